@@ -1,0 +1,44 @@
+"""What the policy says of one call, and what is known of one shell line."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Decision = Literal["allow", "ask", "deny"]
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One simple command of a shell line, wherever it stands (pipe, list, subshell, substitution …).
+
+    `name` is the command as `always` remembers it: the word itself, or with its subcommand where the
+    program is a family of programs (`git commit`, `npm run`). Empty where it cannot be known.
+    `opaque`: it runs something else (`sudo`, `env`, `xargs`, `sh -c`, …) so `always` never covers it.
+    `rule` says in a few words why it is, or is not, read-only.
+    """
+
+    command: str
+    name: str
+    read_only: bool
+    opaque: bool
+    rule: str
+    risks: list[str] = []
+
+
+class ShellVerdict(msgspec.Struct, frozen=True):
+    """A whole line: read-only only where every segment is and nothing is redirected into a file."""
+
+    segments: list[Segment]
+    read_only: bool
+    risks: list[str]
+    parsed: bool = True
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """The policy's word on one call, every reason with it."""
+
+    decision: Decision
+    reasons: list[str]
+    can_always: bool = False
+    always_names: list[str] = []

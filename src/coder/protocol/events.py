@@ -1,0 +1,240 @@
+"""What the engine tells its front ends. They read nothing else.
+
+An event is a fact that has happened; a front end may ignore any of them but
+`ApprovalRequested`, which waits for an `ApprovalReply` (or a `Cancel`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from coder.protocol.history import HistoryEvent
+from coder.protocol.tagging import snake
+from coder.protocol.usage import Usage
+
+ToolState = Literal["scheduled", "executing", "success", "error", "cancelled"]
+TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):
+    """Base of all events; the JSON form names the kind in `event`."""
+
+
+class SessionStarted(Event, frozen=True):
+    """A session is current from here on: new, or resumed with its earlier turns."""
+
+    session_id: str
+    cwd: str
+    model: str
+    mode: str
+    preset: str
+    resumed: bool = False
+    turns: int = 0
+
+
+class SessionEnded(Event, frozen=True):
+    """The record of this session is complete."""
+
+    session_id: str
+
+
+class StateChanged(Event, frozen=True):
+    """What the prompt lines show: model, operating mode, preset, context size, cost so far."""
+
+    model: str
+    mode: str
+    preset: str
+    context_tokens: int
+    context_window: int
+    usage: Usage
+
+
+class TurnStarted(Event, frozen=True):
+    """A user message has been taken up."""
+
+    turn: int
+    text: str
+    prompt_id: str
+
+
+class Thought(Event, frozen=True):
+    """A piece of the model's reasoning."""
+
+    text: str
+
+
+class Content(Event, frozen=True):
+    """A piece of the model's answer."""
+
+    text: str
+
+
+class ContentRestarted(Event, frozen=True):
+    """A broken stream was asked for again and answers differently: what was shown since
+    the step began no longer counts."""
+
+
+class ToolCallChanged(Event, frozen=True):
+    """A tool call entered a state. `summary` and `detail` are for the person."""
+
+    call_id: str
+    tool: str
+    state: ToolState
+    argument: str
+    summary: str = ""
+    detail: str = ""
+    detail_kind: Literal["", "diff", "output", "text"] = ""
+    duration_ms: int = 0
+
+
+class ToolOutput(Event, frozen=True):
+    """What a running command has printed since the last such event."""
+
+    call_id: str
+    text: str
+
+
+class ApprovalRequested(Event, frozen=True):
+    """A call waits for a person: the command or diff in full, and every reason at once."""
+
+    approval_id: str
+    call_id: str
+    tool: str
+    subject: str
+    subject_kind: Literal["command", "diff", "text"]
+    reasons: list[str]
+    can_always: bool
+
+
+class ApprovalResolved(Event, frozen=True):
+    """How an approval ended: `yes`, `no`, `always`, `cancelled`."""
+
+    approval_id: str
+    answer: str
+
+
+class TodosChanged(Event, frozen=True):
+    """The whole list, as it is now."""
+
+    todos: list[dict[str, Any]]
+
+
+class VerifyChanged(Event, frozen=True):
+    """Automatic verification: started, passed, failed, skipped, gave up."""
+
+    state: Literal["started", "passed", "failed", "skipped", "gave_up"]
+    command: str = ""
+    attempt: int = 0
+    exit_code: int | None = None
+    text: str = ""
+
+
+class ChatCompressed(Event, frozen=True):
+    """Older history was replaced by a summary."""
+
+    tokens_before: int
+    tokens_after: int
+    summary: str
+    forced: bool = False
+
+
+class Citation(Event, frozen=True):
+    """A source that the provider says the answer rests on."""
+
+    text: str
+
+
+class LoopDetected(Event, frozen=True):
+    """The model goes in circles."""
+
+    reason: str
+
+
+class MaxSessionTurns(Event, frozen=True):
+    """The session has had as many turns as `runtime.max_session_turns` allows."""
+
+    limit: int
+
+
+class Finished(Event, frozen=True):
+    """A model response ended; `reason` is the provider's (`stop`, `length`, `tool_calls`, …)."""
+
+    reason: str
+
+
+class CommandDone(Event, frozen=True):
+    """The text that a `/` or `!` command answers with."""
+
+    command: str
+    text: str
+    ok: bool = True
+    data: dict[str, Any] = {}
+
+
+class Notice(Event, frozen=True):
+    """One line the person should see: a retry, a limit near, a setting ignored."""
+
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+class Failed(Event, frozen=True):
+    """What could not be done, in one or two plain sentences."""
+
+    text: str
+    code: str = "error"
+
+
+class TurnEnded(Event, frozen=True):
+    """The turn is over and recorded."""
+
+    turn: int
+    status: TurnStatus
+    text: str
+    steps: int
+    usage: Usage
+    duration_ms: int
+    error: str = ""
+
+
+class InputDone(Event, frozen=True):
+    """The engine has finished with one `UserInput` and is idle."""
+
+    ok: bool = True
+    exit: bool = False
+
+
+class Recorded(Event, frozen=True):
+    """A line was appended to the record."""
+
+    entry: HistoryEvent
+
+
+AnyEvent = (
+    SessionStarted
+    | SessionEnded
+    | StateChanged
+    | TurnStarted
+    | Thought
+    | Content
+    | ContentRestarted
+    | ToolCallChanged
+    | ToolOutput
+    | ApprovalRequested
+    | ApprovalResolved
+    | TodosChanged
+    | VerifyChanged
+    | ChatCompressed
+    | Citation
+    | LoopDetected
+    | MaxSessionTurns
+    | Finished
+    | CommandDone
+    | Notice
+    | Failed
+    | TurnEnded
+    | InputDone
+    | Recorded
+)

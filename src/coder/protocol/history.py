@@ -1,0 +1,23 @@
+"""One line of the record, and the names of its types (seed 004, "JSONL").
+
+The file is the truth of a session; readers skip types they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class HistoryEvent(msgspec.Struct, frozen=True):
+    """`turn` counts from 1 (0: outside any turn), `step` from 0 within its turn."""
+
+    ts: str
+    session_id: str
+    turn: int
+    step: int
+    type: str
+    content: str = ""
+    role: str | None = None
+    meta: dict[str, Any] = {}

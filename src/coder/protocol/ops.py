@@ -1,0 +1,38 @@
+"""What a front end may ask of the engine. There is no other way in."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from coder.protocol.tagging import snake
+
+
+class Op(msgspec.Struct, frozen=True, tag_field="op", tag=snake):
+    """Base of all ops; the JSON form names the kind in `op`."""
+
+
+class UserInput(Op, frozen=True):
+    """Anything a person could type: a message, `!command` or `/command`."""
+
+    text: str
+
+
+class Cancel(Op, frozen=True):
+    """Stop what is running now. Side effects that happened stay."""
+
+
+class ApprovalReply(Op, frozen=True):
+    """The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`."""
+
+    approval_id: str
+    answer: Literal["yes", "no", "always"]
+    reason: str = ""
+
+
+class Close(Op, frozen=True):
+    """End the session: the record is completed and every child process ended."""
+
+
+AnyOp = UserInput | Cancel | ApprovalReply | Close

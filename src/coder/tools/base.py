@@ -1,0 +1,181 @@
+"""The shape of a tool, its result, and the few things of the world it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from coder.protocol.messages import FunctionSpec, ToolSpec
+
+DetailKind = Literal["", "diff", "output", "text"]
+Arguments = Mapping[str, Any]
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a call came to: text for the model, a summary and detail for the person, fields for the record.
+
+    `for_model` begins with `error: ` where `ok` is false and with `denied: ` where `denied` is true.
+    """
+
+    for_model: str
+    summary: str
+    ok: bool = True
+    denied: bool = False
+    detail: str = ""
+    detail_kind: DetailKind = ""
+    meta: dict[str, Any] = {}
+
+
+def failed(reason: str, summary: str = "", **meta: Any) -> ToolResult:
+    """A failure. `reason` says what is wrong and what would work instead."""
+    return ToolResult(for_model=f"error: {reason}", summary=summary or reason, ok=False, meta=meta)
+
+
+def denied(reason: str, summary: str = "", **meta: Any) -> ToolResult:
+    """A refusal: the call was understood and may not be done."""
+    return ToolResult(
+        for_model=f"denied: {reason}", summary=summary or reason, ok=False, denied=True, meta=meta
+    )
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a person is shown before deciding. Making one changes nothing on disk."""
+
+    subject: str
+    kind: Literal["command", "diff", "text"] = "text"
+
+
+class OutsideWorkspace(Exception):
+    """A path that the workspace does not contain; the text says so in words for the model."""
+
+
+class Workspace(Protocol):
+    """The folder that all tools stay inside."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def resolve(self, path: str, *, write: bool = False) -> Path:
+        """The absolute path, links followed; raises `OutsideWorkspace` where it leaves the workspace.
+        Reading also reaches the folder where long outputs are kept."""
+        ...
+
+    def show(self, path: Path) -> str:
+        """The path as people and models should see it: relative to the workspace, `/` separators."""
+        ...
+
+
+class Journal(Protocol):
+    """Undo's memory: told of every change before it is made."""
+
+    def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
+        """`path` is about to hold `after` (None: to be deleted) with permission bits `mode` (None: kept)."""
+        ...
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds that configuration sets."""
+
+    command_timeout_ms: int = 120_000
+    output_limit_bytes: int = 1_048_576
+
+
+class FileStamps:
+    """What the model has seen of each file, so that a later change by someone else is noticed.
+
+    A stamp is (mtime_ns, size, content hash): mtime and size tell cheaply, the hash decides.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, tuple[int, int, bytes]] = {}
+
+    def saw(self, path: Path, content: bytes) -> None:
+        """The model has been shown, or has itself written, this content."""
+        info = path.stat()
+        self._seen[path] = (info.st_mtime_ns, info.st_size, _digest(content))
+
+    def forget(self, path: Path) -> None:
+        self._seen.pop(path, None)
+
+    def known(self, path: Path) -> bool:
+        return path in self._seen
+
+    def changed(self, path: Path, content: bytes) -> bool:
+        """Whether `content`, just read from `path`, differs from what the model last saw of it."""
+        stamp = self._seen.get(path)
+        return stamp is not None and stamp[2] != _digest(content)
+
+
+def _digest(content: bytes) -> bytes:
+    from hashlib import blake2b
+
+    return blake2b(content, digest_size=16).digest()
+
+
+class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One item of the plan that the model keeps."""
+
+    id: str
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    priority: str = "medium"
+
+
+class ToolContext:
+    """What a call is handed: the workspace, what was seen of its files, undo, bounds, and where output goes."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        journal: Journal,
+        limits: Limits,
+        outputs: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.workspace = workspace
+        self.journal = journal
+        self.limits = limits
+        self.outputs = outputs  # folder for the full text of outputs that were cut; made when first needed
+        self.environment = environment  # of child processes; holds no key of ours
+        self.files = FileStamps()
+        self.todos: list[Todo] = []
+        # How a command line becomes an argument vector; a sandbox puts itself in front here.
+        self.wrap_command: Callable[[list[str]], list[str]] = list
+
+
+class Tool(Protocol):
+    """One tool. `concurrent` ones may run beside each other; all others run alone, in order."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    @property
+    def concurrent(self) -> bool: ...
+
+    def argument(self, args: Arguments) -> str:
+        """The key argument, for the one-line summary."""
+        ...
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        """What would be done, for the person who is asked."""
+        ...
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        """Do it. `on_output` takes what a running command prints, as it prints it."""
+        ...
+
+
+def spec(name: str, description: str, properties: dict[str, Any], required: list[str]) -> ToolSpec:
+    """A tool's definition in the form that requests carry."""
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return ToolSpec(function=FunctionSpec(name=name, description=description, parameters=parameters))
