@@ -125,7 +125,7 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolContext:
-    """What a call is handed: the workspace, what was seen of its files, undo, bounds, and where output goes."""
+    """What a call is handed: the workspace, what was seen of its files, undo, bounds."""
 
     def __init__(
         self,
