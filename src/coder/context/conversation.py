@@ -1,0 +1,62 @@
+"""The messages the model sees, and how many tokens they are.
+
+Appending counts the new message only: the cost of a step does not grow with the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from coder.context.tokens import PER_MESSAGE, TokenCounter, byte_length
+from coder.protocol.messages import Message, ToolSpec
+
+
+class Conversation:
+    """Append-only between compactions. `bytes` bounds the tokens from above at no cost."""
+
+    def __init__(self, counter: TokenCounter, tools: Sequence[ToolSpec]) -> None:
+        self.counter = counter
+        self.messages: list[Message] = []
+        self.bytes = len(msgspec.json.encode(list(tools)))
+        self._tools = tools
+        self._counted = 0  # messages whose tokens are in `_tokens`
+        self._tokens = -1  # -1: not even the tools are counted yet
+
+    def append(self, message: Message) -> None:
+        self.messages.append(message)
+        self.bytes += _bytes(message)
+
+    def replace(self, messages: list[Message]) -> None:
+        """After a compaction or a resume."""
+        self.messages = list(messages)
+        self.bytes = len(msgspec.json.encode(list(self._tools))) + sum(map(_bytes, messages))
+        self._counted, self._tokens = 0, -1
+
+    def tokens(self) -> int:
+        """Tokens of the whole prompt, tool definitions included; loads the vocabulary."""
+        if self._tokens < 0:
+            self._tokens = self.counter.count(msgspec.json.encode(list(self._tools)).decode("utf-8"))
+        for message in self.messages[self._counted :]:
+            self._tokens += message_tokens(self.counter, message)
+        self._counted = len(self.messages)
+        return self._tokens
+
+    def exceeds(self, limit: float) -> bool:
+        """Whether the prompt has more than `limit` tokens; counts only where bytes leave it open."""
+        return self.bytes > limit and self.tokens() > limit
+
+
+def message_tokens(counter: TokenCounter, message: Message) -> int:
+    count = PER_MESSAGE + counter.count(message.content)
+    for call in message.tool_calls:
+        count += counter.count(call.name) + counter.count(call.function.arguments)
+    return count
+
+
+def _bytes(message: Message) -> int:
+    size = PER_MESSAGE + byte_length(message.content)
+    for call in message.tool_calls:
+        size += byte_length(call.name) + byte_length(call.function.arguments)
+    return size

@@ -1,0 +1,62 @@
+"""Small file habits that the whole record shares."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class RecordError(Exception):
+    """The record could not be written or read, in one sentence."""
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Readers see the old content or the new, never a part; a failure leaves the old in place."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        try:
+            write_all(fd, data)
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def encode(value: Any) -> bytes:
+    """JSON; text that is not valid Unicode (a file name's stray bytes) is written as `\\xNN`."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_valid(msgspec.to_builtins(value)))
+
+
+def _valid(value: Any) -> Any:
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, list | tuple):
+        return [_valid(v) for v in value]
+    if isinstance(value, dict):
+        return {_valid(k): _valid(v) for k, v in value.items()}
+    return value
+
+
+def valid_text(text: str) -> str:
+    """`text` with lone surrogates (undecodable bytes) spelt out."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="backslashreplace")
+    return text

@@ -1,0 +1,84 @@
+"""The session's log: stamps events with time, session, turn and step and hands them to the sinks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.protocol.history import HistoryEvent
+from coder.record.sinks import HistorySink
+
+
+def now() -> str:
+    """ISO-8601 in UTC, to the millisecond."""
+    seconds = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
+
+
+class SessionLog:
+    """Appends; remembers nothing. `told` hears of every event after it is safe in the first sink."""
+
+    def __init__(
+        self, session_id: str, sinks: Sequence[HistorySink], told: Callable[[HistoryEvent], None]
+    ) -> None:
+        self.session_id = session_id
+        self.turn = 0
+        self.step = 0
+        self._sinks = list(sinks)
+        self._told = told
+        # A session in which nothing was said leaves no file: its start waits for the first event after it.
+        self._start: HistoryEvent | None = None
+
+    def append(
+        self, type_: str, content: str = "", *, role: str | None = None, meta: dict[str, Any] | None = None
+    ) -> HistoryEvent:
+        event = HistoryEvent(
+            ts=now(),
+            session_id=self.session_id,
+            turn=self.turn,
+            step=self.step,
+            type=type_,
+            content=content,
+            role=role,
+            meta=meta or {},
+        )
+        if type_ == "session_start":
+            self._start = event
+            return event
+        if self._start is not None:
+            if type_ == "session_end":
+                return event
+            self._write(self._start)
+            self._start = None
+        self._write(event)
+        return event
+
+    def _write(self, event: HistoryEvent) -> None:
+        for sink in self._sinks:
+            sink.append(event)
+        self._told(event)
+
+    def flush(self) -> None:
+        for sink in self._sinks:
+            sink.flush()
+
+    def close(self) -> None:
+        for sink in self._sinks:
+            sink.close()
+
+
+def read_log(path: Path) -> Iterator[HistoryEvent]:
+    """The events of a log, one at a time. A torn last line, and any that is no event, is passed over."""
+    decoder = msgspec.json.Decoder(HistoryEvent)
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue

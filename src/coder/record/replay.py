@@ -1,0 +1,154 @@
+"""Rebuild a session from its log alone.
+
+The only place that knows which events carry messages of the conversation and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from coder.protocol.history import HistoryEvent
+from coder.protocol.messages import Message, ToolCall, answered, tool_call
+from coder.protocol.usage import Usage
+
+INTERRUPTED = (
+    "error: interrupted: the session was cut off before this call was answered; "
+    "it may or may not have run. Check before repeating it."
+)
+
+
+class Replay:
+    """A session's state after its last whole event."""
+
+    def __init__(self) -> None:
+        self.session_id = ""
+        self.created_at = ""
+        self.title = ""
+        self.turn = 0
+        self.messages: list[Message] = []
+        self.todos: list[dict[str, Any]] = []
+        self.usage = Usage()
+        self.model = ""
+        self.mode = ""
+        self.preset = ""
+        self.turn_open = False
+        self.pending_approval: dict[str, Any] | None = None
+        self._open_calls: dict[str, ToolCall] = {}
+
+    @property
+    def unanswered(self) -> list[ToolCall]:
+        """Calls of the last assistant message that no `tool` message answers."""
+        return list(self._open_calls.values())
+
+    def take(self, event: HistoryEvent) -> None:
+        """Apply one event; a type nobody here knows changes nothing."""
+        if not self.session_id:
+            self.session_id, self.created_at = event.session_id, event.ts
+        self.turn = max(self.turn, event.turn)
+        handler = _HANDLERS.get(event.type)
+        if handler is not None:
+            handler(self, event)
+
+    def _session_start(self, event: HistoryEvent) -> None:
+        if event.content and not self.messages:
+            self.messages.append(Message(role="system", content=event.content))
+        self._state(event)
+
+    def _state(self, event: HistoryEvent) -> None:
+        self.model = str(event.meta.get("model") or self.model)
+        self.mode = str(event.meta.get("operating_mode") or self.mode)
+        self.preset = str(event.meta.get("preset") or self.preset)
+
+    def _turn_start(self, event: HistoryEvent) -> None:
+        self.title = self.title or title_of(event.content)
+        self.turn_open = True
+        self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
+
+    def _assistant(self, event: HistoryEvent) -> None:
+        calls = [tool_call(c["id"], c["name"], c["arguments"]) for c in event.meta.get("tool_calls", [])]
+        self._message(
+            Message(
+                role="assistant",
+                content=event.content,
+                tool_calls=calls,
+                reasoning=event.meta.get("reasoning"),
+            )
+        )
+        self._open_calls = {c.id: c for c in calls}
+
+    def _observation(self, event: HistoryEvent) -> None:
+        call = self._open_calls.pop(str(event.meta.get("call_id")), None)
+        if call is None:
+            return
+        self.messages.append(answered(call, event.content))
+        if event.meta.get("tool") == "todowrite" and event.meta.get("ok"):
+            self.todos = list(event.meta.get("todos", []))
+        if self.pending_approval and self.pending_approval.get("call_id") == call.id:
+            self.pending_approval = None
+
+    def _note(self, event: HistoryEvent) -> None:
+        self._message(Message(role="user", content=event.content))
+
+    def _command(self, event: HistoryEvent) -> None:
+        if event.role == "user":  # a `!` command's result is part of the conversation
+            self._message(Message(role="user", content=event.content))
+
+    def _compaction(self, event: HistoryEvent) -> None:
+        self.messages = compacted(self.messages, event.content, int(event.meta.get("kept", 0)))
+
+    def _approval(self, event: HistoryEvent) -> None:
+        self.pending_approval = None if event.meta.get("answer") else dict(event.meta)
+
+    def _turn_end(self, event: HistoryEvent) -> None:
+        self.turn_open = False
+        tokens = event.meta.get("tokens") or {}
+        self.usage = self.usage.plus(Usage(**{k: tokens.get(k, 0) for k in _USAGE_FIELDS}))
+        self.close_open_calls()
+
+    def _message(self, message: Message) -> None:
+        self.close_open_calls()
+        self.messages.append(message)
+
+    def close_open_calls(self) -> list[Message]:
+        """Answer what was left unanswered; returns the answers that had to be made up."""
+        made_up = [answered(call, INTERRUPTED) for call in self._open_calls.values()]
+        self.messages += made_up
+        self._open_calls = {}
+        return made_up
+
+
+_USAGE_FIELDS = ("prompt", "completion", "total", "cached")
+
+_HANDLERS = {
+    "session_start": Replay._session_start,
+    "state": Replay._state,
+    "turn_start": Replay._turn_start,
+    "assistant": Replay._assistant,
+    "observation": Replay._observation,
+    "note": Replay._note,
+    "command": Replay._command,
+    "compaction": Replay._compaction,
+    "approval": Replay._approval,
+    "turn_end": Replay._turn_end,
+}
+
+
+def replay(events: Iterable[HistoryEvent]) -> Replay:
+    state = Replay()
+    for event in events:
+        state.take(event)
+    return state
+
+
+def compacted(messages: list[Message], summary: str, kept: int) -> list[Message]:
+    """The conversation after a compaction: system message, summary, and the newest `kept` messages."""
+    head = [m for m in messages[:1] if m.role == "system"]
+    tail = messages[len(messages) - kept :] if kept else []
+    return [*head, Message(role="user", content=summary), *tail]
+
+
+def title_of(text: str) -> str:
+    """The first line of the first input, short enough for a list."""
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:59] + "…"

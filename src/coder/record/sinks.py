@@ -1,0 +1,140 @@
+"""Where history events go (seed 004, `HistorySink`): a JSONL file by default, XML for old readers."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Protocol
+
+from coder.protocol.history import HistoryEvent
+from coder.record.files import RecordError, encode, write_all
+
+
+class HistorySink(Protocol):
+    """Takes the events of a session, in order. Any number may be plugged in."""
+
+    def append(self, event: HistoryEvent) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class JsonlHistorySink:
+    """One event a line, each line written whole and at once: appending costs the event, not the session.
+
+    The file is locked while open, so that two processes cannot weave one session together.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+        self._size = 0
+
+    def open(self) -> None:
+        """Take hold of the file; done by the first `append` where no one did it before."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise RecordError(
+                f"Cannot record the session in {self.path.parent}: {error.strerror}. "
+                "Choose another folder with --log-dir."
+            ) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise RecordError(f"Session {self.path.stem} is open in another process.") from error
+        self._size = _mend_tail(self._fd)
+
+    def append(self, event: HistoryEvent) -> None:
+        if self._fd < 0:
+            self.open()
+        line = encode(event) + b"\n"
+        try:
+            write_all(self._fd, line)
+        except OSError as error:
+            self._take_back()
+            words = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
+            raise RecordError(
+                f"The session's record {self.path} cannot be written: {words}. "
+                "What was recorded before is safe."
+            ) from error
+        self._size += len(line)
+
+    def _take_back(self) -> None:
+        """A line that was written in part goes again, so that the next one starts on its own."""
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            return  # the reader drops a torn line as well
+
+    def flush(self) -> None:
+        if self._fd >= 0:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _mend_tail(fd: int) -> int:
+    """Make the file end after a whole line: a last line torn by a kill is dropped. Returns the size."""
+    size = os.fstat(fd).st_size
+    end = size
+    while end > 0:
+        start = max(0, end - 65536)
+        block = os.pread(fd, end - start, start)
+        at = block.rfind(b"\n")
+        if at >= 0:
+            end = start + at + 1
+            break
+        end = start
+    if end != size:
+        os.ftruncate(fd, end)
+    return end
+
+
+class LegacyXmlSink:
+    """The old `history.xml`: one element an event, the root is closed at the end."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", encoding="utf-8", errors="backslashreplace")
+        self._file.write('<?xml version="1.0" encoding="UTF-8"?>\n<history>\n')
+
+    def append(self, event: HistoryEvent) -> None:
+        from xml.sax.saxutils import quoteattr
+
+        attributes = (
+            f"type={quoteattr(event.type)} ts={quoteattr(event.ts)} session_id={quoteattr(event.session_id)}"
+        )
+        attributes += f' turn="{event.turn}" step="{event.step}"'
+        if event.role:
+            attributes += f" role={quoteattr(event.role)}"
+        if tool := event.meta.get("tool"):
+            attributes += f" tool={quoteattr(_xml_text(str(tool)))}"
+        self._file.write(f"  <event {attributes}>{_escape(event.content)}</event>\n")
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.write("</history>\n")
+            self._file.close()
+
+
+def _escape(text: str) -> str:
+    from xml.sax.saxutils import escape
+
+    return escape(_xml_text(text))
+
+
+def _xml_text(text: str) -> str:
+    """XML 1.0 has no way to write most control characters, so they are left out."""
+    return "".join(c for c in text if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))

@@ -1,0 +1,125 @@
+"""The sessions of one workspace: where their files are, which there are, and the snapshot of each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.protocol.history import HistoryEvent
+from coder.protocol.messages import Message, ToolSpec
+from coder.record.files import encode, write_atomically
+from coder.record.replay import title_of
+
+_HEAD = 65536  # the first turn is within this of a log's start, or the list goes without a title
+_TAIL = 65536
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """One row of `coder sessions`."""
+
+    session_id: str
+    title: str
+    created_at: str
+    updated_at: float
+    turns: int
+    bytes: int
+
+
+def new_session_id() -> str:
+    """Sortable by time, unguessable enough not to clash."""
+    return time.strftime("%Y%m%d-%H%M%S-", time.localtime()) + os.urandom(3).hex()
+
+
+class SessionStore:
+    """`.coder/history` (or `--log-dir`) and `.coder/sessions` of a workspace."""
+
+    def __init__(self, workspace: Path, log_dir: Path | None = None) -> None:
+        self.history = log_dir or workspace / ".coder" / "history"
+        self.sessions = workspace / ".coder" / "sessions"
+
+    def log_path(self, session_id: str) -> Path:
+        return self.history / f"{session_id}.jsonl"
+
+    def exists(self, session_id: str) -> bool:
+        plain = (
+            session_id and not session_id.startswith(".") and "/" not in session_id and "\0" not in session_id
+        )
+        return bool(plain) and self.log_path(session_id).is_file()
+
+    def infos(self, limit: int | None = None) -> list[SessionInfo]:
+        """Newest first; reads only the ends of each log."""
+        try:
+            found = [
+                (entry.stat(), entry) for entry in os.scandir(self.history) if entry.name.endswith(".jsonl")
+            ]
+        except OSError:
+            return []
+        found.sort(key=lambda pair: pair[0].st_mtime_ns, reverse=True)
+        return [_info(Path(entry.path), stat) for stat, entry in found[:limit]]
+
+    def latest(self) -> str | None:
+        infos = self.infos(1)
+        return infos[0].session_id if infos else None
+
+    def write_snapshot(
+        self,
+        session_id: str,
+        created_at: str,
+        updated_at: str,
+        meta: dict[str, Any],
+        tools: Sequence[ToolSpec],
+        messages: Sequence[Message],
+    ) -> None:
+        """What a Chat Completions request takes, so that POSTing it replays the conversation."""
+        self.sessions.mkdir(parents=True, exist_ok=True)
+        snapshot = {
+            "session_id": session_id,
+            "created_at": created_at,
+            "updated_at": updated_at,
+            "meta": meta,
+            "tools": list(tools),
+            "messages": list(messages),
+        }
+        write_atomically(self.sessions / f"{session_id}.json", encode(snapshot))
+
+
+def _info(path: Path, stat: os.stat_result) -> SessionInfo:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+        file.seek(max(0, stat.st_size - _TAIL))
+        tail = file.read(_TAIL)
+    title, created_at, turns = "", "", 0
+    decoder = msgspec.json.Decoder(HistoryEvent)
+    for line in head.splitlines():
+        event = _event(decoder, line)
+        if event is not None:
+            created_at = created_at or event.ts
+            if event.type == "turn_start":
+                title = title_of(event.content)
+                break
+    for line in reversed(tail.splitlines()):
+        event = _event(decoder, line)
+        if event is not None:
+            turns = event.turn
+            if turns:
+                break
+    return SessionInfo(
+        session_id=path.stem,
+        title=title,
+        created_at=created_at,
+        updated_at=stat.st_mtime,
+        turns=turns,
+        bytes=stat.st_size,
+    )
+
+
+def _event(decoder: msgspec.json.Decoder[HistoryEvent], line: bytes) -> HistoryEvent | None:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

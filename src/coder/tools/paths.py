@@ -1,0 +1,154 @@
+"""How the file tools find a path, and how they say that it is not there.
+
+`Stop` carries a finished result out of nested helpers, so that a tool's `run` reads straight down
+and still never raises into the loop.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+
+from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMES_COMPARED = 2000  # names of a folder compared for "did you mean"; more would be slow, not better
+
+_SENTENCES = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "operation not permitted",
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "its symbolic links go in a circle",
+    errno.ENOTDIR: "a part of its path is a file, not a folder",
+    errno.EISDIR: "it is a folder",
+    errno.ENOENT: "it does not exist",
+    errno.EFBIG: "the file would be larger than allowed",
+    errno.EIO: "the device reports an input/output error",
+}
+
+
+class Stop(Exception):
+    """The call is decided: `result` is its answer."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__(result.summary)
+        self.result = result
+
+
+def clean(text: str) -> str:
+    """`text` with bytes that are no UTF-8 (kept as surrogates by the file system layer) spelled out.
+
+    Everything a tool hands back goes over the wire and into the record, which take valid UTF-8 only.
+    """
+    return _SURROGATE.sub(_spelled, text)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def why(error: OSError) -> str:
+    """What went wrong, in a few words."""
+    known = _SENTENCES.get(error.errno) if error.errno is not None else None
+    return known or (error.strerror or str(error)).lower()
+
+
+def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
+    """The absolute path that `path` names inside the workspace; `Stop` where there is none."""
+    if not path.strip():
+        raise Stop(failed("path is empty; give a path relative to the workspace"))
+    try:
+        return context.workspace.resolve(path, write=write)
+    except OutsideWorkspace as outside:
+        reason = clean(str(outside)) or f"{clean(path)} is outside the workspace"
+        raise Stop(denied(reason, path=clean(path))) from outside
+    except (ValueError, UnicodeError) as error:
+        raise Stop(failed(f"{clean(path)!r} is not a usable path: {error}", path=clean(path))) from error
+    except OSError as error:
+        raise Stop(failed(f"cannot reach {clean(path)}: {why(error)}", path=clean(path))) from error
+    except RuntimeError as error:  # pathlib says so of a loop of links
+        raise Stop(failed(f"cannot reach {clean(path)}: {error}", path=clean(path))) from error
+
+
+def shown(context: ToolContext, path: Path) -> str:
+    """The path as it is shown and recorded."""
+    return clean(context.workspace.show(path))
+
+
+def status(context: ToolContext, path: Path) -> os.stat_result:
+    """What the file system says of `path`; `Stop` with the nearest names where it is missing."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        raise Stop(missing(context, path)) from None
+    except (OSError, ValueError) as error:
+        raise Stop(unreachable(context, path, error)) from error
+
+
+def unreachable(context: ToolContext, path: Path, error: OSError | ValueError, doing: str = "read") -> ToolResult:
+    name = shown(context, path)
+    reason = why(error) if isinstance(error, OSError) else str(error)
+    return failed(f"cannot {doing} {name}: {reason}", path=name)
+
+
+def missing(context: ToolContext, path: Path) -> ToolResult:
+    """That `path` is not there, with what is there under a similar name."""
+    name = shown(context, path)
+    parent = path.parent
+    if not parent.is_dir():
+        while not parent.is_dir() and parent != parent.parent:
+            parent = parent.parent
+        reason = f"{name} does not exist, nor does its folder; the nearest folder is {shown(context, parent)}"
+        return failed(reason, f"{name} does not exist", path=name)
+    near = [shown(context, parent / other) for other in _similar(path.name, parent)]
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; see what is there with list or glob"
+    return failed(f"{name} does not exist{hint}", f"{name} does not exist", path=name, nearest=near)
+
+
+def _similar(name: str, folder: Path) -> list[str]:
+    from difflib import get_close_matches
+
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(_NAMES_COMPARED), strict=False)]
+    except OSError:
+        return []
+    lowered = {other.lower(): other for other in names}
+    near = get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
+    stem = name.lower().partition(".")[0]
+    near += [key for key in sorted(lowered) if stem and key.partition(".")[0] == stem and key not in near]
+    return [lowered[key] for key in near[:3]]
+
+
+def kind_of(mode: int) -> str:
+    """What a path that is not a regular file is, in words; empty for a regular file."""
+    for test, words in (
+        (stat.S_ISREG, ""),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a character device"),
+        (stat.S_ISBLK, "a block device"),
+    ):
+        if test(mode):
+            return words
+    return "not a regular file"
+
+
+def size_words(size: int) -> str:
+    """A size as people read it."""
+    if size < 1024:
+        return f"{size} B"
+    amount = float(size)
+    for unit in ("KB", "MB", "GB", "TB"):
+        amount /= 1024
+        if amount < 1024 or unit == "TB":
+            break
+    return f"{amount:.1f} {unit}"
