@@ -97,6 +97,11 @@ class UndoJournal:
             turn=turn, restored=restored, removed=removed, kept_copies=[c for c in copies if c]
         )
 
+    def pending_changes(self) -> list[Path]:
+        """The paths that the turns which could still be undone have changed."""
+        paths = {c.path: None for turn in sorted(self._turns()) for c in self._changes(turn)}
+        return [_path(text) for text in paths]
+
     # what is kept
 
     def _hold(self, path: Path) -> _Held:

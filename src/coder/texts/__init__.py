@@ -1,0 +1,103 @@
+"""What the interface says, in English and Chinese: one catalogue, looked up by key.
+
+Only the language in use is imported. A text missing in Chinese is said in English; a key that
+nobody wrote is shown as it is, because a person should never see a traceback for a missing
+sentence. With `CODER_STRICT_TEXTS` set (the test suite does) it raises `KeyError` instead.
+This room imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Language = Literal["en", "zh"]
+
+STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
+_LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
+
+
+class Phrase:
+    """A text that is not said yet: its key and values, to be put into words in any language.
+
+    A value may itself be a phrase.
+    """
+
+    __slots__ = ("key", "values")
+
+    def __init__(self, key: str, /, **values: object) -> None:
+        self.key = key
+        self.values = values
+
+    def text(self, texts: Texts) -> str:
+        return texts.say(self.key, **self.values)
+
+    def __str__(self) -> str:
+        return self.text(Texts("en"))
+
+    def __repr__(self) -> str:
+        return f"Phrase({self.key!r}, {self.values!r})"
+
+
+class Texts:
+    """The catalogue in one language."""
+
+    __slots__ = ("_own", "_strict", "lang")
+
+    def __init__(self, lang: Language, *, strict: bool | None = None) -> None:
+        self.lang: Language = lang
+        self._own = _catalogue(lang)
+        self._strict = bool(os.environ.get(STRICT_VARIABLE)) if strict is None else strict
+
+    def say(self, key: str, /, **values: object) -> str:
+        """The text of `key` with its values. Where `n` is 1, `key.one` is said if it exists."""
+        template = self._template(key, singular=values.get("n") == 1)
+        if template is None:
+            if self._strict:
+                raise KeyError(key)
+            return key
+        words = {name: self._word(value) for name, value in values.items()}
+        try:
+            return template.format(**words)
+        except (KeyError, IndexError, ValueError):
+            if self._strict:
+                raise
+            return template
+
+    def _template(self, key: str, *, singular: bool) -> str | None:
+        found = _look_up(self._own, key, singular=singular)
+        if found is None and self.lang != "en":
+            found = _look_up(_catalogue("en"), key, singular=singular)
+        return found
+
+    def _word(self, value: object) -> object:
+        return value.text(self) if isinstance(value, Phrase) else value
+
+
+def pick_language(flag: str, config: str, environ: Mapping[str, str]) -> Language:
+    """`--lang`, else `ui.lang`, else the first locale variable that is set, else English."""
+    for chosen in (flag, config):
+        if chosen == "zh":
+            return "zh"
+        if chosen:
+            return "en"
+    locale = next((environ[name] for name in _LOCALE_VARIABLES if environ.get(name)), "")
+    first = locale.partition(":")[0].replace("-", "_").lower()
+    return "zh" if first == "zh" or first.startswith(("zh_", "zh.")) else "en"
+
+
+def _catalogue(lang: Language) -> dict[str, str]:
+    if lang == "zh":
+        from coder.texts.zh import TEXTS
+    else:
+        from coder.texts.en import TEXTS
+    return TEXTS
+
+
+def _look_up(catalogue: dict[str, str], key: str, *, singular: bool) -> str | None:
+    if singular and (one := catalogue.get(f"{key}.one")) is not None:
+        return one
+    return catalogue.get(key)

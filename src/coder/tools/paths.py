@@ -92,7 +92,9 @@ def status(context: ToolContext, path: Path) -> os.stat_result:
         raise Stop(unreachable(context, path, error)) from error
 
 
-def unreachable(context: ToolContext, path: Path, error: OSError | ValueError, doing: str = "read") -> ToolResult:
+def unreachable(
+    context: ToolContext, path: Path, error: OSError | ValueError, doing: str = "read"
+) -> ToolResult:
     name = shown(context, path)
     reason = why(error) if isinstance(error, OSError) else str(error)
     return failed(f"cannot {doing} {name}: {reason}", path=name)

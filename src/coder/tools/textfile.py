@@ -88,9 +88,7 @@ class TextFile(msgspec.Struct, frozen=True):
             return self._bytes(_joined(text, self.newline, []))
         from coder.tools.diffs import line_blocks
 
-        old, new = self.text.splitlines(keepends=True), text.splitlines(keepends=True)
-        if "".join(old).count("\n") != len(old) or "".join(new).count("\n") != len(new):
-            old, new = _lines(self.text), _lines(text)
+        old, new = split_lines(self.text), split_lines(text)
         offsets = [0]
         for line in old:
             offsets.append(offsets[-1] + len(line))
@@ -144,8 +142,6 @@ def detect(sample: bytes, *, whole: bool = True) -> tuple[str, bytes]:
     if b"\0" in sample:
         raise NotText
     if _decodes(sample, "utf-8", whole):
-        if len(_CONTROL.findall(sample)) * 10 > len(sample):
-            raise NotText
         return "utf-8", b""
     strange = len(_CONTROL.findall(sample)) + len(_C1.findall(sample))
     if _looks_like_gb18030(sample) and _decodes(sample, "gb18030", whole):
@@ -204,6 +200,8 @@ def _joined(text: str, newline: str, endings: list[str]) -> str:
 
 def _trimmed(text: str, start: int, end: int, new: str) -> Span:
     """The span without what old and new have in common at either end, so that only the change is touched."""
+    if "\r\n" in new:
+        return start, end, new
     old = text[start:end]
     limit = min(len(old), len(new))
     head = 0
@@ -215,7 +213,7 @@ def _trimmed(text: str, start: int, end: int, new: str) -> Span:
     return start + head, end - tail, new[head : len(new) - tail]
 
 
-def _lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Lines with their `\n`, split at nothing else (`splitlines` also splits at form feeds and such)."""
     pieces = text.split("\n")
     lines = [piece + "\n" for piece in pieces[:-1]]

@@ -1,0 +1,5 @@
+"""`python -m coder`."""
+
+from coder.cli import main
+
+main()

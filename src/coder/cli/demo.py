@@ -1,0 +1,68 @@
+"""`coder demo`: a tour with no network and no key.
+
+The model is a script behind a real HTTP server on the loopback; everything else is what any session uses:
+the engine, the tools, a project on disk, the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from coder.cli.common import parser_for
+from coder.cli.demo_script import PROJECT, QUESTION, SCRIPT
+from coder.cli.once import TextOutput, watch
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.model.scripted import ScriptedServer
+from coder.protocol.ops import UserInput
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("demo", "A tour with no network and no key.")
+    parser.add_argument("--fast", action="store_true", help="without the pauses of a model that thinks")
+    chosen = parser.parse_args(arguments)
+    return asyncio.run(_tour(chosen.lang, 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02))
+
+
+async def _tour(lang: str, delay: float) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="coder-demo-"))
+    for name, text in PROJECT.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    async with ScriptedServer([{**turn, "delay": delay} for turn in SCRIPT], model="scripted") as server:
+        options = Options(
+            cwd=folder,
+            environ=_environment(folder, server.url),
+            mode="yolo",  # the folder is the tour's own
+            lang=lang,
+            session_kind="once",
+        )
+        settings = read_settings(options)
+        say = settings.texts.say
+        engine = Engine(lambda emit: open_desk(options, settings, provider_of(options, settings), emit))
+        engine.start()
+        view = TextOutput(settings)
+        view.line(say("demo.head", folder=folder))
+        view.line(f"> {QUESTION}\n")
+        engine.submit(UserInput(QUESTION))
+        status = await watch(engine, view)
+        view.line("\n" + say("demo.foot", folder=folder, id=engine.desk.session.id))
+    return status
+
+
+def _environment(folder: Path, url: str) -> dict[str, str]:
+    """Nothing of the person's own settings; the Python that runs this is the `python3` of the tour."""
+    path = f"{folder / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
+    python = folder / ".coder" / "bin" / "python3"
+    python.parent.mkdir(exist_ok=True)
+    python.symlink_to(sys.executable)
+    kept = {
+        name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
+    }
+    home = str(folder / ".coder" / "home")
+    return {**kept, "PATH": path, "CODER_HOME": home, "CODER_BASE_URL": url, "CODER_MODEL": "scripted"}

@@ -1,0 +1,103 @@
+"""`coder doctor`: what works here and what does not, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+
+from coder import __version__
+from coder.cli.common import parser_for, settings_from
+from coder.cli.errors import Exit
+from coder.config.errors import ConfigError
+from coder.config.provider import Provider
+from coder.context.tokens import TokenCounter, UnknownTokenizer
+from coder.engine.setup import Options, Settings, provider_of
+from coder.model.base import ModelError
+from coder.terminal.safe import safe
+
+_REACH_SECONDS = 5
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("doctor", "Say what works here: provider, key, tokenizer, sandbox, tools.")
+    chosen = parser.parse_args(arguments)
+    options, settings = settings_from(chosen)
+    failed = False
+    for name, good, text in _checks(options, settings):
+        mark = "ok " if good else "-- "
+        failed = failed or (not good and name in ("provider", "record"))
+        print(f"{mark} {name:<10} {safe(text)}")
+    return Exit.FAILED if failed else Exit.ANSWERED
+
+
+def _checks(options: Options, settings: Settings) -> Iterator[tuple[str, bool, str]]:
+    say = settings.texts.say
+    yield "coder", True, f"{__version__}, Python {platform.python_version()}, {platform.system()}"
+    yield from _provider(options, settings)
+    yield _tokenizer()
+    yield _ripgrep(say("doctor.no_rg"))
+    for name in ("git", "bash"):
+        found = shutil.which(name)
+        yield name, bool(found), found or say("doctor.missing", name=name)
+    yield "sandbox", False, say("doctor.no_sandbox")
+    yield _record(options)
+    yield "trust", True, say("status.trusted" if settings.trusted else "status.untrusted")
+
+
+def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool, str]]:
+    try:
+        provider = provider_of(options, settings)
+    except ConfigError as error:
+        yield "provider", False, error.text(settings.texts)
+        return
+    key = "doctor.key" if provider.api_key else "doctor.no_key"
+    try:
+        names = asyncio.run(_reach(provider))
+    except ModelError as error:
+        yield "provider", False, f"{provider.name} {provider.base_url}: {error}"
+        return
+    except TimeoutError:
+        yield "provider", False, f"{provider.name} {provider.base_url}: no answer in {_REACH_SECONDS} s"
+        return
+    model = provider.model or (names[0] if names else "")
+    yield "provider", True, f"{provider.name} {provider.base_url} ({settings.texts.say(key)})"
+    known = not names or model in names
+    yield "model", known, model if known else settings.texts.say("doctor.model_unlisted", model=model)
+
+
+async def _reach(provider: Provider) -> list[str]:
+    from coder.model.chat_completions import ChatCompletions
+
+    wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers)
+    try:
+        async with asyncio.timeout(_REACH_SECONDS):
+            return await wire.list_models()
+    finally:
+        await wire.close()
+
+
+def _tokenizer() -> tuple[str, bool, str]:
+    counter = TokenCounter("o200k_base")
+    try:
+        counter.load()
+    except UnknownTokenizer as error:
+        return "tokenizer", False, str(error)
+    return "tokenizer", counter.loaded, "o200k_base" if counter.loaded else "estimates only"
+
+
+def _ripgrep(missing: str) -> tuple[str, bool, str]:
+    from coder.tools.ripgrep import find_ripgrep
+
+    found = find_ripgrep(os.environ.get("PATH", ""))
+    return "ripgrep", found is not None, str(found) if found else missing
+
+
+def _record(options: Options) -> tuple[str, bool, str]:
+    from coder.record.store import SessionStore
+
+    folder = SessionStore(options.cwd, options.log_dir).history
+    nearest = next(p for p in (folder, *folder.parents) if p.exists())
+    return "record", os.access(nearest, os.W_OK), str(folder)

@@ -1,0 +1,36 @@
+"""Exit statuses, and the one way an error reaches the person: a sentence on stderr."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What the process's status means (SPEC §2)."""
+
+    ANSWERED = 0
+    FAILED = 1
+    USAGE = 2
+    STEP_LIMIT = 3
+    PROMPT_LIMIT = 4
+    CANCELLED = 130
+
+
+BY_TURN_STATUS = {
+    "ok": Exit.ANSWERED,
+    "error": Exit.FAILED,
+    "max_steps": Exit.STEP_LIMIT,
+    "prompt_limit": Exit.PROMPT_LIMIT,
+    "cancelled": Exit.CANCELLED,
+}
+
+
+class UsageError(Exception):
+    """Wrong usage, in a sentence."""
+
+
+def complain(text: str) -> None:
+    from coder.terminal.safe import safe
+
+    print(f"coder: {safe(text)}", file=sys.stderr)

@@ -1,0 +1,215 @@
+"""`--once`, piped input, `--output json|stream-json`: one input, then exit (SPEC §2)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any, Protocol
+
+import msgspec
+
+from coder.cli.errors import BY_TURN_STATUS, Exit, complain
+from coder.config.provider import Provider
+from coder.context.tokens import UnknownTokenizer
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, Settings, open_desk, with_model_named
+from coder.model.base import ModelError
+from coder.protocol.events import (
+    AnyEvent,
+    CommandDone,
+    Content,
+    ContentRestarted,
+    Failed,
+    InputDone,
+    Notice,
+    Recorded,
+    Thought,
+    TurnEnded,
+)
+from coder.protocol.ops import Cancel, UserInput
+from coder.record.files import RecordError, encode
+from coder.terminal.view import LineView, Palette
+
+
+class Output(Protocol):
+    def show(self, event: AnyEvent) -> None: ...
+
+    def finish(self, status: int) -> None: ...
+
+
+def run_once(
+    options: Options,
+    settings: Settings,
+    provider: Provider,
+    resume: str | None,
+    question: str,
+    output: str,
+) -> int:
+    return asyncio.run(_run(options, settings, provider, resume, question, output))
+
+
+async def _run(
+    options: Options,
+    settings: Settings,
+    provider: Provider,
+    resume: str | None,
+    question: str,
+    output: str,
+) -> int:
+    try:
+        provider = await with_model_named(provider)
+        engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+        if options.tokenizer:
+            from coder.context.tokens import TokenCounter
+
+            TokenCounter(options.tokenizer).load()
+        engine.start(resume)
+    except ModelError as error:
+        complain(str(error))
+        return Exit.FAILED
+    except UnknownTokenizer as error:
+        complain(str(error))
+        return Exit.USAGE
+    except RecordError as error:
+        complain(str(error))
+        return Exit.FAILED
+    _cancel_on_signals(engine)
+    engine.submit(UserInput(question))
+    return await watch(engine, _output(output, settings))
+
+
+def _cancel_on_signals(engine: Engine) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, engine.submit, Cancel())
+
+
+async def watch(engine: Engine, view: Output) -> int:
+    reading = _Reading()
+    async for event in engine.events():
+        view.show(event)
+        if reading.take(event):
+            break
+    closing = asyncio.create_task(engine.close())
+    async for event in engine.events():
+        view.show(event)
+    await closing
+    view.finish(reading.status)
+    return reading.status
+
+
+class _Reading:
+    """What the events say about how it went."""
+
+    def __init__(self) -> None:
+        self.status: int = Exit.ANSWERED
+
+    def take(self, event: AnyEvent) -> bool:
+        match event:
+            case TurnEnded(status=status):
+                self.status = BY_TURN_STATUS[status]
+            case CommandDone(command, _, ok, data):
+                if not ok:
+                    self.status = Exit.USAGE if data.get("usage") else Exit.FAILED
+                if not ok and not command:
+                    self.status = Exit.CANCELLED
+            case Failed() if self.status == Exit.ANSWERED:
+                self.status = Exit.FAILED
+            case InputDone():
+                return True
+        return False
+
+
+def _output(kind: str, settings: Settings) -> Output:
+    if kind == "json":
+        return JsonOutput()
+    if kind == "stream-json":
+        return StreamJsonOutput()
+    return TextOutput(settings)
+
+
+class TextOutput:
+    """For people: on a terminal all of it, else the answer alone on stdout and the progress on stderr."""
+
+    def __init__(self, settings: Settings) -> None:
+        to_terminal = sys.stdout.isatty()
+        stream = sys.stdout if to_terminal else sys.stderr
+        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        palette = Palette(stream.isatty() and not plain)
+        self._view = LineView(stream, None if to_terminal else sys.stdout, settings.texts, palette)
+
+    def show(self, event: AnyEvent) -> None:
+        self._view.show(event)
+
+    def line(self, text: str) -> None:
+        self._view.line(text)
+
+    def finish(self, status: int) -> None:
+        pass
+
+
+class StreamJsonOutput:
+    """The record's events as they happen, with the answer's chunks between them."""
+
+    def show(self, event: AnyEvent) -> None:
+        match event:
+            case Recorded(entry):
+                _print_json(entry)
+            case Content(text):
+                _print_json({"type": "assistant_chunk", "content": text})
+            case Thought(text):
+                _print_json({"type": "thought_chunk", "content": text})
+            case ContentRestarted():
+                _print_json({"type": "assistant_restart"})
+            case CommandDone(command, text, ok):
+                _print_json({"type": "command_result", "content": text, "meta": {"input": command, "ok": ok}})
+            case Failed(text, code):
+                _print_json({"type": "error", "content": text, "meta": {"code": code}})
+            case Notice(text, level):
+                _print_json({"type": "notice", "content": text, "meta": {"level": level}})
+
+    def finish(self, status: int) -> None:
+        pass
+
+
+class JsonOutput:
+    """One object at the end."""
+
+    def __init__(self) -> None:
+        self._result: dict[str, Any] = {"session_id": "", "status": "ok", "text": ""}
+        self._warnings: list[str] = []
+
+    def show(self, event: AnyEvent) -> None:
+        match event:
+            case Recorded(entry):
+                self._result["session_id"] = entry.session_id
+            case TurnEnded():
+                tokens = msgspec.to_builtins(event.usage)
+                self._result |= {
+                    "status": event.status,
+                    "text": event.text,
+                    "turn": event.turn,
+                    "steps": event.steps,
+                    "duration_ms": event.duration_ms,
+                    "tokens": {k: tokens.get(k, 0) for k in ("prompt", "completion", "total", "cached")},
+                }
+                if event.error:
+                    self._result["error"] = event.error
+            case CommandDone(_, text, ok):
+                self._result |= {"status": "ok" if ok else "error", "text": text}
+            case Failed(text):
+                self._result |= {"status": "error", "error": text}
+            case Notice(text, "warning"):
+                self._warnings.append(text)
+
+    def finish(self, status: int) -> None:
+        if self._warnings:
+            self._result["warnings"] = self._warnings
+        _print_json({**self._result, "exit_code": int(status)})
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.buffer.write(encode(value) + b"\n")
+    sys.stdout.buffer.flush()

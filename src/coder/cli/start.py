@@ -1,0 +1,145 @@
+"""From arguments to the front end that was asked for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from coder.cli import SUBCOMMANDS
+from coder.cli.args import main_parser
+from coder.cli.errors import Exit, UsageError, complain
+from coder.config.errors import ConfigError
+from coder.policy.decide import OPERATING_MODES, OperatingMode
+
+
+def run(arguments: list[str]) -> int:
+    """The exit status; every foreseeable error ends here as a sentence."""
+    try:
+        return _run(arguments)
+    except UsageError as error:
+        complain(str(error))
+    except ConfigError as error:
+        complain(_in_language(error))
+    except KeyboardInterrupt:
+        return Exit.CANCELLED
+    except BrokenPipeError:
+        # Whoever read our output has left; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    return Exit.USAGE
+
+
+def _in_language(error: ConfigError) -> str:
+    from coder.texts import Texts, pick_language
+
+    return error.text(Texts(pick_language("", "", os.environ)))
+
+
+def _run(arguments: list[str]) -> int:
+    parser = main_parser()
+    chosen, unknown = parser.parse_known_args(arguments)
+    if chosen.words and chosen.words[0] in SUBCOMMANDS and not chosen.once:
+        return _subcommand(chosen.words[0], arguments)
+    if unknown:
+        parser.error(f"unknown option {unknown[0]}; `coder --help` lists them")
+    return _session(chosen)
+
+
+def _subcommand(name: str, arguments: list[str]) -> int:
+    from importlib import import_module
+
+    rest = list(arguments)
+    rest.remove(name)
+    status: int = import_module(f"coder.cli.{name}").run(rest)
+    return status
+
+
+def working_folder(chosen: argparse.Namespace) -> Path:
+    folder: Path = chosen.cwd
+    try:
+        absolute = folder.absolute()
+    except FileNotFoundError:
+        raise UsageError("The current folder no longer exists; name one with --cwd.") from None
+    if not absolute.is_dir():
+        raise UsageError(f"--cwd {folder} is not a folder.")
+    return absolute
+
+
+def _session(chosen: argparse.Namespace) -> int:
+    from coder.engine.setup import Options, provider_of, read_settings
+    from coder.record.store import SessionStore
+
+    cwd = working_folder(chosen)
+    question = " ".join(chosen.words)
+    interactive = _is_interactive(chosen)
+    if not interactive and not question:
+        question = _from_stdin(chosen)
+    options = Options(
+        cwd=cwd,
+        environ=dict(os.environ),
+        mode=_operating_mode(chosen.mode),
+        preset=chosen.permissions,
+        model=chosen.model,
+        lang=chosen.lang,
+        config_file=chosen.config,
+        log_dir=chosen.log_dir.absolute() if chosen.log_dir else None,
+        max_steps=chosen.max_steps,
+        max_prompt_tokens=chosen.max_prompt_tokens,
+        warn_prompt_tokens=chosen.warn_prompt_tokens,
+        tokenizer=chosen.tokenizer_model,
+        can_ask=interactive,
+        session_kind="interactive" if interactive else "once",
+    )
+    resume = _session_to_resume(chosen, SessionStore(cwd, options.log_dir))
+    settings = read_settings(options)
+    if interactive:
+        from coder.terminal.loop import run_interactive
+
+        return run_interactive(options, settings, resume, question)
+    from coder.cli.once import run_once
+
+    provider = provider_of(options, settings)
+    return run_once(options, settings, provider, resume, question, chosen.output)
+
+
+def _is_interactive(chosen: argparse.Namespace) -> bool:
+    return not chosen.once and chosen.output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _from_stdin(chosen: argparse.Namespace) -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError('--once needs a question: coder --once "…", or text on stdin.')
+    text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    if not text.strip():
+        raise UsageError('There is nothing to do: stdin is empty. Try coder --once "…".')
+    return text
+
+
+def _operating_mode(named: list[str]) -> OperatingMode | None:
+    chosen = None
+    for name in named:
+        chosen = next((mode for mode in OPERATING_MODES if mode == name), None)
+        if chosen is None:
+            known = ", ".join(OPERATING_MODES)
+            raise UsageError(f"--mode {name}: there is no such mode here; operating modes are {known}.")
+    return chosen
+
+
+def _session_to_resume(chosen: argparse.Namespace, store: object) -> str | None:
+    from coder.record.store import SessionStore
+
+    assert isinstance(store, SessionStore)
+    if chosen.resume:
+        if not store.exists(chosen.resume):
+            raise UsageError(
+                f"There is no session {chosen.resume}; `coder sessions` lists those of this folder."
+            )
+        return str(chosen.resume)
+    if chosen.latest:
+        latest = store.latest()
+        if latest is None:
+            raise UsageError("There is no session to continue in this folder.")
+        return latest
+    return None

@@ -1,0 +1,46 @@
+"""Whether a text can be the address of a model server, and which host it names."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from coder.config.errors import ConfigError, shown
+from coder.texts import Phrase
+
+_LONGEST_SHOWN: Final = 60
+
+
+def check_address(text: str, where: str) -> None:
+    """Refuse what no request could be sent to; `where` is the setting or variable that holds it."""
+    why = _problem(text)
+    if why:
+        # What stands before an @ may be a password
+        user, at, rest = text.rpartition("@")
+        short = shown(f"…@{rest}" if at and user else text)[:_LONGEST_SHOWN]
+        allowed = Phrase("config.expect_address", why=Phrase(why))
+        raise ConfigError("config.bad_value", where=where, found=f'"{short}"', allowed=allowed)
+
+
+def host_of(text: str) -> str:
+    """The host of an address that has passed `check_address`."""
+    return urlsplit(text).hostname or ""
+
+
+def _problem(text: str) -> str:
+    if any(char.isspace() or not char.isprintable() for char in text):
+        return "config.url_space"
+    if not text.lower().startswith(("http://", "https://")):
+        return "config.url_scheme"
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname
+    except ValueError:  # an unclosed [ of an IPv6 address, or characters that normalise to : / ? # @
+        return "config.url_host"
+    try:
+        port = parts.port
+    except ValueError:
+        return "config.url_port"
+    if not host:
+        return "config.url_host"
+    return "config.url_port" if port == 0 else ""

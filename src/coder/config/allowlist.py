@@ -1,0 +1,81 @@
+"""What the person allowed with `always`, per project, kept in `$CODER_HOME` and not in the project.
+
+Every change reads, merges and replaces the file under a lock, so that two processes that add at
+the same time lose nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.config.errors import ConfigError
+from coder.config.files import locked, read_bounded, reason, write_whole
+from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class _AllowFile(msgspec.Struct, frozen=True):
+    """The form of `allowlist.json`; `project` tells a person whose file it is."""
+
+    project: str = ""
+    names: list[str] = []
+
+
+class Allowlist:
+    """The command names that need no question in one project.
+
+    A file that cannot be read allows nothing; `problem` then says why.
+    """
+
+    def __init__(self, home: Path, root: Path) -> None:
+        self._root = str(root.resolve())
+        self.path = project_folder(home, root) / "allowlist.json"
+        self.problem: Phrase | None = None
+
+    def names(self) -> list[str]:
+        """In the order in which they were allowed."""
+        self.problem = None
+        try:
+            data = read_bounded(self.path, str(self.path))
+            return [] if data is None else msgspec.json.decode(data, type=_AllowFile).names
+        except ConfigError as error:
+            self.problem = error.phrase
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self.problem = Phrase("config.corrupt_store", file=str(self.path), why=reason(error))
+        return []
+
+    def add(self, *names: str) -> None:
+        """Allow these from now on. Raises `ConfigError` if that cannot be kept."""
+        self._change(lambda known: dict.fromkeys([*known, *names]))
+
+    def revoke(self, name: str) -> bool:
+        """Ask about this one again; whether it had been allowed. Raises `ConfigError` if it cannot."""
+        had: list[bool] = []
+
+        def less(known: list[str]) -> list[str]:
+            had.append(name in known)
+            return [kept for kept in known if kept != name]
+
+        self._change(less)
+        return had == [True]
+
+    def _change(self, change: Callable[[list[str]], Iterable[str]]) -> None:
+        try:
+            with locked(self.path):
+                file = _AllowFile(project=self._root, names=list(change(self.names())))
+                write_whole(self.path, msgspec.json.format(msgspec.json.encode(file)))
+        except OSError as error:
+            raise ConfigError("config.allowlist_not_saved", file=str(self.path), why=reason(error)) from None
+
+
+def project_folder(home: Path, root: Path) -> Path:
+    """Where `$CODER_HOME` keeps what belongs to one project, by the digest of its real path."""
+    from hashlib import sha256
+
+    real = str(root.resolve()).encode("utf-8", errors="surrogateescape")
+    return home / "projects" / sha256(real).hexdigest()[:32]

@@ -1,0 +1,178 @@
+"""Why a configuration was refused: the first fault, as a sentence that names key, value and what is allowed.
+
+msgspec is the judge; this module walks the same types to find what it objected to, because its
+own messages name neither the file nor the choices. Imported only when something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, get_args
+
+from msgspec import inspect, json
+
+from coder.config import schema
+from coder.config.errors import ConfigError, shown
+from coder.texts import Phrase
+
+_LONGEST_SHOWN: Final = 60
+_PLAIN_LIMIT: Final = 1_000_000
+_SECRET: Final = ("provider.api_key", "provider.headers", "mcp.servers")
+# The inspected type has lost the order in which the choices were written down
+_CHOICES: Final = {
+    frozenset(get_args(kind)): get_args(kind)
+    for kind in (
+        schema.Decision,
+        schema.Dialect,
+        schema.Lang,
+        schema.NextSpeaker,
+        schema.Preset,
+        schema.SandboxMode,
+        schema.Theme,
+    )
+}
+
+
+def refusal(settings: object, file: str, said: str) -> ConfigError:
+    """The error for `settings`, which msgspec refused with the words `said`."""
+    fault = _first_fault(settings, inspect.type_info(schema.Config), "", file)
+    return fault or ConfigError("config.invalid", file=file, what=shown(said))
+
+
+def found(value: object, key: str) -> str:
+    """A value as the person wrote it, short; never the text of a secret."""
+    if isinstance(value, dict):
+        return "{…}"
+    if isinstance(value, list):
+        return "[…]"
+    if key.startswith(_SECRET) and value is not None and not isinstance(value, bool):
+        return "…"
+    # JSON has integers of any length, its encoder here has not
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    text = str(value) if is_number else shown(json.encode(value).decode("utf-8"))
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+def all_keys() -> list[str]:
+    """Every dotted key there is, sections included."""
+    return list(_keys_of(inspect.type_info(schema.Config), ""))
+
+
+def _keys_of(kind: inspect.Type, prefix: str) -> Iterator[str]:
+    if isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            yield f"{prefix}{field.encode_name}"
+            yield from _keys_of(field.type, f"{prefix}{field.encode_name}.")
+
+
+def _first_fault(value: object, kind: inspect.Type, key: str, file: str) -> ConfigError | None:
+    if isinstance(kind, inspect.UnionType):
+        inner = _without_null(kind)
+        return None if value is None else _first_fault(value, inner, key, file)
+    if not _fits(value, kind):
+        return bad_value(f"{file}: {shown(key)}" if key else file, found(value, key), _allowed(kind, value))
+    if isinstance(kind, inspect.StructType) and isinstance(value, dict):
+        return _fault_in_struct(value, kind, key, file)
+    inner_faults: Iterator[ConfigError | None] = iter(())
+    if isinstance(kind, inspect.DictType) and isinstance(value, dict):
+        inner_faults = (_first_fault(v, kind.value_type, _join(key, str(k)), file) for k, v in value.items())
+    elif isinstance(kind, inspect.ListType) and isinstance(value, list):
+        inner_faults = (_first_fault(v, kind.item_type, f"{key}[{i}]", file) for i, v in enumerate(value))
+    return next((fault for fault in inner_faults if fault), None)
+
+
+def bad_value(where: str, found: str, allowed: Phrase | str) -> ConfigError:
+    """`where` is the file and key, or the variable that was set."""
+    return ConfigError("config.bad_value", where=where, found=found, allowed=allowed)
+
+
+def _fault_in_struct(
+    value: dict[str, Any], kind: inspect.StructType, key: str, file: str
+) -> ConfigError | None:
+    fields = {field.encode_name: field.type for field in kind.fields}
+    for name, inner in value.items():
+        path = _join(key, name)
+        if name not in fields:
+            return _unknown(path, list(fields), file)
+        fault = _first_fault(inner, fields[name], path, file)
+        if fault:
+            return fault
+    return None
+
+
+def _unknown(path: str, siblings: list[str], file: str) -> ConfigError:
+    nearest = nearest_keys(path, siblings)
+    values = {"file": file, "key": shown(path), "allowed": ", ".join(siblings)}
+    if nearest:
+        return ConfigError("config.unknown_key_near", nearest=", ".join(nearest), **values)
+    return ConfigError("config.unknown_key", **values)
+
+
+def nearest_keys(path: str, siblings: list[str]) -> list[str]:
+    """Known keys that may have been meant: a slip in this section, or the right name elsewhere."""
+    from difflib import get_close_matches
+
+    section, _, name = path.rpartition(".")
+    here = [_join(section, close) for close in get_close_matches(name[:100], siblings, n=3, cutoff=0.6)]
+    elsewhere = [key for key in all_keys() if key.rpartition(".")[2] == name and key != path]
+    return list(dict.fromkeys(here + elsewhere))[:3]
+
+
+def _fits(value: object, kind: inspect.Type) -> bool:
+    """Whether a value itself (not what it contains) is of the kind and in its range."""
+    if isinstance(kind, inspect.StructType | inspect.DictType):
+        return isinstance(value, dict)
+    if isinstance(kind, inspect.ListType):
+        return isinstance(value, list)
+    if isinstance(kind, inspect.LiteralType):
+        return isinstance(value, str) and value in kind.values
+    if isinstance(kind, inspect.BoolType):
+        return isinstance(value, bool)
+    if isinstance(kind, inspect.StrType):
+        return isinstance(value, str)
+    if isinstance(kind, inspect.IntType):
+        return isinstance(value, int) and not isinstance(value, bool) and _in_range(value, kind)
+    if isinstance(kind, inspect.FloatType):
+        return isinstance(value, int | float) and not isinstance(value, bool) and _in_range(value, kind)
+    return True
+
+
+def _in_range(value: float, kind: inspect.IntType | inspect.FloatType) -> bool:
+    above = kind.ge is None or value >= kind.ge
+    return above and (kind.le is None or value <= kind.le) and (kind.lt is None or value < kind.lt)
+
+
+def _allowed(kind: inspect.Type, value: object) -> Phrase | str:
+    if isinstance(kind, inspect.LiteralType):
+        choices = _CHOICES.get(frozenset(str(value) for value in kind.values), kind.values)
+        return ", ".join(str(choice) or '""' for choice in choices)
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        return _allowed_number(kind, value)
+    if isinstance(kind, inspect.BoolType):
+        return Phrase("config.expect_bool")
+    if isinstance(kind, inspect.StrType):
+        return Phrase("config.expect_string")
+    if isinstance(kind, inspect.ListType):
+        return Phrase("config.expect_list", items=Phrase("config.expect_strings"))
+    return Phrase("config.expect_object")
+
+
+def _allowed_number(kind: inspect.IntType | inspect.FloatType, value: object) -> Phrase:
+    name = "config.expect_int" if isinstance(kind, inspect.IntType) else "config.expect_float"
+    if kind.ge is None:
+        return Phrase(name)
+    if kind.lt is not None:
+        return Phrase(f"{name}_below", low=kind.ge, high=kind.lt)
+    too_big = isinstance(value, int | float) and kind.le is not None and value > kind.le
+    # The platform's upper end is news only to who went past it
+    if kind.le is None or (kind.le > _PLAIN_LIMIT and not too_big):
+        return Phrase(f"{name}_from", low=kind.ge)
+    return Phrase(f"{name}_between", low=kind.ge, high=kind.le)
+
+
+def _without_null(kind: inspect.UnionType) -> inspect.Type:
+    return next(inner for inner in kind.types if not isinstance(inner, inspect.NoneType))
+
+
+def _join(section: str, name: str) -> str:
+    return f"{section}.{name}" if section else name

@@ -1,0 +1,28 @@
+"""Whether texts can travel as HTTP headers.
+
+What cannot would fail deep in the wire, or smuggle a second header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coder.config.errors import ConfigError, shown
+
+_NAME_EXTRA = frozenset("!#$%&'*+-.^_`|~")
+
+
+def check_headers(headers: Mapping[str, str], where: str) -> None:
+    """Refuse names and values that no request may carry; `where` is the setting that holds them."""
+    for name, value in headers.items():
+        if not _is_name(name) or not is_header_value(value):
+            raise ConfigError("config.bad_header", where=shown(f"{where}.{name}"))
+
+
+def is_header_value(value: str) -> bool:
+    """Printable ASCII and spaces: keys and tokens need no more, and every server takes it."""
+    return value.isascii() and value.isprintable()
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name.isascii() and all(c.isalnum() or c in _NAME_EXTRA for c in name)

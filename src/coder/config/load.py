@@ -1,0 +1,223 @@
+"""From files, environment and command line to one `Config`.
+
+Layers, each over the one before: defaults, the person's file in `$CODER_HOME`, the project's
+`.coder/config.json`, a file named with `--config`, `CODER_*` variables, flags. Each is checked by
+itself, so that an error names where the value stands. What the project may not set before the
+person trusts it is taken out and listed (see `loosening`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from coder.config.errors import ConfigError, shown
+from coder.config.files import read_bounded
+from coder.config.layers import Settings, at, has, merged, nested, without
+from coder.config.schema import Config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coder.config.loosening import Ignored, Loosening
+
+Origin = Literal["home", "project", "file", "environment", "flags"]
+
+PROJECT_FILE: Final = ".coder/config.json"
+ENVIRONMENT: Final = {
+    "CODER_BASE_URL": "provider.base_url",
+    "CODER_API_KEY": "provider.api_key",
+    "CODER_MODEL": "provider.model",
+}
+_SECTIONS: Final = {name: type(getattr(Config(), name)) for name in Config.__struct_fields__}
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One layer that set something: where it came from, and what it set (before trust)."""
+
+    origin: Origin
+    label: str
+    settings: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Without the settings, which may hold keys."""
+        return f"Source(origin={self.origin!r}, label={self.label!r})"
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The configuration, where it came from, and what of the project's waits for trust.
+
+    `relevant` is every setting of the project that trust decides about (dotted key → value),
+    whether it was honoured or not; `ignored` is those that were not.
+    """
+
+    config: Config
+    ignored: list[Ignored] = []
+    sources: list[Source] = []
+    relevant: dict[str, Any] = {}
+
+    def origin_of(self, key: str) -> str:
+        """The label of the layer that decided a dotted key; empty for a default."""
+        path = tuple(key.split("."))
+        dropped = {ignored.key for ignored in self.ignored}
+        for source in reversed(self.sources):
+            if has(source.settings, path) and not (source.origin == "project" and key in dropped):
+                return source.label
+        return ""
+
+
+def home_folder(environ: Mapping[str, str]) -> Path:
+    """`$CODER_HOME`, else `~/.coder`."""
+    from pathlib import Path
+
+    named = environ.get("CODER_HOME")
+    try:
+        if named:
+            return Path(named).expanduser().absolute()
+        return Path(environ.get("HOME") or Path.home()) / ".coder"
+    except RuntimeError:
+        raise ConfigError("config.bad_home") from None
+
+
+def load(
+    cwd: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    trusted: bool,
+) -> Loaded:
+    """All layers as one. `home` is coder's own folder; `flags` maps dotted keys to values.
+
+    Raises `ConfigError`, nothing else.
+    """
+    below = _file_layer("home", home / "config.json", str(home / "config.json"))
+    project = None if _same_file(cwd, home) else _file_layer("project", cwd / PROJECT_FILE, PROJECT_FILE)
+    above = [
+        _named_layer(config_file) if config_file else None,
+        _environment_layer(environ),
+        _flags_layer(flags),
+    ]
+    sources = [layer for layer in (below, project, *above) if layer]
+    if not sources:
+        return Loaded(config=Config())
+    loose = _loosenings(cwd, [below, *above], sources, project) if project else []
+    settings: Settings = {}
+    for layer in sources:
+        hidden = loose if layer is project and not trusted else []
+        settings = merged(settings, _less(layer.settings, hidden))
+    return Loaded(
+        config=_converted(settings, PROJECT_FILE),
+        ignored=[] if trusted else [one.as_ignored() for one in loose],
+        sources=sources,
+        relevant={one.key: one.value for one in loose},
+    )
+
+
+def read_settings(path: Path, label: str) -> Settings | None:
+    """The checked settings of one file, `None` where it does not exist."""
+    data = read_bounded(path, label)
+    if data is None:
+        return None
+    from coder.config.jsonc import decode
+
+    value = decode(data, label)
+    if value is None:
+        return {}
+    _check(value, label)
+    settings: Settings = value
+    return settings
+
+
+def _file_layer(origin: Origin, path: Path, label: str) -> Source | None:
+    settings = read_settings(path, shown(label))
+    return Source(origin=origin, label=shown(label), settings=settings) if settings else None
+
+
+def _named_layer(path: Path) -> Source | None:
+    label = shown(str(path))
+    settings = read_settings(path, label)
+    if settings is None:  # unlike the others, somebody says that this one is there
+        raise ConfigError("config.file_missing", file=label)
+    return Source(origin="file", label=label, settings=settings) if settings else None
+
+
+def _environment_layer(environ: Mapping[str, str]) -> Source | None:
+    values = {key: environ.get(name, "").strip() or None for name, key in ENVIRONMENT.items()}
+    settings = nested(values)
+    if not settings:
+        return None
+    address = at(settings, ("provider", "base_url"))
+    if address:
+        from coder.config.address import check_address
+
+        check_address(address, "CODER_BASE_URL")
+    return Source(origin="environment", label="environment", settings=settings)
+
+
+def _flags_layer(flags: Mapping[str, Any]) -> Source | None:
+    settings = nested(dict(flags))
+    if not settings:
+        return None
+    _check(settings, "command line")
+    return Source(origin="flags", label="command line", settings=settings)
+
+
+def _same_file(cwd: Path, home: Path) -> bool:
+    """In the home folder the project's file is the person's own."""
+    try:
+        return (cwd / ".coder").samefile(home)
+    except (OSError, ValueError):
+        return False
+
+
+def _check(settings: Any, label: str) -> None:
+    """Refuse a layer with an unknown key, a wrong type or a value out of range."""
+    config = _converted(settings, label)
+    if config.provider.base_url:
+        from coder.config.address import check_address
+
+        check_address(config.provider.base_url, f"{label}: provider.base_url")
+    if config.provider.headers:
+        from coder.config.headers import check_headers
+
+        check_headers(config.provider.headers, f"{label}: provider.headers")
+
+
+def _converted(settings: Any, label: str) -> Config:
+    """The settings as a `Config`. Section by section: the types of one that is not used are never
+    worked out, which is most of the time that a start would spend here."""
+    said = "not an object of known sections"
+    if isinstance(settings, dict) and settings.keys() <= _SECTIONS.keys():
+        try:
+            sections = {name: msgspec.convert(value, _SECTIONS[name]) for name, value in settings.items()}
+        except (msgspec.ValidationError, OverflowError) as error:
+            said = str(error)
+        else:
+            return Config(**sections)
+    from coder.config.explain import refusal
+
+    raise refusal(settings, label, said)
+
+
+def _loosenings(
+    cwd: Path, persons: list[Source | None], sources: list[Source], project: Source
+) -> list[Loosening]:
+    from coder.config.loosening import loosenings
+
+    person: Settings = {}
+    together: Settings = {}
+    for layer in persons:
+        person = merged(person, layer.settings if layer else {})
+    for layer in sources:
+        together = merged(together, layer.settings)
+    configs = (_converted(person, PROJECT_FILE), _converted(together, PROJECT_FILE))
+    return loosenings(project.settings, *configs, cwd)
+
+
+def _less(settings: Settings, hidden: list[Loosening]) -> Settings:
+    for loosening in hidden:
+        settings = without(settings, loosening.path)
+    return settings

@@ -1,0 +1,184 @@
+"""What a project's own configuration may not do before the person trusts the folder (SPEC §2).
+
+For every setting that bears on safety there is one rule: given what the person's layers alone
+say and what they say with the project's on top, is the second one looser? Tightening is always
+honoured. Imported only where a project has a configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from coder.config.errors import shown
+from coder.config.explain import found
+from coder.config.layers import KeyPath, Settings, at, has
+from coder.config.schema import Config, Decision, Preset
+from coder.texts import Phrase, Texts
+
+Reason = Literal["loosens", "starts", "sends", "costs"]
+
+_PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)  # from tight to loose
+_SANDBOX: Final = ("require", "auto", "off")
+_DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
+_READING: Final = frozenset({"read", "list", "glob", "grep", "todoread", "todowrite", "skill"})
+_EDITING: Final = frozenset({"write", "edit", "patch", "save_memory"})
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """A setting of the project's file that waits for trust. `value` is what it asks for, short."""
+
+    key: str
+    reason: Reason
+    value: str
+    file: str = ".coder/config.json"
+
+    def text(self, texts: Texts) -> str:
+        reason = Phrase(f"config.ignored.{self.reason}")
+        return texts.say("config.ignored", file=self.file, key=self.key, reason=reason)
+
+
+class Loosening(msgspec.Struct, frozen=True):
+    """One setting of the project that trust decides about."""
+
+    path: KeyPath
+    reason: Reason
+    value: Any
+
+    @property
+    def key(self) -> str:
+        """Exactly as written: two names must never become one, or trust in one would cover the other."""
+        return ".".join(self.path)
+
+    def as_ignored(self) -> Ignored:
+        return Ignored(key=shown(self.key), reason=self.reason, value=found(self.value, self.key))
+
+
+def loosenings(project: Settings, person: Config, together: Config, root: Path) -> list[Loosening]:
+    """What `project` loosens. `person`: all layers without it; `together`: all layers with it."""
+    return [
+        Loosening(path=path, reason=reason, value=at(project, path))
+        for path, reason in _loosened_paths(project, person, together, root)
+    ]
+
+
+def preset_gives(preset: Preset, tool: str) -> Decision:
+    """The table of SPEC §5 for a tool as such; bash counts as a command not known to be read-only."""
+    if tool in _READING or preset == "yolo":
+        return "allow"
+    if preset == "strict":
+        return "deny"
+    return "allow" if preset == "auto-edit" and tool in _EDITING else "ask"
+
+
+def _loosened_paths(
+    project: Settings, person: Config, together: Config, root: Path
+) -> Iterator[tuple[KeyPath, Reason]]:
+    for section, name, reason, looser in _RULES:
+        if has(project, (section, name)):
+            mine, theirs = (getattr(getattr(config, section), name) for config in (person, together))
+            if mine != theirs and looser(mine, theirs):
+                yield (section, name), reason
+    if has(project, ("skills", "paths")) and _leads_outside(person, together, root):
+        yield ("skills", "paths"), "sends"
+    for tool in at(project, ("permission", "tools")) or {}:
+        if _tool_is_looser(tool, person, together):
+            yield ("permission", "tools", tool), "loosens"
+    for section, name, reason in _ENTRIES:
+        mine, theirs = (getattr(getattr(config, section), name) for config in (person, together))
+        for entry, value in (at(project, (section, name)) or {}).items():
+            if mine.get(entry) != theirs.get(entry) and not _switches_off(value):
+                yield (section, name, entry), reason
+
+
+def _any_change(mine: object, theirs: object) -> bool:
+    return mine != theirs
+
+
+def _becomes_true(mine: object, theirs: object) -> bool:
+    return bool(theirs) and not mine
+
+
+def _becomes_false(mine: object, theirs: object) -> bool:
+    return bool(mine) and not theirs
+
+
+def _adds(mine: list[str], theirs: list[str]) -> bool:
+    return not set(theirs) <= set(mine)
+
+
+def _looser_preset(mine: Preset, theirs: Preset) -> bool:
+    return _PRESETS.index(theirs) > _PRESETS.index(mine)
+
+
+def _weaker_sandbox(mine: str, theirs: str) -> bool:
+    return _SANDBOX.index(theirs) > _SANDBOX.index(mine)
+
+
+def _may_spend_more(mine: float | None, theirs: float | None) -> bool:
+    return mine is not None and (theirs is None or theirs > mine)
+
+
+# Settings with one value: section, key, why it matters, and when it is looser
+_RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
+    ("provider", "base_url", "sends", _any_change),
+    ("provider", "api_key", "sends", _any_change),
+    ("permission", "preset", "loosens", _looser_preset),
+    ("permission", "command_allowlist", "loosens", _adds),
+    ("approval", "interactive", "loosens", _becomes_false),
+    ("approval", "auto_approve_ask", "loosens", _becomes_true),
+    ("safety", "redact_secrets", "sends", _becomes_false),
+    ("sandbox", "mode", "loosens", _weaker_sandbox),
+    ("sandbox", "network", "loosens", _becomes_true),
+    ("sandbox", "writable", "loosens", _adds),
+    ("workflow", "auto_verify_after_edit", "starts", _becomes_true),
+    ("workflow", "verify_commands", "starts", _adds),
+    ("budget", "max_usd", "costs", _may_spend_more),
+    ("ide", "enabled", "sends", _becomes_true),
+)
+# Settings with an entry per name, where any change matters
+_ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (
+    ("provider", "headers", "sends"),
+    ("mcp", "servers", "starts"),
+    ("budget", "prices", "costs"),
+)
+
+
+def _switches_off(entry: object) -> bool:
+    """An MCP server that is only turned off is a tightening."""
+    return entry in ({"disabled": True}, {"enabled": False})
+
+
+def _tool_is_looser(tool: str, person: Config, together: Config) -> bool:
+    after = together.permission.tools.get(tool)
+    if after is None:
+        return False
+    return _DECISIONS.index(after) > _DECISIONS.index(_person_gives(tool, person))
+
+
+def _person_gives(tool: str, person: Config) -> Decision:
+    """The person's own decision for a tool, or for all tools that a pattern could mean."""
+    own = person.permission.tools
+    if tool in own:
+        return own[tool]
+    decisions = [own[name] for name in own if fnmatchcase(tool, name) or fnmatchcase(name, tool)]
+    decisions.append(preset_gives(person.permission.preset, tool))
+    return min(decisions, key=_DECISIONS.index)
+
+
+def _leads_outside(person: Config, together: Config, root: Path) -> bool:
+    """Whether a skills folder that the person did not name lies outside the project."""
+    base = Path(root).resolve()
+    added = [text for text in together.skills.paths if text not in person.skills.paths]
+    return any(text.startswith("~") or not _inside(base, text) for text in added)
+
+
+def _inside(base: Path, text: str) -> bool:
+    try:
+        return (base / text).resolve().is_relative_to(base)
+    except (OSError, ValueError, RuntimeError):  # a name no file system has, or links in a circle
+        return False

@@ -1,0 +1,127 @@
+"""What is known of models by name: how they count tokens, and how much they can take in.
+
+Names carry a vendor, a date, a size and a quantisation; the longest known beginning decides. An
+unknown model is counted with o200k_base, and its window is `runtime.context_window` or the default.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coder.config.schema import DEFAULT_CONTEXT_WINDOW, Config
+
+DEFAULT_TOKENIZER: Final = "o200k_base"
+
+# Beginning of the name: tokenizer (as splintr names it), context window in tokens.
+# Closed models without a public tokenizer get the nearest one: it only has to be about right.
+_KNOWN: Final[dict[str, tuple[str, int | None]]] = {
+    "chatgpt": ("o200k_base", 128_000),
+    "claude": ("o200k_base", 200_000),
+    "claude-fable-5": ("o200k_base", 1_000_000),
+    "claude-haiku-5": ("o200k_base", 1_000_000),
+    "claude-opus-5": ("o200k_base", 1_000_000),
+    "claude-sonnet-5": ("o200k_base", 1_000_000),
+    "codellama": ("codellama", 16_384),
+    "codestral": ("mistral_v3", 256_000),
+    "deepseek": ("deepseek_v3", 128_000),
+    "deepseek-v4": ("deepseek_v3", 1_000_000),
+    "devstral": ("mistral_v3", 131_072),
+    "gemini": ("gemma3", 1_048_576),
+    "gemini-1.5-pro": ("gemma3", 2_097_152),
+    "gemma": ("gemma2", 8_192),
+    "gemma-3": ("gemma3", 131_072),
+    "gemma-4": ("gemma4", 131_072),
+    "gemma3": ("gemma3", 131_072),
+    "gemma4": ("gemma4", 131_072),
+    "glm": ("glm4", 131_072),
+    "glm-4.6": ("glm4", 202_752),
+    "glm-4.7": ("glm4", 202_752),
+    "glm-5": ("glm4", 202_752),
+    "glm-5.2": ("glm4", 1_000_000),
+    "glm-5.3": ("glm4", 1_000_000),
+    "gpt-3.5": ("cl100k_base", 16_385),
+    "gpt-4": ("cl100k_base", 8_192),
+    "gpt-4-1106": ("cl100k_base", 128_000),
+    "gpt-4-32k": ("cl100k_base", 32_768),
+    "gpt-4-turbo": ("cl100k_base", 128_000),
+    "gpt-4.1": ("o200k_base", 1_047_576),
+    "gpt-4.5": ("o200k_base", 128_000),
+    "gpt-4o": ("o200k_base", 128_000),
+    "gpt-5": ("o200k_base", 400_000),
+    "gpt-5-chat": ("o200k_base", 128_000),
+    "gpt-5.1-chat": ("o200k_base", 128_000),
+    "gpt-5.4": ("o200k_base", 1_050_000),
+    "gpt-5.4-mini": ("o200k_base", 400_000),
+    "gpt-5.4-nano": ("o200k_base", 400_000),
+    "gpt-5.5": ("o200k_base", 1_050_000),
+    "gpt-oss": ("o200k_harmony", 131_072),
+    "grok": ("o200k_base", 131_072),
+    "grok-4": ("o200k_base", 256_000),
+    "grok-code": ("o200k_base", 256_000),
+    "kimi": ("kimi_k2", 131_072),
+    "kimi-k2-0905": ("kimi_k2", 262_144),
+    "kimi-k2-thinking": ("kimi_k2", 262_144),
+    "kimi-k2-turbo": ("kimi_k2", 262_144),
+    "kimi-k2.": ("kimi_k2", 262_144),
+    "kimi-k3": ("kimi_k3", 1_000_000),
+    "llama-2": ("llama2", 4_096),
+    "llama-3": ("llama3", 8_192),
+    "llama-3.1": ("llama3", 131_072),
+    "llama-3.2": ("llama3", 131_072),
+    "llama-3.3": ("llama3", 131_072),
+    "llama-4": ("llama3", 131_072),
+    "llama2": ("llama2", 4_096),
+    "llama3": ("llama3", 8_192),
+    "llama3.1": ("llama3", 131_072),
+    "llama3.2": ("llama3", 131_072),
+    "llama3.3": ("llama3", 131_072),
+    "llama4": ("llama3", 131_072),
+    "magistral": ("mistral_v3", 131_072),
+    "meta-llama-3": ("llama3", 8_192),
+    "meta-llama-3.1": ("llama3", 131_072),
+    "minimax": ("o200k_base", 204_800),
+    "ministral": ("mistral_v3", 131_072),
+    "mistral": ("mistral_v3", 131_072),
+    "mistral-7b": ("mistral_v3", 32_768),
+    "mixtral": ("mistral_v1", 32_768),
+    "moonshot-v1": ("kimi_k2", 131_072),
+    "moonshot-v1-32k": ("kimi_k2", 32_768),
+    "moonshot-v1-8k": ("kimi_k2", 8_192),
+    "o1": ("o200k_base", 200_000),
+    "o1-mini": ("o200k_base", 128_000),
+    "o1-preview": ("o200k_base", 128_000),
+    "o3": ("o200k_base", 200_000),
+    "o4": ("o200k_base", 200_000),
+    "olmo": ("olmo2", None),
+    "phi-4": ("phi4", 16_384),
+    "phi4": ("phi4", 16_384),
+    "qwen": ("qwen3", 131_072),
+    "qwen2.5": ("qwen3", 32_768),
+    "qwen3-coder": ("qwen3", 262_144),
+    "qwen3-coder-flash": ("qwen3", 1_000_000),
+    "qwen3-coder-plus": ("qwen3", 1_000_000),
+    "qwq": ("qwen3", 131_072),
+}
+
+
+def tokenizer_of(model: str) -> str:
+    """The name of the tokenizer that counts for this model, exactly or nearly."""
+    known = _known(model)
+    return known[0] if known else DEFAULT_TOKENIZER
+
+
+def context_window_of(model: str) -> int | None:
+    """How many tokens the model takes in, where that is known."""
+    known = _known(model)
+    return known[1] if known else None
+
+
+def window_for(config: Config, model: str) -> int:
+    """`runtime.context_window`, else what is known of the model, else the default."""
+    return config.runtime.context_window or context_window_of(model) or DEFAULT_CONTEXT_WINDOW
+
+
+def _known(model: str) -> tuple[str, int | None] | None:
+    name = model.strip().lower().rpartition("/")[2]  # openrouter and local servers name the vendor first
+    beginnings = [beginning for beginning in _KNOWN if name.startswith(beginning)]
+    return _KNOWN[max(beginnings, key=len)] if beginnings else None

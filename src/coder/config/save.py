@@ -1,0 +1,87 @@
+"""Writing to the project's `.coder/` folder: the folder itself, and the model chosen with `/model`.
+
+A person's file is edited in place: only the one value changes; comments, order, spacing, line
+endings and a BOM stay.
+"""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from coder.config.errors import ConfigError
+from coder.config.files import read_bounded, reason, write_whole
+from coder.config.jsonc import decode
+from coder.config.splice import with_member
+from coder.texts import Phrase, Texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER: Final = ".coder"
+IGNORED_BY_GIT: Final = "/history/\n/sessions/\n"
+_LABEL: Final = ".coder/config.json"
+
+
+def ensure_folder(cwd: Path) -> Path:
+    """`.coder/` with its `.gitignore`, made if missing; an existing one is left alone.
+
+    Raises `OSError` where the folder cannot be made.
+    """
+    folder = cwd / FOLDER
+    folder.mkdir(exist_ok=True)
+    try:
+        with (folder / ".gitignore").open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(IGNORED_BY_GIT)
+    except FileExistsError:
+        pass
+    return folder
+
+
+def save_model(cwd: Path, name: str, texts: Texts | None = None) -> str:
+    """Keep `provider.model` in the project's configuration. Empty if saved, else a sentence why not."""
+    try:
+        _save_model(cwd, name)
+    except ConfigError as error:
+        return error.text(texts or Texts("en"))
+    except (OSError, RuntimeError, ValueError) as error:
+        return _failure(reason(error)).text(texts or Texts("en"))
+    return ""
+
+
+def _save_model(cwd: Path, name: str) -> None:
+    path = ensure_folder(cwd) / "config.json"
+    target = path.resolve()
+    if not target.is_relative_to(cwd.resolve()):
+        # A link in a project must not make us write into somebody's other files
+        raise _failure(Phrase("config.model_not_saved_link"))
+    data = read_bounded(target, _LABEL)
+    if data is None:
+        write_whole(target, _fresh(name), 0o644)
+        return
+    before = decode(data, _LABEL)
+    if before is None:  # nothing but blanks and comments
+        before, after = {}, data.rstrip() + b"\n" + _fresh(name) if data.strip() else _fresh(name)
+    else:
+        after = with_member(data, ("provider", "model"), msgspec.json.encode(name)) or b""
+    if not _is_right(before, decode(after, _LABEL), name):
+        raise _failure(Phrase("config.model_not_saved_shape"))
+    if after != data:
+        write_whole(target, after, stat.S_IMODE(target.stat().st_mode))
+
+
+def _failure(why: Phrase | str) -> ConfigError:
+    return ConfigError("config.model_not_saved", file=_LABEL, why=why)
+
+
+def _fresh(name: str) -> bytes:
+    return msgspec.json.format(msgspec.json.encode({"provider": {"model": name}})) + b"\n"
+
+
+def _is_right(before: Any, after: Any, name: str) -> bool:
+    """Whether the edit did what it should and nothing else: a person's file is not a place for luck."""
+    if not isinstance(before, dict) or not isinstance(before.get("provider", {}), dict):
+        return False
+    return bool(after == {**before, "provider": {**before.get("provider", {}), "model": name}})

@@ -1,0 +1,181 @@
+"""Every setting there is, with its default, its type and its range.
+
+Each section is a frozen struct that refuses unknown keys. Annotations stay text until the first
+value is checked, so importing this module builds classes and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+Dialect = Literal["auto", "native", "react-xml"]
+NextSpeaker = Literal["auto", "always", "off"]
+Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
+Decision = Literal["allow", "ask", "deny"]
+SandboxMode = Literal["auto", "require", "off"]
+Theme = Literal["auto", "dark", "light", "none"]
+Lang = Literal["", "en", "zh"]
+
+DEFAULT_CONTEXT_WINDOW: Final = 128_000
+
+# Upper ends are where timers and counters of the platform end, not opinions.
+Milliseconds = Annotated[int, Meta(ge=1, le=2_147_483_647)]
+Count = Annotated[int, Meta(ge=0, le=2_147_483_647)]
+Positive = Annotated[int, Meta(ge=1, le=2_147_483_647)]
+TurnLimit = Annotated[int, Meta(ge=-1, le=2_147_483_647)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Share = Annotated[float, Meta(ge=0, lt=1)]
+Usd = Annotated[float, Meta(ge=0)]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all sections: read once, never changed, no key that is not listed."""
+
+
+class ProviderSection(Section, frozen=True):
+    """Who answers. Empty texts mean: from the environment (see `provider`)."""
+
+    base_url: str = ""
+    api_key: str = ""
+    model: str = ""
+    dialect: Dialect = "auto"
+    timeout_ms: Milliseconds = 120_000
+    headers: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Without key and headers, so that a log or a failed assertion cannot leak them."""
+        return f"ProviderSection(base_url={self.base_url!r}, model={self.model!r}, dialect={self.dialect!r})"
+
+
+class RoutingSection(Section, frozen=True):
+    """The models that `provider.model = "auto"` chooses from."""
+
+    fast: str = ""
+    strong: str = ""
+
+
+class RuntimeSection(Section, frozen=True):
+    """Limits of the loop. `context_window` unset: what is known of the model, else 128000."""
+
+    max_steps: Positive = 100
+    context_window: Positive | None = None
+    max_session_turns: TurnLimit = -1
+    max_continuations: Count = 100
+    next_speaker: NextSpeaker = "auto"
+    loop_guard: bool = True
+
+
+class CompactionSection(Section, frozen=True):
+    """From what share of the context on history is summarised, and what share of it stays as it is.
+
+    The two are shares of different things (context window, history), so neither bounds the other.
+    """
+
+    auto: bool = True
+    threshold: Fraction = 0.7
+    keep: Share = 0.3
+
+
+class WorkflowSection(Section, frozen=True):
+    """Todos for complex tasks, and verification after edits."""
+
+    require_todo_for_complex: bool = True
+    auto_verify_after_edit: bool = True
+    max_verify_attempts: Count = 2
+    verify_commands: list[str] = []
+
+
+class ApprovalSection(Section, frozen=True):
+    """Whether an `ask` reaches a person."""
+
+    interactive: bool = True
+    auto_approve_ask: bool = False
+
+
+class PermissionSection(Section, frozen=True):
+    """The preset, exceptions from it by tool, and commands that need no question."""
+
+    preset: Preset = "balanced"
+    tools: dict[str, Decision] = {}
+    command_allowlist: list[str] = []
+
+
+class SafetySection(Section, frozen=True):
+    """Bounds of one command, and what is masked before anything leaves."""
+
+    command_timeout_ms: Milliseconds = 120_000
+    output_limit_bytes: Positive = 1_048_576
+    redact_secrets: bool = True
+
+
+class SandboxSection(Section, frozen=True):
+    """`auto`: as strong as this machine allows; `require`: refuse to run without; `off`: none."""
+
+    mode: SandboxMode = "auto"
+    network: bool = True
+    writable: list[str] = []
+
+
+class Price(Section, frozen=True):
+    """USD per million tokens. `cached_input` unset: as `input`."""
+
+    input: Usd = 0.0
+    cached_input: Usd | None = None
+    output: Usd = 0.0
+
+
+class BudgetSection(Section, frozen=True):
+    """What a session may cost; no limit where `max_usd` is unset."""
+
+    max_usd: Usd | None = None
+    warn_at: Fraction = 0.8
+    prices: dict[str, Price] = {}
+
+
+class SkillsSection(Section, frozen=True):
+    """Further folders with skills."""
+
+    paths: list[str] = []
+
+
+class McpSection(Section, frozen=True):
+    """MCP servers in the common `mcpServers` shape; what an entry may hold is that room's business."""
+
+    servers: dict[str, dict[str, Any]] = {}
+
+
+class IdeSection(Section, frozen=True):
+    """Whether the editor's open files and selection are asked for and sent along."""
+
+    enabled: bool = False
+
+
+class UiSection(Section, frozen=True):
+    """How it looks and reads."""
+
+    vim: bool = False
+    theme: Theme = "auto"
+    plain: bool = False
+    lang: Lang = ""
+
+
+class Config(Section, frozen=True):
+    """All settings. `Config()` is the defaults."""
+
+    provider: ProviderSection = ProviderSection()
+    routing: RoutingSection = RoutingSection()
+    runtime: RuntimeSection = RuntimeSection()
+    compaction: CompactionSection = CompactionSection()
+    workflow: WorkflowSection = WorkflowSection()
+    approval: ApprovalSection = ApprovalSection()
+    permission: PermissionSection = PermissionSection()
+    safety: SafetySection = SafetySection()
+    sandbox: SandboxSection = SandboxSection()
+    budget: BudgetSection = BudgetSection()
+    skills: SkillsSection = SkillsSection()
+    mcp: McpSection = McpSection()
+    ide: IdeSection = IdeSection()
+    ui: UiSection = UiSection()

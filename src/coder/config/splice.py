@@ -1,0 +1,100 @@
+"""Changing one value in the text of a JSONC file, by offsets, leaving every other byte as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from coder.config.jsonc import strip
+
+_TOKEN: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+'
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A key of an object and where its value stands, in bytes."""
+
+    key: str
+    start: int
+    end: int
+
+
+def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | None:
+    """The text with the JSON `value` at `path`: replaced, or put in. `data` must be valid JSONC.
+
+    `None` where something on the way is not an object.
+    """
+    plain = strip(data)
+    start = _first_token(plain, 0)
+    for depth, name in enumerate(path):
+        if plain[start : start + 1] != b"{":
+            return None
+        # Of equal keys the last one counts, as for every reader
+        found = [member for member in members(plain, start) if member.key == name]
+        if not found:
+            return _inserted(data, plain, start, path[depth:], value)
+        start, end = found[-1].start, found[-1].end
+    return data[:start] + value + data[end:]
+
+
+def members(plain: bytes, start: int) -> Iterator[Member]:
+    """The members of the object that begins at `start` in plain JSON."""
+    depth = 0
+    key: str | None = None
+    value_start = -1
+    end = start
+    for match in re.compile(_TOKEN, re.DOTALL).finditer(plain, start):
+        token = match[0]
+        closes = token in (b"}", b"]")
+        if depth == 1 and key is not None and (token == b"," or closes):
+            yield Member(key=key, start=value_start, end=end)
+            key, value_start = None, -1
+        elif depth == 1 and key is None and token.startswith(b'"'):
+            key = msgspec.json.decode(token, type=str)
+        elif depth == 1 and token != b":" and value_start < 0:
+            value_start = match.start()
+        depth += (token in (b"{", b"[")) - closes
+        end = match.end()
+        if depth == 0:
+            return
+
+
+def _inserted(data: bytes, plain: bytes, start: int, names: tuple[str, ...], value: bytes) -> bytes:
+    """`names` as a new first member of the object at `start`, in the style of what is there."""
+    text = _member_text(names, value)
+    first = _first_token(plain, start + 1)
+    empty = plain[first : first + 1] == b"}"
+    if b"\n" in data[start:first]:
+        return _on_own_line(data, start, first, text, b"" if empty else b",")
+    if not empty:
+        return data[:first] + text + b", " + data[first:]
+    if start == _first_token(plain, 0):
+        return data[: start + 1] + b"\n  " + text + b"\n" + data[first:]
+    return data[:first] + text + data[first:]
+
+
+def _on_own_line(data: bytes, start: int, first: int, text: bytes, comma: bytes) -> bytes:
+    line_end = data.index(b"\n", start)
+    newline = b"\r\n" if data[line_end - 1 : line_end] == b"\r" else b"\n"
+    indent = _indent_at(data, first) + (b"" if comma else b"  ")
+    if data[start + 1 : line_end].lstrip().startswith(b"//"):  # a comment on the opening line stays there
+        return data[: line_end + 1] + indent + text + comma + newline + data[line_end + 1 :]
+    return data[: start + 1] + newline + indent + text + comma + data[start + 1 :]
+
+
+def _member_text(names: tuple[str, ...], value: bytes) -> bytes:
+    for depth, name in enumerate(reversed(names)):
+        value = msgspec.json.encode(name) + b": " + (b"{" + value + b"}" if depth else value)
+    return value
+
+
+def _first_token(plain: bytes, start: int) -> int:
+    return len(plain) - len(plain[start:].lstrip(b" \t\r\n"))
+
+
+def _indent_at(data: bytes, offset: int) -> bytes:
+    """The blanks that begin the line of an offset."""
+    line = data[data.rfind(b"\n", 0, offset) + 1 : offset]
+    return line[: len(line) - len(line.lstrip(b" \t"))]

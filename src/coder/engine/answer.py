@@ -1,0 +1,120 @@
+"""One step's question to the model: stream the answer out, put it together, record it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any, cast
+
+from coder.engine.session import Session, Turn, tokens_meta
+from coder.model.base import (
+    CallReady,
+    CitationFound,
+    Completed,
+    ModelError,
+    ModelRequest,
+    ReasoningDelta,
+    Restarted,
+    Retrying,
+    TextDelta,
+)
+from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
+from coder.protocol.messages import Message
+from coder.protocol.usage import Usage
+
+
+class Answer:
+    """What has come of the model's answer so far."""
+
+    def __init__(self) -> None:
+        self.text_parts: list[str] = []
+        self.reasoning_parts: list[str] = []
+        self.calls: list[CallReady] = []
+        self.finish_reason = ""
+        self.usage: Usage | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.text_parts)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self.reasoning_parts)
+
+    def message(self) -> Message:
+        return Message(
+            role="assistant",
+            content=self.text,
+            tool_calls=[c.call for c in self.calls],
+            reasoning=self.reasoning or None,
+        )
+
+
+async def ask_model(session: Session, turn: Turn) -> Answer:
+    """Send the conversation, show the answer as it comes, record it whole."""
+    desk = session.desk
+    answer = Answer()
+    request = ModelRequest(
+        model=desk.model_name,
+        messages=session.conversation.messages,
+        tools=desk.specs,
+        prompt_id=turn.prompt_id,
+    )
+    try:
+        async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+            async for chunk in chunks:
+                _take(session, answer, chunk)
+    except (asyncio.CancelledError, ModelError):
+        _record_partial(session, answer)
+        raise
+    usage = answer.usage or _counted_here(session, answer)
+    turn.usage = turn.usage.plus(usage)
+    session.count(usage)
+    meta = {"tokens": tokens_meta(usage), "finish_reason": answer.finish_reason, "model": desk.model_name}
+    session.add_assistant(answer.message(), meta)
+    turn.answer = answer.text
+    desk.emit(Finished(answer.finish_reason))
+    return answer
+
+
+def _take(session: Session, answer: Answer, chunk: object) -> None:
+    emit = session.desk.emit
+    match chunk:
+        case TextDelta(text):
+            answer.text_parts.append(text)
+            emit(Content(text))
+        case ReasoningDelta(text):
+            answer.reasoning_parts.append(text)
+            emit(Thought(text))
+        case CallReady():
+            answer.calls.append(chunk)
+        case Retrying(reason, attempt, wait):
+            text = session.desk.say("model.retry", reason=reason, attempt=attempt, wait=f"{wait:.1f}")
+            emit(Notice(text, "warning"))
+        case Restarted():
+            answer.text_parts.clear()
+            answer.reasoning_parts.clear()
+            answer.calls.clear()
+            emit(ContentRestarted())
+        case CitationFound(text):
+            emit(Citation(text))
+            session.log.append("citation", text)
+        case Completed(finish_reason, usage):
+            answer.finish_reason, answer.usage = finish_reason, usage
+
+
+def _record_partial(session: Session, answer: Answer) -> None:
+    """What was shown belongs to the conversation even where it broke off; half a call does not."""
+    if answer.text.strip():
+        message = Message(role="assistant", content=answer.text, reasoning=answer.reasoning or None)
+        session.add_assistant(message, {"partial": True})
+
+
+def _counted_here(session: Session, answer: Answer) -> Usage:
+    """For providers that send no usage (seed 004)."""
+    counter = session.conversation.counter
+    prompt = session.conversation.tokens()
+    completion = counter.count(answer.text) + counter.count(answer.reasoning)
+    for ready in answer.calls:
+        completion += counter.count(ready.call.name) + counter.count(ready.call.function.arguments)
+    return Usage(prompt=prompt, completion=completion, total=prompt + completion, source="local")

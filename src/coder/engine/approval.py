@@ -1,0 +1,112 @@
+"""What the policy says of a call, and the one question that may be put to a person about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from coder.engine.session import Session
+from coder.policy.decide import decide
+from coder.policy.verdict import Ruling
+from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
+from coder.protocol.messages import ToolCall
+from coder.protocol.ops import ApprovalReply
+from coder.tools.base import Tool, ToolResult, denied
+
+
+def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
+    """Policy and risk together; the shell line is parsed only where its meaning matters."""
+    desk = session.desk
+    name = tool.spec.name
+    shell = None
+    if name == "bash" and desk.mode != "yolo":
+        from coder.policy.shell import judge
+
+        shell = judge(args["command"], desk.root)
+    permission = desk.config.permission
+    return decide(
+        name,
+        desk.preset,
+        desk.mode,
+        overrides=permission.tools,
+        shell=shell,
+        allowlist=[*permission.command_allowlist, *desk.allowed.names()] if shell else (),
+    )
+
+
+async def ask_person(
+    session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
+) -> ToolResult | None:
+    """None where the call may run, else the refusal that the model is told.
+
+    A cancel while waiting cancels the turn; it is not a `no` (seed 001 §11).
+    """
+    desk = session.desk
+    approval = desk.config.approval
+    preview = tool.preview(args, session.context)
+    meta = {
+        "approval_id": os.urandom(4).hex(),
+        "call_id": call.id,
+        "tool": call.name,
+        "subject": preview.subject,
+        "reasons": ruling.reasons,
+    }
+    if approval.auto_approve_ask or not approval.interactive:
+        session.log.append("approval", meta={**meta, "answer": "auto"})
+        return None
+    if not desk.can_ask:
+        session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
+        return _nobody_to_ask(session, call, ruling)
+    session.log.append("approval", meta=meta)
+    reply = await _reply(session, call, ruling, meta, preview.kind)
+    if reply.answer == "always" and ruling.can_always:
+        desk.allowed.add(*ruling.always_names)
+    session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": reply.reason})
+    if reply.answer != "no":
+        return None
+    reason = f": {reply.reason}" if reply.reason else ""
+    return denied(f"the person refused this call{reason}", summary=desk.say("approval.refused"))
+
+
+async def _reply(
+    session: Session, call: ToolCall, ruling: Ruling, meta: dict[str, Any], kind: Any
+) -> ApprovalReply:
+    desk = session.desk
+    future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
+    approval_id = meta["approval_id"]
+    desk.approvals[approval_id] = future
+    desk.emit(
+        ApprovalRequested(
+            approval_id=approval_id,
+            call_id=call.id,
+            tool=call.name,
+            subject=meta["subject"],
+            subject_kind=kind,
+            reasons=ruling.reasons,
+            can_always=ruling.can_always,
+        )
+    )
+    answer = "cancelled"
+    try:
+        reply = await future
+        answer = reply.answer
+        return reply
+    finally:
+        del desk.approvals[approval_id]
+        desk.emit(ApprovalResolved(approval_id=approval_id, answer=answer))
+
+
+def _nobody_to_ask(session: Session, call: ToolCall, ruling: Ruling) -> ToolResult:
+    desk = session.desk
+    flag = "--mode yolo" if call.name == "bash" else "--mode auto-edit"
+    if call.name not in ("bash", "write", "edit", "patch"):
+        flag = "--permissions yolo"
+    desk.emit(Notice(desk.say("approval.nobody", tool=call.name, flag=flag), "warning"))
+    reasons = "; ".join(ruling.reasons)
+    return denied(
+        f"this needs a person's approval ({reasons}) and nobody is there to ask in this run. "
+        "Go on without it, or say what you would have done.",
+        summary=desk.say("approval.nobody_short"),
+    )

@@ -1,0 +1,47 @@
+"""`!command`: the person's own shell (seed 000 §3, SPEC §1.11): no policy, no approval, no model."""
+
+from __future__ import annotations
+
+import time
+
+from coder.engine.session import Session
+from coder.protocol.events import CommandDone, ToolCallChanged, ToolOutput
+from coder.protocol.messages import Message
+from coder.tools.base import ToolResult
+
+EMPTY = "command mode error: empty command after '!'"
+
+
+async def run_bang_command(session: Session, raw: str, command: str) -> CommandDone:
+    """Run it in the workspace; what it printed becomes part of the conversation in a fixed form."""
+    desk = session.desk
+    if not command:
+        return CommandDone(command=raw, text=EMPTY, ok=False, data={"usage": True})
+    call_id = f"bang_{time.time_ns():x}"
+    desk.emit(ToolCallChanged(call_id=call_id, tool="!", state="executing", argument=command))
+    result = await desk.tools["bash"].run(
+        {"command": command}, session.context, lambda text: desk.emit(ToolOutput(call_id=call_id, text=text))
+    )
+    text = as_text(command, result)
+    meta = {"kind": "bang", "input": raw, "command": command, **result.meta}
+    session.log.append("command", text, role="user", meta=meta)
+    session.conversation.append(Message(role="user", content=text))
+    return CommandDone(command=raw, text=text, data={"kind": "bang", **result.meta})
+
+
+def as_text(command: str, result: ToolResult) -> str:
+    """Command, exit code, stdout, stderr: always all four, always in this order."""
+    if "exit_code" not in result.meta:
+        return f"command: {command}\n{result.for_model}"
+    stdout, stderr = result.meta["stdout"].rstrip("\n"), result.meta["stderr"].rstrip("\n")
+    lines = [
+        f"command: {command}",
+        f"exit_code: {result.meta['exit_code']}",
+        "stdout:",
+        stdout,
+        "stderr:",
+        stderr,
+    ]
+    if "output_file" in result.meta:
+        lines.append(f"[output was cut; more of it is in {result.meta['output_file']}]")
+    return "\n".join(line for line in lines if line)

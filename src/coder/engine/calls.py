@@ -1,0 +1,169 @@
+"""Run the tool calls of one answer (seed 001 §4).
+
+For each: enabled? → policy → the tool's own risk → one approval with all reasons → run → `tool` message.
+Calls that only look may run beside each other; what comes back is recorded in the order it was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from coder.engine.approval import ask_person, ruling_of
+from coder.engine.session import Session, Turn
+from coder.model.base import CallReady
+from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
+from coder.protocol.messages import ToolCall
+from coder.tools.arguments import BadArguments, checked
+from coder.tools.base import Tool, ToolResult, denied, failed
+
+EDITING = ("write", "edit", "patch")
+CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
+
+
+class _Job:
+    """One call on its way: either it has a tool and arguments, or already a result that says why not."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.tool: Tool | None = None
+        self.args: Mapping[str, Any] = {}
+        self.result: ToolResult | None = None
+        self.begun = 0.0
+
+    @property
+    def argument(self) -> str:
+        if self.tool is None:
+            return ""
+        line = " ".join(self.tool.argument(self.args).split())
+        return line if len(line) <= 200 else line[:199] + "…"
+
+
+async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) -> None:
+    jobs = [_job(session, ready) for ready in calls]
+    at = 0
+    try:
+        while at < len(jobs):
+            batch = _batch(session, jobs[at:])
+            await _run_batch(session, batch)
+            for job in batch:
+                _record(session, turn, job)
+            at += len(batch)
+    except BaseException:
+        # Whatever cut this short, no call of the answer may be left without its result.
+        for job in jobs[at:]:
+            job.result = job.result or ToolResult(for_model=CANCELLED, summary="", ok=False)
+            _record(session, turn, job, cancelled=job.result.for_model == CANCELLED)
+        raise
+
+
+def _job(session: Session, ready: CallReady) -> _Job:
+    job = _Job(ready.call)
+    desk = session.desk
+    tool = desk.tools.get(ready.call.name)
+    arguments: Any = ready.call.function.arguments
+    if tool is None:
+        names = ", ".join(desk.tools)
+        job.result = failed(f"there is no tool {ready.call.name!r}; the tools are {names}")
+    elif ready.fault:
+        job.result = failed(ready.fault)
+    else:
+        try:
+            arguments = msgspec.json.decode(arguments or "{}")
+            job.args = checked(arguments, tool.spec.function.parameters)
+            job.tool = tool
+        except msgspec.DecodeError as error:
+            job.result = failed(f"the arguments are not valid JSON ({error}); send one JSON object")
+        except BadArguments as error:
+            job.result = failed(f"{ready.call.name}: {error}")
+    session.add_action(ready.call, arguments)
+    _show(session, job, "scheduled")
+    return job
+
+
+def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
+    """The calls from the front that may run at once: one, or as many as only look and need no approval."""
+    batch: list[_Job] = []
+    for job in jobs:
+        if (
+            job.tool is None
+            or not job.tool.concurrent
+            or ruling_of(session, job.tool, job.args).decision != "allow"
+        ):
+            break
+        batch.append(job)
+    return batch or jobs[:1]
+
+
+async def _run_batch(session: Session, batch: list[_Job]) -> None:
+    if len(batch) == 1:
+        await _run(session, batch[0])
+        return
+    tasks = [asyncio.create_task(_run(session, job)) for job in batch]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _run(session: Session, job: _Job) -> None:
+    if job.result is not None or job.tool is None:
+        return
+    ruling = ruling_of(session, job.tool, job.args)
+    if ruling.decision == "deny":
+        job.result = denied("; ".join(ruling.reasons))
+        return
+    if ruling.decision == "ask":
+        refusal = await ask_person(session, job.call, job.tool, job.args, ruling)
+        if refusal is not None:
+            job.result = refusal
+            return
+    _show(session, job, "executing")
+    job.begun = time.monotonic()
+    emit, call_id = session.desk.emit, job.call.id
+    try:
+        job.result = await job.tool.run(
+            job.args, session.context, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+        )
+    except Exception as error:  # a tool's fault is the model's to know, never the loop's end
+        job.result = failed(f"the tool {job.call.name} failed: {type(error).__name__}: {error}")
+
+
+def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
+    result = job.result
+    assert result is not None
+    session.add_observation(job.call, result)
+    if job.call.name in EDITING and result.ok:
+        turn.edited.update(_edited(result.meta))
+    _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")
+
+
+def _edited(meta: Mapping[str, Any]) -> set[str]:
+    if meta.get("dry_run"):
+        return set()
+    if "files" in meta:
+        return {str(f["path"]) for f in meta["files"]}
+    return set() if meta.get("operation") == "unchanged" else {str(meta.get("path", ""))}
+
+
+def _show(session: Session, job: _Job, state: ToolState) -> None:
+    result = job.result
+    done = result is not None and state not in ("scheduled", "executing")
+    session.desk.emit(
+        ToolCallChanged(
+            call_id=job.call.id,
+            tool=job.call.name,
+            state=state,
+            argument=job.argument,
+            summary=result.summary if done and result else "",
+            detail=result.detail if done and result else "",
+            detail_kind=result.detail_kind if done and result else "",
+            duration_ms=round((time.monotonic() - job.begun) * 1000) if done and job.begun else 0,
+        )
+    )

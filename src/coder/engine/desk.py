@@ -1,0 +1,100 @@
+"""A front end's place at the engine: what stays the same while sessions come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from coder.config.schema import Config
+from coder.model.base import ChatModel
+from coder.policy.decide import OperatingMode, Preset
+from coder.protocol.events import AnyEvent
+from coder.protocol.messages import ToolSpec
+from coder.protocol.ops import ApprovalReply
+from coder.record.sinks import HistorySink
+from coder.record.store import SessionStore
+from coder.texts import Texts
+from coder.tools.base import Tool, Workspace
+
+if TYPE_CHECKING:
+    from coder.engine.session import Session
+
+
+class AllowedCommands(Protocol):
+    """The command names that a person allowed for this project with `always`."""
+
+    def names(self) -> Sequence[str]: ...
+
+    def add(self, *names: str) -> None: ...
+
+
+class PromptLimits(msgspec.Struct, frozen=True):
+    """`--max-prompt-tokens` and `--warn-prompt-tokens`; 0 where there is none."""
+
+    maximum: int = 0
+    warning: int = 0
+
+
+class Desk:
+    """Configuration, tools, model and the session that is current."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        texts: Texts,
+        workspace: Workspace,
+        home: Path,
+        store: SessionStore,
+        model: ChatModel,
+        model_name: str,
+        context_window: int,
+        vocabulary: str,
+        tools: Sequence[Tool],
+        allowed: AllowedCommands,
+        environment: Mapping[str, str],
+        can_ask: bool,
+        emit: Callable[[AnyEvent], None],
+        limits: PromptLimits,
+        sinks: Sequence[HistorySink] = (),
+        session_kind: str = "interactive",
+        system_extra: str = "",
+        trusted: bool = False,
+    ) -> None:
+        self.config = config
+        self.texts = texts
+        self.say = texts.say
+        self.workspace = workspace
+        self.home = home
+        self.store = store
+        self.model = model
+        self.model_name = model_name
+        self.context_window = context_window
+        self.vocabulary = vocabulary
+        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in tools}
+        self.allowed = allowed
+        self.environment = environment
+        self.can_ask = can_ask
+        self.emit = emit
+        self.limits = limits
+        self.sinks = sinks
+        self.session_kind = session_kind
+        self.system_extra = system_extra
+        self.trusted = trusted
+        self.mode: OperatingMode = "default"
+        self.preset: Preset = config.permission.preset
+        self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
+        self.session: Session  # set by whoever opens the desk, before anything is asked of it
+
+    @property
+    def root(self) -> Path:
+        return self.workspace.root
+
+    @property
+    def specs(self) -> list[ToolSpec]:
+        """The tools in a fixed order: a changed order would void the provider's prompt cache."""
+        return [tool.spec for tool in self.tools.values()]

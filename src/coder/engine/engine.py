@@ -1,0 +1,113 @@
+"""The engine as front ends see it: ops go in, events come out, one input runs at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from coder.engine.desk import Desk
+from coder.engine.dispatch import run_input
+from coder.engine.session import Session
+from coder.engine.turn import continue_turn
+from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
+from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
+from coder.record.files import RecordError
+
+OpenDesk = Callable[[Callable[[AnyEvent], None]], Desk]
+
+
+class Engine:
+    """Owns the queue of inputs, the task that runs them, and the stream of events."""
+
+    def __init__(self, open_desk: OpenDesk) -> None:
+        """`open_desk` may raise what is wrong with the configuration; nothing is running then."""
+        self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
+        self._inputs: asyncio.Queue[UserInput | None] = asyncio.Queue()
+        self.desk = open_desk(self._events.put_nowait)
+        self._running: asyncio.Task[InputDone] | None = None
+        self._worker: asyncio.Task[None] | None = None
+
+    def start(self, resume: str | None = None) -> None:
+        """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
+        self.desk.session = Session.resumed(self.desk, resume) if resume else Session.new(self.desk)
+        self._worker = asyncio.create_task(self._work())
+
+    def submit(self, op: AnyOp) -> None:
+        match op:
+            case UserInput():
+                self._inputs.put_nowait(op)
+            case Cancel():
+                if self._running is not None:
+                    self._running.cancel()
+            case ApprovalReply(approval_id):
+                future = self.desk.approvals.get(approval_id)
+                if future is not None and not future.done():
+                    future.set_result(op)
+            case Close():
+                self._inputs.put_nowait(None)
+
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """Until the engine is closed. There is one reader."""
+        while True:
+            event = await self._events.get()
+            if event is None:
+                return
+            yield event
+
+    async def close(self) -> None:
+        """Stop what runs, complete the record, end the stream of events."""
+        if self._worker is None:
+            return
+        self.submit(Cancel())
+        self.submit(Close())
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._worker
+
+    async def _work(self) -> None:
+        desk = self.desk
+        if desk.session.pending is not None:
+            await self._run(self._continued())
+        while (op := await self._inputs.get()) is not None:
+            await self._run(run_input(desk, op.text))
+        with contextlib.suppress(RecordError):
+            desk.session.close()
+        desk.emit(SessionEnded(desk.session.id))
+        await desk.model.close()
+        self._events.put_nowait(None)
+
+    async def _continued(self) -> InputDone:
+        turn = await continue_turn(self.desk.session)
+        return InputDone(ok=turn is None or turn.status == "ok")
+
+    async def _run(self, work: Coroutine[Any, Any, InputDone]) -> None:
+        """One input, as a task of its own so that a cancel ends it and nothing else."""
+        self._running = asyncio.create_task(work)
+        done = InputDone(ok=False)
+        try:
+            done = await self._running
+        except asyncio.CancelledError:
+            self.desk.emit(CommandDone(command="", text=self.desk.say("turn.cancelled"), ok=False))
+        except RecordError as error:
+            self.desk.emit(Failed(str(error), code="record"))
+        except Exception as error:  # the last line of defence: a sentence, the details in a file
+            self.desk.emit(Failed(self._kept_for_report(error), code="internal"))
+        finally:
+            self._running = None
+        with contextlib.suppress(RecordError):
+            self.desk.session.show_state()
+        self.desk.emit(done)
+
+    def _kept_for_report(self, error: Exception) -> str:
+        import traceback
+
+        folder = self.desk.home / "crashes"
+        path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.txt"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8", errors="replace")
+        except OSError:
+            return self.desk.say("engine.internal", error=f"{type(error).__name__}: {error}")
+        return self.desk.say("engine.internal_kept", error=f"{type(error).__name__}: {error}", path=path)

@@ -1,0 +1,261 @@
+"""One session: its conversation, its record, and what its tools have seen.
+
+State and the few ways it changes; every change goes to the record first and is then true.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from coder.context.conversation import Conversation
+from coder.context.prompt import system_prompt
+from coder.context.tokens import TokenCounter
+from coder.engine.desk import Desk
+from coder.protocol.events import Notice, Recorded, SessionStarted, StateChanged, TodosChanged, TurnStatus
+from coder.protocol.history import HistoryEvent
+from coder.protocol.messages import Message, ToolCall, answered
+from coder.protocol.usage import Usage
+from coder.record.log import SessionLog, now, read_log
+from coder.record.replay import INTERRUPTED, Replay, replay, title_of
+from coder.record.sinks import HistorySink, JsonlHistorySink
+from coder.record.store import new_session_id
+from coder.record.undo import UndoJournal
+from coder.tools.base import Limits, ToolContext, ToolResult
+from coder.tools.todo import restore
+
+
+class Session:
+    """A conversation that is recorded as it happens."""
+
+    def __init__(self, desk: Desk, session_id: str, sinks: list[HistorySink], created_at: str) -> None:
+        self.desk = desk
+        self.id = session_id
+        self.created_at = created_at
+        self.title = ""
+        self.log = SessionLog(session_id, sinks, self._recorded)
+        self.conversation = Conversation(TokenCounter(desk.vocabulary), desk.specs)
+        self.undo = UndoJournal(desk.home / "undo" / session_id)
+        self.context = ToolContext(
+            workspace=desk.workspace,
+            journal=self.undo,
+            limits=Limits(
+                command_timeout_ms=desk.config.safety.command_timeout_ms,
+                output_limit_bytes=desk.config.safety.output_limit_bytes,
+            ),
+            outputs=desk.home / "outputs" / session_id,
+            environment=desk.environment,
+        )
+        self.usage = Usage()
+        self.last_usage: Usage | None = None  # of the newest request, where the provider told
+        self.told_mode = ""  # the operating mode that the model was last told of
+        self.pending: Replay | None = None  # a resumed session's approval that was never answered
+        self.compaction_failed = False  # a summary came out longer: not tried again unless forced
+        self.next_note = ""  # something the model should know with the next message
+
+    # beginnings and ends
+
+    @classmethod
+    def new(cls, desk: Desk) -> Session:
+        session_id = new_session_id()
+        sinks: list[HistorySink] = [JsonlHistorySink(desk.store.log_path(session_id)), *desk.sinks]
+        session = cls(desk, session_id, sinks, now())
+        prompt = system_prompt(desk.root, desk.home)
+        session.log.append("session_start", prompt, role="system", meta=session._start_meta())
+        session.conversation.append(Message(role="system", content=prompt))
+        session._announce(resumed=False)
+        return session
+
+    @classmethod
+    def resumed(cls, desk: Desk, session_id: str) -> Session:
+        """From the log alone. Calls that were never answered are answered as interrupted."""
+        path = desk.store.log_path(session_id)
+        sink = JsonlHistorySink(path)
+        sink.open()
+        state = replay(read_log(path))
+        session = cls(desk, session_id, [sink, *desk.sinks], state.created_at)
+        session._take_over(state)
+        session._announce(resumed=True)
+        return session
+
+    def _take_over(self, state: Replay) -> None:
+        self.title = state.title
+        self.usage = state.usage
+        self.log.turn = state.turn
+        self.context.todos = restore(state.todos)
+        self.undo.begin_turn(state.turn)
+        if state.pending_approval is not None and self.desk.can_ask and state.unanswered:
+            self.pending = state
+            self.conversation.replace(state.messages)
+            return
+        unanswered = state.unanswered
+        state.close_open_calls()
+        self.conversation.replace(state.messages)
+        self.record_interrupted(unanswered)
+        if state.turn_open:
+            self.log.append("turn_end", meta={"status": "cancelled", "error_message": "interrupted"})
+
+    def record_interrupted(self, calls: list[ToolCall]) -> None:
+        for call in calls:
+            meta = {"tool": call.name, "call_id": call.id, "ok": False, "denied": False, "interrupted": True}
+            self.log.append("observation", INTERRUPTED, meta=meta)
+
+    def _start_meta(self) -> dict[str, Any]:
+        desk = self.desk
+        return {
+            "mode": desk.session_kind,
+            "operating_mode": desk.mode,
+            "preset": desk.preset,
+            "model": desk.model_name,
+            "cwd": str(desk.root),
+            "tokenizer": desk.vocabulary,
+            "tools": list(desk.tools),
+        }
+
+    def _announce(self, *, resumed: bool) -> None:
+        desk = self.desk
+        desk.emit(
+            SessionStarted(
+                session_id=self.id,
+                cwd=str(desk.root),
+                model=desk.model_name,
+                mode=desk.mode,
+                preset=desk.preset,
+                resumed=resumed,
+                turns=self.log.turn,
+            )
+        )
+
+    def close(self) -> None:
+        self.log.append("session_end", meta={"tokens": tokens_meta(self.usage)})
+        self.log.close()
+
+    def _recorded(self, event: HistoryEvent) -> None:
+        self.desk.emit(Recorded(event))
+
+    # the conversation
+
+    def add_user(self, text: str, message: str, meta: dict[str, Any]) -> None:
+        """A person's input; `message` is what the model gets of it."""
+        self.title = self.title or title_of(text)
+        if message != text:
+            meta = {**meta, "message": message}
+        self.log.append("turn_start", text, role="user", meta=meta)
+        self.conversation.append(Message(role="user", content=message))
+
+    def add_assistant(self, message: Message, meta: dict[str, Any]) -> None:
+        if message.tool_calls:
+            calls = [
+                {"id": c.id, "name": c.name, "arguments": c.function.arguments} for c in message.tool_calls
+            ]
+            meta = {**meta, "tool_calls": calls}
+        if message.reasoning:
+            meta = {**meta, "reasoning": message.reasoning}
+        self.log.append("assistant", message.content, role="assistant", meta=meta)
+        self.conversation.append(message)
+
+    def add_action(self, call: ToolCall, arguments: Any) -> None:
+        meta = {"tool": call.name, "input": arguments, "call_id": call.id}
+        self.log.append("action", meta=meta)
+
+    def add_observation(self, call: ToolCall, result: ToolResult) -> None:
+        meta = {
+            "tool": call.name,
+            "call_id": call.id,
+            "ok": result.ok,
+            "denied": result.denied,
+            **result.meta,
+        }
+        self.log.append("observation", result.for_model, meta=meta)
+        self.conversation.append(answered(call, result.for_model))
+        if call.name == "todowrite" and result.ok:
+            self.desk.emit(TodosChanged(todos=result.meta["todos"]))
+
+    def add_note(self, text: str, reason: str) -> None:
+        """Something the engine tells the model by itself."""
+        self.log.append("note", text, role="user", meta={"reason": reason})
+        self.conversation.append(Message(role="user", content=text))
+
+    def count(self, usage: Usage) -> None:
+        self.usage = self.usage.plus(usage)
+        self.last_usage = usage
+
+    # what others show and keep
+
+    def context_tokens(self) -> int:
+        """What the provider last counted, or the tokenizer where it did not."""
+        if self.last_usage is not None and self.last_usage.source == "provider":
+            return self.last_usage.prompt + self.last_usage.completion
+        return self.conversation.tokens()
+
+    def show_state(self) -> None:
+        desk = self.desk
+        desk.emit(
+            StateChanged(
+                model=desk.model_name,
+                mode=desk.mode,
+                preset=desk.preset,
+                context_tokens=self.context_tokens(),
+                context_window=desk.context_window,
+                usage=self.usage,
+            )
+        )
+
+    def record_state(self) -> None:
+        """After the model, the operating mode or the preset was changed."""
+        desk = self.desk
+        meta = {"model": desk.model_name, "operating_mode": desk.mode, "preset": desk.preset}
+        self.log.append("state", meta=meta)
+
+    def write_snapshot(self) -> None:
+        """Derived from the record, so a failure to write it is worth a line, not the turn."""
+        desk = self.desk
+        meta = {
+            "title": self.title,
+            "model": desk.model_name,
+            "cwd": str(desk.root),
+            "mode": desk.mode,
+            "preset": desk.preset,
+            "turns": self.log.turn,
+            "tokens": tokens_meta(self.usage),
+        }
+        try:
+            desk.store.write_snapshot(
+                self.id, self.created_at, now(), meta, desk.specs, self.conversation.messages
+            )
+        except OSError as error:
+            desk.emit(Notice(desk.say("session.no_snapshot", reason=error.strerror or error), "warning"))
+
+
+class Turn:
+    """What is known of the turn that is running."""
+
+    def __init__(self, number: int, text: str, session_id: str) -> None:
+        self.number = number
+        self.text = text
+        self.prompt_id = f"{session_id}-{number}"
+        self.begun = time.monotonic()
+        self.steps = 0
+        self.usage = Usage()
+        self.edited: set[str] = set()
+        self.verify_attempts = 0
+        self.continuations = 0
+        self.empty_answers = 0
+        self.warned_of_size = False
+        self.answer = ""
+        self.status: TurnStatus = "ok"
+        self.error = ""
+
+
+def tokens_meta(usage: Usage) -> dict[str, Any]:
+    """`meta.tokens` of the record (seed 004)."""
+    meta: dict[str, Any] = {
+        "prompt": usage.prompt,
+        "completion": usage.completion,
+        "total": usage.total,
+    }
+    if usage.cached:
+        meta["cached"] = usage.cached
+    if usage.source:
+        meta["source"] = usage.source
+    return meta

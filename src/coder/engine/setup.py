@@ -1,0 +1,162 @@
+"""From options to a desk: configuration, provider, tools and record put together in one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.config.allowlist import Allowlist
+from coder.config.load import Loaded, home_folder, load
+from coder.config.models import context_window_of, tokenizer_of
+from coder.config.provider import Provider, resolve_provider
+from coder.config.save import ensure_folder
+from coder.config.schema import DEFAULT_CONTEXT_WINDOW
+from coder.config.trust import TrustStore
+from coder.engine.desk import Desk, PromptLimits
+from coder.model.base import ChatModel
+from coder.model.make import make_model
+from coder.policy.decide import OperatingMode
+from coder.policy.paths import FolderWorkspace
+from coder.protocol.events import AnyEvent, Notice
+from coder.record.sinks import HistorySink
+from coder.record.store import SessionStore
+from coder.texts import Texts, pick_language
+from coder.tools.registry import built_in_tools
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a front end may choose. Empty and 0 mean: as configured."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    mode: OperatingMode | None = None
+    preset: str = ""
+    model: str = ""
+    base_url: str = ""
+    api_key: str = ""
+    lang: str = ""
+    config_file: Path | None = None
+    log_dir: Path | None = None
+    max_steps: int = 0
+    max_prompt_tokens: int = 0
+    warn_prompt_tokens: int = 0
+    tokenizer: str = ""
+    can_ask: bool = False
+    session_kind: str = "once"
+    sinks: Sequence[HistorySink] = ()
+
+    def flags(self) -> dict[str, Any]:
+        """As the topmost layer of the configuration."""
+        values = {
+            "permission.preset": self.preset,
+            "provider.model": self.model,
+            "provider.base_url": self.base_url,
+            "provider.api_key": self.api_key,
+            "runtime.max_steps": self.max_steps,
+        }
+        return {key: value for key, value in values.items() if value}
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The configuration in force and what it was made from."""
+
+    loaded: Loaded
+    home: Path
+    texts: Texts
+    trusted: bool
+    trust_status: str
+
+
+def read_settings(options: Options) -> Settings:
+    """Raises `ConfigError`."""
+    home = home_folder(options.environ)
+    trust = TrustStore(home)
+    loaded = load(options.cwd, home, options.environ, options.flags(), options.config_file, False)
+    status = trust.status(options.cwd, loaded.relevant) if loaded.relevant else "untrusted"
+    if status == "trusted":
+        loaded = load(options.cwd, home, options.environ, options.flags(), options.config_file, True)
+    lang = pick_language(options.lang, loaded.config.ui.lang, options.environ)
+    return Settings(
+        loaded=loaded, home=home, texts=Texts(lang), trusted=status == "trusted", trust_status=status
+    )
+
+
+def open_desk(
+    options: Options,
+    settings: Settings,
+    provider: Provider,
+    emit: Callable[[AnyEvent], None],
+    model: ChatModel | None = None,
+) -> Desk:
+    """Everything but the session. Makes no request and writes nothing."""
+    config = settings.loaded.config
+    root = Path(os.path.realpath(options.cwd))
+    desk = Desk(
+        config=config,
+        texts=settings.texts,
+        workspace=FolderWorkspace(root, readable=[settings.home / "outputs"]),
+        home=settings.home,
+        store=SessionStore(root, options.log_dir),
+        model=model
+        or make_model(
+            provider.base_url,
+            provider.api_key,
+            provider.headers,
+            config.provider.timeout_ms,
+            config.provider.dialect,
+        ),
+        model_name=provider.model,
+        context_window=config.runtime.context_window
+        or context_window_of(provider.model)
+        or DEFAULT_CONTEXT_WINDOW,
+        vocabulary=options.tokenizer or tokenizer_of(provider.model),
+        tools=built_in_tools(),
+        allowed=Allowlist(settings.home, root),
+        environment=child_environment(options.environ, provider),
+        can_ask=options.can_ask,
+        emit=emit,
+        limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
+        sinks=options.sinks,
+        session_kind=options.session_kind,
+        trusted=settings.trusted,
+    )
+    desk.mode = options.mode or "default"
+    if options.log_dir is None:
+        ensure_folder(root)
+    if settings.loaded.ignored:
+        keys = ", ".join(sorted({one.key for one in settings.loaded.ignored}))
+        emit(Notice(desk.say("trust.ignored", keys=keys), "warning"))
+    return desk
+
+
+def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
+    """For commands that the model runs: no key of a provider, no pager that would wait for someone."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.endswith("_API_KEY") and (not provider.api_key or value != provider.api_key)
+    }
+    return {**kept, "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+async def with_model_named(provider: Provider) -> Provider:
+    """A server of one's own whose model nobody named is asked what it has."""
+    if provider.model:
+        return provider
+    from coder.model.chat_completions import ChatCompletions
+
+    wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers)
+    try:
+        names = await wire.list_models()
+    finally:
+        await wire.close()
+    return msgspec.structs.replace(provider, model=names[0] if names else "default")
+
+
+def provider_of(options: Options, settings: Settings) -> Provider:
+    """Raises `ConfigError` where there is none."""
+    return resolve_provider(settings.loaded.config, options.environ)

@@ -1,0 +1,158 @@
+"""The way of one turn: from a person's message to the model's answer (seed 001 §3).
+
+input → user message → (complex? todos) → for each step: guards → compact? → ask the model →
+tool calls: run them and go on · none: verify? continue? → end of turn, recorded
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from coder.context.prompt import MODE_NOTES
+from coder.engine.answer import ask_model
+from coder.engine.calls import run_calls
+from coder.engine.compact import maybe_compact
+from coder.engine.guards import GUARDS
+from coder.engine.plan import start_with_todos
+from coder.engine.session import Session, Turn, tokens_meta
+from coder.engine.speaker import wants_to_continue
+from coder.engine.verify import verify_edits
+from coder.model.base import CallReady, ModelError
+from coder.protocol.events import Failed, TurnEnded, TurnStarted
+from coder.protocol.messages import answered
+from coder.record.files import RecordError
+from coder.record.replay import INTERRUPTED
+
+
+async def run_turn(session: Session, text: str) -> Turn:
+    """Take a message through to its answer. Whatever happens, the turn ends recorded and answered."""
+    turn = _begin(session, text)
+
+    async def work() -> None:
+        await start_with_todos(session, turn)
+        await _steps(session, turn)
+
+    await _to_the_end(session, turn, work())
+    return turn
+
+
+def _begin(session: Session, text: str) -> Turn:
+    desk = session.desk
+    session.log.turn += 1
+    session.log.step = 0
+    turn = Turn(session.log.turn, text, session.id)
+    session.undo.begin_turn(turn.number)
+    tokens = {"prompt": session.conversation.counter.quick(text)}
+    session.add_user(text, _with_notes(session, text), {"prompt_id": turn.prompt_id, "tokens": tokens})
+    desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
+    return turn
+
+
+def _with_notes(session: Session, text: str) -> str:
+    """The message with what changed since the last one. Said here and not in the system message, so that what
+    was sent before stays as it was and the provider's cache holds."""
+    notes = []
+    if session.told_mode != session.desk.mode:
+        session.told_mode = session.desk.mode
+        notes.append(MODE_NOTES[session.desk.mode])
+    if session.next_note:
+        notes.append(session.next_note)
+        session.next_note = ""
+    return f"{text}\n\n<note>\n{chr(10).join(notes)}\n</note>" if notes else text
+
+
+async def _steps(session: Session, turn: Turn) -> None:
+    while True:
+        session.log.step = turn.steps
+        await maybe_compact(session, turn)
+        for guard in GUARDS:
+            if stop := guard(session, turn):
+                turn.status, turn.error = stop
+                return
+        answer = await ask_model(session, turn)
+        turn.steps += 1
+        if answer.calls:
+            await run_calls(session, turn, answer.calls)
+        elif await wants_to_continue(session, turn, answer):
+            continue
+        elif not await verify_edits(session, turn):
+            return
+
+
+async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work and end the turn, however the work ends."""
+    try:
+        await work
+    except asyncio.CancelledError:
+        turn.status, turn.error = "cancelled", session.desk.say("turn.cancelled")
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()  # the cancel was for this turn; ending it properly must not be cut off
+    except ModelError as error:
+        turn.status, turn.error = ("prompt_limit" if error.kind == "context" else "error"), str(error)
+        session.desk.emit(Failed(str(error), code=error.kind))
+    except RecordError as error:
+        turn.status, turn.error = "error", str(error)
+        session.desk.emit(Failed(str(error), code="record"))
+    _end(session, turn)
+
+
+def _end(session: Session, turn: Turn) -> None:
+    desk = session.desk
+    duration = round((time.monotonic() - turn.begun) * 1000)
+    meta = {
+        "status": turn.status,
+        "step_count": turn.steps,
+        "duration_ms": duration,
+        "tokens": tokens_meta(turn.usage),
+        "prompt_id": turn.prompt_id,
+    }
+    if turn.error:
+        meta["error_message"] = turn.error
+    try:
+        if turn.status == "ok":
+            session.log.append("final", turn.answer, meta={"tokens": tokens_meta(turn.usage)})
+        session.log.append("turn_end", meta=meta)
+    except RecordError as error:
+        if turn.status != "error":
+            desk.emit(Failed(str(error), code="record"))
+        turn.status, turn.error = "error", str(error)
+    else:
+        session.write_snapshot()
+    desk.emit(
+        TurnEnded(
+            turn=turn.number,
+            status=turn.status,
+            text=turn.answer,
+            steps=turn.steps,
+            usage=turn.usage,
+            duration_ms=duration,
+            error=turn.error,
+        )
+    )
+
+
+async def continue_turn(session: Session) -> Turn | None:
+    """A resumed session whose last call waited for a person: ask again, then go on where it stopped."""
+    state = session.pending
+    if state is None:
+        return None
+    session.pending = None
+    turn = Turn(state.turn, state.title, session.id)
+    session.told_mode = session.desk.mode
+    waiting = (state.pending_approval or {}).get("call_id")
+    lost = [call for call in state.unanswered if call.id != waiting]
+
+    async def work() -> None:
+        session.record_interrupted(lost)
+        for call in lost:
+            session.conversation.append(answered(call, INTERRUPTED))
+        await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
+        turn.steps += 1
+        await _steps(session, turn)
+
+    await _to_the_end(session, turn, work())
+    return turn

@@ -1,0 +1,46 @@
+"""`dialect = "auto"`: native tool calls until a server says that it has none for a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest
+from coder.model.streaming import closing
+
+
+class AutoDialect:
+    """A `ChatModel` that turns to the ReAct XML dialect by itself, and remembers for which models."""
+
+    def __init__(self, native: ChatModel) -> None:
+        self._native = native
+        self._without_tools: set[str] = set()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        if request.model not in self._without_tools:
+            try:
+                async with closing(self._native.stream(request)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            except ModelError as error:
+                if not request.tools or not _is_about_tools(error):
+                    raise
+                self._without_tools.add(request.model)
+            else:
+                return
+        from coder.model.react_xml import ReactXml
+
+        async with closing(ReactXml(self._native).stream(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def close(self) -> None:
+        await self._native.close()
+
+
+def _is_about_tools(error: ModelError) -> bool:
+    """A refusal comes before any chunk, so nothing has been shown that would be shown again."""
+    if error.kind != "bad_request":
+        return False
+    from coder.model.errors import says_no_tools
+
+    return says_no_tools(str(error))

@@ -1,0 +1,32 @@
+"""What can go wrong between us and a server, before any words are found for it.
+
+`errors.py` turns these into sentences for the person.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+FaultKind = Literal[
+    "address",  # the URL itself is wrong
+    "dns",
+    "refused",
+    "tls",
+    "connect_timeout",
+    "idle_timeout",
+    "proxy",
+    "closed",  # the connection ended where more was to come
+    "protocol",  # what came is not HTTP, or not within its bounds
+    "redirect",
+]
+
+
+class HttpFault(Exception):
+    """A request that got no usable answer. `detail` is a clause, not a sentence; it holds no key."""
+
+    def __init__(self, kind: FaultKind, detail: str, *, before_answer: bool = False) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind: FaultKind = kind
+        self.detail = detail
+        # A kept connection that ends before the first byte of an answer says nothing about the server.
+        self.before_answer = before_answer

@@ -1,0 +1,179 @@
+"""Reads JSON as models write it, where only one reading is possible; says what is wrong where not.
+
+Taken: trailing commas, single quotes, bare keys, Python's True/False/None, raw line breaks and control
+characters in strings, backslashes that escape nothing, closing brackets missing at the very end.
+Not taken: anything where a reader would have to guess, such as a string without its end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_WORD = re.compile(r"[A-Za-z_$][\w$-]*")
+_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_SPACE = " \t\r\n"
+_DEPTH = 60
+
+
+class NotReadable(ValueError):
+    """`at` is the character where reading stopped; `at_end` that the text ended too early."""
+
+    def __init__(self, what: str, at: int, *, at_end: bool = False) -> None:
+        super().__init__(what)
+        self.what = what
+        self.at = at
+        self.at_end = at_end
+
+
+def read_lenient(text: str, at: int = 0) -> tuple[Any, int]:
+    """The value that begins at `at` and where it ends; raises `NotReadable`."""
+    reader = _Reader(text, at)
+    value = reader.value(0)
+    reader.space()
+    return value, reader.at
+
+
+class _Reader:
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+
+    def space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in _SPACE:
+            self.at += 1
+
+    def peek(self) -> str:
+        self.space()
+        return self.text[self.at : self.at + 1]
+
+    def value(self, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise NotReadable("nesting too deep", self.at)
+        first = self.peek()
+        if first == "{":
+            return self._object(depth)
+        if first == "[":
+            return self._array(depth)
+        if first in ('"', "'"):
+            return self._string(first)
+        if not first:
+            raise NotReadable("a value is missing", self.at, at_end=True)
+        return self._word() if first.isalpha() else self._number()
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self.at += 1
+        found: dict[str, Any] = {}
+        while True:
+            first = self.peek()
+            if first == "}":
+                self.at += 1
+                return found
+            key = self._key(first)
+            if self.peek() != ":":
+                raise NotReadable(f"':' expected after the key {key!r}", self.at, at_end=not self.peek())
+            self.at += 1
+            found[key] = self.value(depth + 1)
+            if self._last_of("}"):
+                return found
+
+    def _key(self, first: str) -> str:
+        if first in ('"', "'") and first:
+            return self._string(first)
+        word = _WORD.match(self.text, self.at)
+        if word is None:
+            raise NotReadable("a key in double quotes expected", self.at, at_end=not first)
+        self.at = word.end()
+        return word.group()
+
+    def _array(self, depth: int) -> list[Any]:
+        self.at += 1
+        found: list[Any] = []
+        while True:
+            if self.peek() == "]":
+                self.at += 1
+                return found
+            found.append(self.value(depth + 1))
+            if self._last_of("]"):
+                return found
+
+    def _last_of(self, closer: str) -> bool:
+        """Past the comma that follows a member, or past what closes the whole."""
+        follows = self.peek()
+        if follows == ",":
+            self.at += 1
+            return False
+        if follows == closer:
+            self.at += 1
+            return True
+        if not follows:
+            if self.text.rstrip(_SPACE)[-1:].isdigit():  # `12` may be the beginning of `120`
+                raise NotReadable("the text ends in the middle", self.at, at_end=True)
+            return True
+        raise NotReadable(f"',' or '{closer}' expected, or a quote that is not escaped", self.at)
+
+    def _string(self, quote: str) -> str:
+        start = self.at
+        self.at += 1
+        parts: list[str] = []
+        while True:
+            end = _next_of(self.text, self.at, quote)
+            if end < 0:
+                raise NotReadable("a string has no end", start, at_end=True)
+            parts.append(self.text[self.at : end])
+            self.at = end + 1
+            if self.text[end] == quote:
+                return "".join(parts)
+            parts.append(self._escape())
+
+    def _escape(self) -> str:
+        code = self.text[self.at : self.at + 1]
+        if code == "u":
+            return self._unicode()
+        self.at += 1
+        # `\d` can only mean itself: no JSON escape is spelt so.
+        return _ESCAPES.get(code, "\\" + code)
+
+    def _unicode(self) -> str:
+        unit = self._hex()
+        if 0xD800 <= unit < 0xDC00 and self.text[self.at : self.at + 2] == "\\u":
+            self.at += 1
+            low = self._hex()
+            if 0xDC00 <= low < 0xE000:
+                return chr(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00))
+            raise NotReadable("half of a surrogate pair", self.at)
+        if 0xD800 <= unit < 0xE000:
+            raise NotReadable("half of a surrogate pair", self.at)
+        return chr(unit)
+
+    def _hex(self) -> int:
+        digits = self.text[self.at + 1 : self.at + 5]
+        if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
+            raise NotReadable("\\u without four digits", self.at)
+        self.at += 5
+        return int(digits, 16)
+
+    def _word(self) -> Any:
+        word = _WORD.match(self.text, self.at)
+        if word is None or word.group() not in _WORDS:
+            raise NotReadable("a value expected (a text needs double quotes)", self.at)
+        self.at = word.end()
+        return _WORDS[word.group()]
+
+    def _number(self) -> Any:
+        number = _NUMBER.match(self.text, self.at)
+        if number is None or len(number.group()) > 400:
+            raise NotReadable("a value expected (a text needs double quotes)", self.at)
+        self.at = number.end()
+        text = number.group()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _next_of(text: str, at: int, quote: str) -> int:
+    """The next quote or backslash."""
+    end, slash = text.find(quote, at), text.find("\\", at)
+    if end < 0 or slash < 0:
+        return max(end, slash)
+    return min(end, slash)

@@ -1,0 +1,35 @@
+"""Puts a model together: the wire, then asking again, then the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from coder.model.base import ChatModel
+from coder.model.chat_completions import ChatCompletions
+from coder.model.retry import RetryingModel
+
+Dialect = Literal["native", "react-xml", "auto"]
+
+
+def make_model(
+    base_url: str,
+    api_key: str = "",
+    headers: Mapping[str, str] | None = None,
+    timeout_ms: int = 120_000,
+    dialect: Dialect = "auto",
+    *,
+    max_attempts: int = 5,
+) -> ChatModel:
+    """The model that the engine talks to; it need not know which dialect is in use."""
+    wire = ChatCompletions(base_url, api_key, headers, timeout_ms)
+    model = RetryingModel(wire, max_attempts=max_attempts)
+    if dialect == "react-xml":
+        from coder.model.react_xml import ReactXml
+
+        return ReactXml(model)
+    if dialect == "auto":
+        from coder.model.dialect import AutoDialect
+
+        return AutoDialect(model)
+    return model

@@ -1,0 +1,80 @@
+"""Server-sent events: bytes in, the data of each event out.
+
+Works in batches: all complete lines of what has arrived at once. Any split of the same bytes gives
+the same events.
+"""
+
+from __future__ import annotations
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class LineTooLong(ValueError):
+    """A single line, or the data of a single event, passed the bound."""
+
+
+class SseParser:
+    """`feed` bytes as they come; `finish` once, at the end."""
+
+    def __init__(self, limit: int = 32 * 1024 * 1024) -> None:
+        self._limit = limit
+        self._held: list[bytes] = []  # pieces of the unfinished line
+        self._held_size = 0
+        self._after_cr = False
+        self._first = True
+        self._data: list[bytes] = []
+        self._data_size = 0
+
+    def feed(self, data: bytes) -> list[str]:
+        if self._after_cr and data:
+            self._after_cr = False
+            if data[:1] == b"\n":
+                data = data[1:]
+        if not data:
+            return []
+        end = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        if end < 0:
+            self._hold(data)
+            return []
+        self._after_cr = data[-1:] == b"\r"
+        head, tail = data[: end + 1], data[end + 1 :]
+        if self._held:
+            head = b"".join([*self._held, head])
+            self._held, self._held_size = [], 0
+        if tail:
+            self._hold(tail)
+        return self._lines(head)
+
+    def finish(self) -> list[str]:
+        """What an end without the closing blank line leaves; servers often omit it."""
+        last = b"".join(self._held)
+        self._held, self._held_size = [], 0
+        return self._lines(last + b"\n\n")
+
+    def _hold(self, piece: bytes) -> None:
+        self._held_size += len(piece)
+        if self._held_size > self._limit:
+            raise LineTooLong(f"a line of the event stream is longer than {self._limit} bytes")
+        self._held.append(piece)
+
+    def _lines(self, text: bytes) -> list[str]:
+        if self._first:
+            self._first = False
+            text = text.removeprefix(_BOM)
+        events: list[str] = []
+        for line in text.splitlines():  # of bytes: breaks at CR, LF and CRLF only
+            if line.startswith(b"data:"):
+                self._add(line[6:] if line[5:6] == b" " else line[5:])
+            elif not line:
+                if self._data:
+                    events.append(b"\n".join(self._data).decode("utf-8", "replace"))
+                    self._data, self._data_size = [], 0
+            elif line == b"data":
+                self._add(b"")
+        return events
+
+    def _add(self, value: bytes) -> None:
+        self._data_size += len(value)
+        if self._data_size > self._limit:
+            raise LineTooLong(f"an event is longer than {self._limit} bytes")
+        self._data.append(value)

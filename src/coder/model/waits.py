@@ -1,0 +1,69 @@
+"""How long a server asks us to wait, from the headers of its refusal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+
+def wait_asked_for(status: int, headers: Mapping[str, str]) -> float | None:
+    """Seconds, or None where nothing plain is said."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    asked = headers.get("retry-after", "").strip()
+    if asked:
+        seconds = _number(asked)
+        return seconds if seconds is not None else _until_date(asked)
+    return _rate_limit_reset(headers) if status == 429 else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
+def _until_date(text: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _rate_limit_reset(headers: Mapping[str, str]) -> float | None:
+    """`x-ratelimit-reset` in seconds or as a moment; `…-requests`/`…-tokens` (`6m0s`) of what is used up."""
+    plain = _number(headers.get("x-ratelimit-reset", ""))
+    if plain is not None:
+        if plain < 1e9:
+            return plain
+        return max(0.0, (plain / 1000 if plain > 1e11 else plain) - time.time())
+    for what in ("requests", "tokens"):
+        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0":
+            return _duration(headers.get(f"x-ratelimit-reset-{what}", "").strip())
+    return None
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _duration(text: str) -> float | None:
+    """`1h2m3.5s`, `20ms`, or bare seconds."""
+    bare = _number(text)
+    if bare is not None:
+        return bare
+    total, digits, rest = 0.0, "", text
+    while rest:
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(digits) :]
+        unit = "ms" if rest.startswith("ms") else rest[:1]
+        amount = _number(digits)
+        if amount is None or unit not in _UNITS:
+            return None
+        total += amount * _UNITS[unit]
+        rest = rest[len(unit) :]
+    return total if digits else None

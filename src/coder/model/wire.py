@@ -1,0 +1,291 @@
+"""One connection: opened (through a proxy, under TLS where asked), written to, read in batches.
+
+An asyncio `Protocol` rather than streams, so that everything that has arrived is taken in one go:
+a long answer of many small events then costs one wake-up per network read, not one per event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coder.model.address import Address
+from coder.model.faults import HttpFault
+
+if TYPE_CHECKING:
+    import ssl
+
+_PAUSE_AT = 1 << 20  # bytes waiting unread before the sender is made to wait
+_BULK = 1 << 16  # bytes waiting that are worth a wake-up of their own
+_PACE = 0.01  # seconds between wake-ups once a server drips events faster than anybody reads
+_UNPACED = 8  # quick wake-ups in a row before that begins, so that an answer starts without delay
+_HEAD_LIMIT = 65_536  # bytes of a response head; real ones are below 8 KB
+
+# Where systems keep their certificates, for Pythons built elsewhere whose own default is an empty place.
+_CERTIFICATE_FILES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+class Wire(asyncio.Protocol):
+    """A connection and the bytes of it that nobody has taken yet."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
+        self.ended = False
+        self.reset = ""
+        self._waiting = bytearray()
+        self._reader: asyncio.Future[None] | None = None
+        self._paused = False
+        self._woken = 0.0
+        self._quick = 0
+        self._pacing: asyncio.TimerHandle | None = None
+
+    # what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._waiting += data
+        if self._paced():
+            return
+        if len(self._waiting) > _PAUSE_AT:
+            self._pause()
+        self._wake()
+
+    def _paced(self) -> bool:
+        """Whether these bytes may wait a moment for more to join them: a wake-up costs far more than an
+        event, and a screen shows twenty frames a second at best."""
+        now = self.loop.time()
+        since, self._woken = now - self._woken, now
+        self._quick = self._quick + 1 if since < _PACE else 0
+        if self._quick <= _UNPACED or len(self._waiting) > _BULK or self._reader is None:
+            return False
+        self._pause()
+        if self._pacing is None:
+            self._pacing = self.loop.call_later(_PACE, self._pace_over)
+        return True
+
+    def _pace_over(self) -> None:
+        self._pacing = None
+        self._woken = self.loop.time()
+        self._wake()
+
+    def _pause(self) -> None:
+        if not self._paused and self.usable:
+            assert self.transport is not None
+            self._paused = True
+            self.transport.pause_reading()
+
+    def eof_received(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+        if exc is not None:
+            self.reset = _reason(exc)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    # what we call
+
+    @property
+    def usable(self) -> bool:
+        return not self.ended and self.transport is not None and not self.transport.is_closing()
+
+    def send(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.transport.write(data)
+
+    def take(self) -> bytes:
+        """All that has arrived and was not taken, without waiting."""
+        data = bytes(self._waiting)
+        self._waiting.clear()
+        if self._paused and self.usable:
+            assert self.transport is not None
+            self._paused = False
+            self.transport.resume_reading()
+        return data
+
+    def give_back(self, data: bytes) -> None:
+        """Bytes taken too many are the first to be taken again."""
+        self._waiting[:0] = data
+
+    async def receive(self, idle: float) -> bytes:
+        """The next bytes; empty at an orderly end. Waits at most `idle` seconds for them."""
+        if not self._waiting and not self.ended:
+            await self._arrival(idle)
+        if self._waiting:
+            return self.take()
+        if self.reset:
+            raise HttpFault("closed", self.reset)
+        return b""
+
+    async def _arrival(self, idle: float) -> None:
+        reader = self._reader = self.loop.create_future()
+        timer = self.loop.call_later(idle, _give_up, reader)
+        try:
+            await reader
+        except TimeoutError:
+            raise HttpFault("idle_timeout", f"nothing came for {idle:g} seconds") from None
+        finally:
+            timer.cancel()
+            self._reader = None
+
+    async def read_head(self, idle: float) -> bytes:
+        """The bytes up to the blank line that ends a response head, without it."""
+        head = b""
+        while True:
+            try:
+                data = await self.receive(idle)
+            except HttpFault as fault:
+                fault.before_answer = fault.kind == "closed" and not head
+                raise
+            if not data:
+                detail = "the connection was closed inside the response head" if head else "no answer came"
+                raise HttpFault("closed", detail, before_answer=not head)
+            head += data
+            end, width = _end_of_head(head)
+            if end >= 0:
+                self.give_back(head[end + width :])
+                return head[:end]
+            if len(head) > _HEAD_LIMIT:
+                raise HttpFault("protocol", "the response head is longer than 64 KB")
+
+    def abort(self) -> None:
+        """Close at once; what was not sent is dropped."""
+        self.ended = True
+        if self._pacing is not None:
+            self._pacing.cancel()
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def _give_up(reader: asyncio.Future[None]) -> None:
+    if not reader.done():
+        reader.set_exception(TimeoutError())
+
+
+def _end_of_head(head: bytes) -> tuple[int, int]:
+    strict, lax = head.find(b"\r\n\r\n"), head.find(b"\n\n")
+    if strict >= 0 and (lax < 0 or strict < lax):
+        return strict, 4
+    return lax, 2
+
+
+def _reason(exc: Exception) -> str:
+    if isinstance(exc, ConnectionResetError | BrokenPipeError):
+        return "the connection was reset"
+    return f"the connection failed ({_words(exc)})"
+
+
+def _words(exc: BaseException) -> str:
+    text = getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
+    return str(text)
+
+
+async def open_wire(
+    address: Address, proxy: Address | None, within: float, tls: Callable[[], ssl.SSLContext]
+) -> Wire:
+    """Connect to where requests for `address` go; every failure is an `HttpFault`."""
+    try:
+        async with asyncio.timeout(within):
+            if proxy is None:
+                return await _connect(address, tls)
+            wire = await _connect(proxy, tls)
+            if address.scheme == "https":
+                try:
+                    await _tunnel(wire, address, proxy, within, tls)
+                except BaseException:
+                    wire.abort()
+                    raise
+            return wire
+    except TimeoutError:
+        raise HttpFault("connect_timeout", f"no connection within {within:g} seconds") from None
+
+
+async def _connect(address: Address, tls: Callable[[], ssl.SSLContext]) -> Wire:
+    loop = asyncio.get_running_loop()
+    context = tls() if address.scheme == "https" else None
+    try:
+        _, wire = await loop.create_connection(
+            Wire, address.host, address.port, ssl=context, happy_eyeballs_delay=0.25
+        )
+    except OSError as exc:
+        raise _connect_fault(exc) from None
+    return wire
+
+
+def _connect_fault(exc: OSError) -> HttpFault:
+    import socket
+    import ssl
+
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return HttpFault("tls", f"its certificate was not accepted ({exc.verify_message or exc.reason})")
+    if isinstance(exc, ssl.SSLError):
+        return HttpFault("tls", f"the TLS handshake failed ({exc.reason or 'no TLS on that port'})")
+    if isinstance(exc, socket.gaierror):
+        return HttpFault("dns", "the host name could not be found")
+    if isinstance(exc, ConnectionRefusedError) or "refused" in str(exc).lower():
+        return HttpFault("refused", "connection refused")
+    if isinstance(exc, ConnectionResetError | ConnectionAbortedError):
+        return HttpFault("closed", "the connection was reset")
+    if isinstance(exc, TimeoutError):
+        return HttpFault("connect_timeout", "the connection timed out")
+    return HttpFault("refused", _words(exc))
+
+
+async def _tunnel(
+    wire: Wire, address: Address, proxy: Address, within: float, tls: Callable[[], ssl.SSLContext]
+) -> None:
+    """Ask the proxy for a way through, then speak TLS with the server behind it."""
+    name = f"[{address.host}]" if ":" in address.host else address.host
+    lines = [f"CONNECT {name}:{address.port} HTTP/1.1", f"Host: {name}:{address.port}"]
+    if proxy.credentials:
+        lines.append(f"Proxy-Authorization: {basic(proxy.credentials)}")
+    wire.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    status = (await wire.read_head(within)).split(b"\r\n", 1)[0].decode("latin-1")
+    words = status.split(None, 2)
+    if len(words) < 2 or words[1] != "200":
+        raise HttpFault("proxy", f"the proxy {proxy.shown} refused the way ({status[:100]})")
+    assert wire.transport is not None
+    try:
+        transport = await wire.loop.start_tls(wire.transport, wire, tls(), server_hostname=address.host)
+    except OSError as exc:
+        raise _connect_fault(exc) from None
+    assert isinstance(transport, asyncio.Transport)
+    wire.transport = transport
+
+
+def basic(credentials: str) -> str:
+    """The `Basic` value of an authorization header."""
+    from binascii import b2a_base64
+
+    text = credentials if ":" in credentials else credentials + ":"
+    return "Basic " + b2a_base64(text.encode("utf-8"), newline=False).decode("ascii")
+
+
+def tls_context() -> ssl.SSLContext:
+    """The system's trust, or what SSL_CERT_FILE and SSL_CERT_DIR name (OpenSSL reads both itself)."""
+    import ssl
+
+    context = ssl.create_default_context()
+    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+    if not named and not context.cert_store_stats()["x509_ca"]:
+        default = ssl.get_default_verify_paths().capath
+        found = next((path for path in _CERTIFICATE_FILES if os.path.isfile(path)), None)  # noqa: PTH113 - pathlib would be imported for this alone
+        if found and not default:
+            context.load_verify_locations(found)
+    return context

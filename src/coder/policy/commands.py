@@ -1,0 +1,166 @@
+"""Which programs only look, and by which of their options they would do more.
+
+A program that is not named here is not known to be read-only. A rule gives the reason why a call is *not*
+read-only, or nothing where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from coder.policy import git_rules, programs
+from coder.policy.flags import Flags, check_flags
+from coder.policy.names import names
+from coder.policy.places import Places
+from coder.policy.words import Word
+
+Rule = Callable[[list[Word], Places], str]
+
+# No option of these writes a file, runs a program or opens a connection.
+HARMLESS = names(
+    """
+    arch b2sum base32 base64 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
+    expr factor false fgrep fmt fold free getconf grep groups head id join locale logname ls lscpu
+    md5sum nl nproc numfmt od paste pathchk pgrep pr printenv ps pwd readlink realpath rev seq sha1sum
+    sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail tr true tsort tty type uname
+    unexpand uptime users w wc whereis which who whoami : hexdump
+    """
+)
+
+_OPTIONS: dict[str, Flags] = {
+    "bat": Flags(long=("--pager", "--paging", "--config-file", "--generate-config-file", "--diagnostic",
+                       "--diagnostics"), short="", words=("cache",)),
+    "diff": Flags(short="l", long=("--output", "--paginate")),
+    "dmesg": Flags(short="CcDEn", long=("--clear", "--read-clear", "--console-off", "--console-on",
+                                        "--console-level"), operands=0),
+    "exa": Flags(),
+    "eza": Flags(),
+    "fd": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
+    "fdfind": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
+    "file": Flags(short="CzZ", long=("--compile", "--uncompress", "--uncompress-noreport")),
+    "hostname": Flags(short="Fb", long=("--file", "--boot"), operands=0),
+    "iconv": Flags(short="o", long=("--output",)),
+    "jq": Flags(short="i", long=("--in-place", "--inplace")),
+    "lsblk": Flags(),
+    "rg": Flags(short="z", long=("--pre", "--hostname-bin", "--search-zip")),
+    "shuf": Flags(short="o", long=("--output",)),
+    "sort": Flags(short="oT", long=("--output", "--compress-program", "--temporary-directory")),
+    "tree": Flags(short="oR", long=("--output",)),
+    "uniq": Flags(operands=1),
+    "xxd": Flags(short="r", long=("--revert", "-revert"), operands=1),
+    "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp", "--split"), texts=("system",)),
+}  # fmt: skip
+
+# Asking a program for its version: exactly these words and nothing else.
+_VERSIONS: dict[str, frozenset[str]] = {
+    "python": frozenset({"--version", "-V"}),
+    "python3": frozenset({"--version", "-V"}),
+    "node": frozenset({"--version", "-v"}),
+    "npm": frozenset({"--version", "-v"}),
+    "pip": frozenset({"--version", "-V"}),
+    "pip3": frozenset({"--version", "-V"}),
+    "go": frozenset({"version"}),
+    "ruby": frozenset({"--version", "-v"}),
+    "perl": frozenset({"--version", "-v"}),
+    "java": frozenset({"--version", "-version"}),
+    "javac": frozenset({"--version", "-version"}),
+    "php": frozenset({"--version", "-v"}),
+    "bash": frozenset({"--version"}),
+    "gcc": frozenset({"--version"}),
+    "g++": frozenset({"--version"}),
+    "clang": frozenset({"--version"}),
+    "cmake": frozenset({"--version"}),
+    "make": frozenset({"--version"}),
+    "docker": frozenset({"--version"}),
+    "uv": frozenset({"--version"}),
+    "ruff": frozenset({"--version"}),
+    "mypy": frozenset({"--version"}),
+    "curl": frozenset({"--version"}),
+    "tar": frozenset({"--version"}),
+    "rustup": frozenset({"--version"}),
+    "cargo": frozenset({"--version", "-V"}),
+    "rustc": frozenset({"--version", "-V"}),
+    "awk": frozenset({"--version"}),
+    "sed": frozenset({"--version"}),
+    "find": frozenset({"--version"}),
+    "jq": frozenset({"--version"}),
+    "git": frozenset({"--version"}),
+    "rg": frozenset({"--version"}),
+}
+# A toolchain file in the project makes these start a program of the project's choice.
+_TOOLCHAIN_FILES = dict.fromkeys(("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml"))
+
+_LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
+    "npm": frozenset({("ls",), ("list",), ("ls", "--depth=0"), ("ls", "-g"), ("ls", "--all")}),
+    "pip": frozenset({("list",), ("freeze",)}),
+    "pip3": frozenset({("list",), ("freeze",)}),
+}
+
+_SPECIAL: dict[str, Rule] = {
+    "awk": programs.awk,
+    "gawk": programs.awk,
+    "mawk": programs.awk,
+    "nawk": programs.awk,
+    "sed": programs.sed,
+    "gsed": programs.sed,
+    "test": programs.single_test,
+    "[": programs.single_test,
+    "[[": programs.double_test,
+    "printf": programs.printf,
+    "read": programs.read,
+    "set": programs.shell_set,
+    "exit": programs.numbers_only,
+    "break": programs.numbers_only,
+    "continue": programs.numbers_only,
+    "return": programs.numbers_only,
+    "wait": programs.numbers_only,
+    "cd": programs.change_folder,
+    "date": programs.date,
+    "tar": programs.tar,
+    "unzip": programs.unzip,
+    "export": programs.declare,
+    "declare": programs.declare,
+    "local": programs.declare,
+    "readonly": programs.declare,
+    "typeset": programs.declare,
+    "git": git_rules.git,
+}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the table says of one call. `why` is empty where the call only looks."""
+
+    listed: bool
+    why: str = ""
+
+
+def look_up(name: str, args: list[Word], places: Places) -> Known:
+    """What is known of the program `name` called with `args`."""
+    if _asks_version(name, args, places):
+        return Known(True)
+    if name in HARMLESS:
+        return Known(True)
+    if name in _OPTIONS:
+        return Known(True, check_flags(args, _OPTIONS[name]))
+    if name in _SPECIAL:
+        return Known(True, _SPECIAL[name](args, places))
+    return Known(False, "not known to be read-only")
+
+
+def _asks_version(name: str, args: list[Word], places: Places) -> bool:
+    if not all(word.exact for word in args):
+        return False
+    given = tuple(word.text for word in args)
+    if given in _LISTINGS.get(name, ()):
+        return True
+    if len(given) != 1 or given[0] not in _VERSIONS.get(name, ()):
+        return False
+    marks = _TOOLCHAIN_FILES.get(name, ())
+    return places.known and not any(_above(folder, mark) for folder in places.folders for mark in marks)
+
+
+def _above(folder: Path, mark: str) -> bool:
+    return any((parent / mark).exists() for parent in (folder, *folder.parents))

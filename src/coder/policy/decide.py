@@ -1,0 +1,171 @@
+"""The policy's word on one call: preset, operating mode, overrides, shell verdict, allowlist. Pure.
+
+Order: the preset's cell (or its override) → the operating mode over it → risks and the allowlist for bash.
+A deny beats everything but yolo mode on bash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal, get_args
+
+from coder.policy.verdict import Decision, Ruling, ShellVerdict
+
+Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
+OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+OPERATING_MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
+
+READING_TOOLS = ("read", "list", "glob", "grep", "todoread", "todowrite", "skill")
+WRITING_TOOLS = ("write", "edit", "patch", "save_memory")
+OUTWARD_TOOLS = ("fetch", "task")
+_LIFTED = frozenset({"write", "edit", "patch"})
+
+_ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
+    "reading": ("allow", "allow", "allow", "allow"),
+    "writing": ("deny", "ask", "allow", "allow"),
+    "bash, read-only": ("deny", "allow", "allow", "allow"),
+    "bash, otherwise": ("deny", "ask", "ask", "allow"),
+    "outward": ("deny", "ask", "ask", "allow"),
+}
+
+
+def decide(
+    tool: str,
+    preset: Preset,
+    mode: OperatingMode,
+    *,
+    overrides: Mapping[str, Decision] | None = None,
+    shell: ShellVerdict | None = None,
+    allowlist: Collection[str] = (),
+    mcp: bool = False,
+) -> Ruling:
+    """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line."""
+    overridden = (overrides or {}).get(tool)
+    if tool == "bash" and not mcp:
+        return _decide_bash(preset, mode, overridden, shell, allowlist)
+    row = _row(tool, mcp)
+    decision = overridden or _cell(row, preset)
+    if decision == "deny":
+        return Ruling("deny", [_denied_by(tool, row, preset, overridden)])
+    if mode == "plan" and _forbidden_in_plan(tool, row, mcp):
+        return Ruling("deny", [_PLAN_DENIES.format(what=tool)])
+    if decision == "ask" and tool in _LIFTED and not mcp and mode in ("auto-edit", "yolo"):
+        return Ruling("allow", [f"Mode {mode} lets {tool} through."])
+    return Ruling(decision, [_said_by(tool, preset, decision, overridden)])
+
+
+def matrix(
+    preset: Preset, mode: OperatingMode, overrides: Mapping[str, Decision] | None = None
+) -> list[tuple[str, Decision]]:
+    """What each tool comes to, for a person to read."""
+
+    def row(tool: str, shell: ShellVerdict | None = None, mcp: bool = False) -> Decision:
+        return decide(tool, preset, mode, overrides=overrides, shell=shell, mcp=mcp).decision
+
+    rows = [(tool, row(tool)) for tool in (*READING_TOOLS, *WRITING_TOOLS)]
+    for label, read_only in (("bash, read-only", True), ("bash, otherwise", False)):
+        verdict = ShellVerdict([], read_only=read_only, risks=[])
+        rows.append((label, row("bash", verdict)))
+    rows.extend((tool, row(tool)) for tool in OUTWARD_TOOLS)
+    return [*rows, ("MCP tools", row("", mcp=True))]
+
+
+_PLAN_DENIES = "Plan mode lets nothing change: {what} is denied. Leave plan mode (/mode default) to use it."
+
+
+def _row(tool: str, mcp: bool) -> str:
+    if mcp:
+        return "outward"
+    if tool in READING_TOOLS:
+        return "reading"
+    return "writing" if tool in WRITING_TOOLS else "outward"
+
+
+def _cell(row: str, preset: Preset) -> Decision:
+    return _ROWS[row][PRESETS.index(preset)]
+
+
+def _forbidden_in_plan(tool: str, row: str, mcp: bool) -> bool:
+    """Writing tools, and tools of others that are not known to only read. Subagents are in plan mode too."""
+    return row == "writing" or (row == "outward" and (mcp or tool not in OUTWARD_TOOLS))
+
+
+def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> str:
+    if overridden == "deny":
+        return f"The configuration denies {tool} (permission.tools)."
+    willing = next(name for name in PRESETS if _cell(row, name) != "deny")
+    return f"Preset {preset} denies {tool}; preset {willing} would {_cell(row, willing)}."
+
+
+def _said_by(tool: str, preset: Preset, decision: Decision, overridden: Decision | None) -> str:
+    verb = {"allow": "allows", "ask": "asks before", "deny": "denies"}[decision]
+    who = "The configuration" if overridden else f"Preset {preset}"
+    return f"{who} {verb} {tool or 'it'}."
+
+
+# -- bash -------------------------------------------------------------------------------------------------
+
+
+def _decide_bash(
+    preset: Preset,
+    mode: OperatingMode,
+    overridden: Decision | None,
+    shell: ShellVerdict | None,
+    allowlist: Collection[str],
+) -> Ruling:
+    if mode == "yolo":
+        return Ruling("allow", ["Mode yolo runs every command."])
+    verdict = shell or ShellVerdict([], read_only=False, risks=["The line was not read."], parsed=False)
+    row = "bash, read-only" if verdict.read_only and verdict.parsed else "bash, otherwise"
+    decision = overridden or _cell(row, preset)
+    what = "a command known to be read-only" if verdict.read_only else "a command not known to be read-only"
+    if decision == "deny":
+        return Ruling("deny", [_denied_by("bash", row, preset, overridden)])
+    if mode == "plan" and row == "bash, otherwise":
+        return Ruling("deny", [_PLAN_DENIES.format(what=what), *_why_not(verdict)])
+    reasons = [_said_by(what, preset, decision, overridden)]
+    if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
+        return Ruling("allow", ["Every command in it is on the list of those always allowed."])
+    if verdict.risks:
+        # What the policy allows is no reason to ask; the risks alone are.
+        return Ruling("ask", [*(reasons if decision == "ask" else []), *verdict.risks])
+    if decision == "ask":
+        names = _always_names(verdict)
+        return Ruling("ask", reasons, can_always=bool(names), always_names=names)
+    return Ruling("allow", reasons)
+
+
+def _why_not(verdict: ShellVerdict) -> list[str]:
+    """For the model: which part is not read-only, so that it can do without."""
+    return [f"`{segment.command}`: {segment.rule}." for segment in verdict.segments if not segment.read_only][
+        :3
+    ]
+
+
+def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:
+    """Whether every segment is read-only or on the list by its exact name, and none runs something else."""
+    return (
+        bool(verdict.segments)
+        and verdict.parsed
+        and all(
+            not segment.risks
+            and (
+                segment.read_only or (not segment.opaque and bool(segment.name) and segment.name in allowlist)
+            )
+            for segment in verdict.segments
+        )
+    )
+
+
+def _always_names(verdict: ShellVerdict) -> list[str]:
+    """The names that `always` would remember; none where it may not be offered."""
+    if not verdict.parsed or verdict.risks or not verdict.segments:
+        return []
+    names: list[str] = []
+    for segment in verdict.segments:
+        if segment.opaque or (not segment.name and not segment.read_only):
+            return []
+        if not segment.read_only and segment.name not in names:
+            names.append(segment.name)
+    return names

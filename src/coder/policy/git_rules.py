@@ -1,0 +1,266 @@
+"""git: which calls only look, which destroy, and which repositories can be looked at without running code.
+
+git runs programs that a repository's own configuration names (fsmonitor, external diff, filters), so even
+`git status` is read-only only in a repository whose configuration names none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coder.policy.flags import Flags, check_flags
+from coder.policy.git_config import is_tame
+from coder.policy.names import names
+from coder.policy.places import Places
+from coder.policy.words import Word
+
+# Options of the diff and log family that write a file or start a program. `-O` opens a pager in grep.
+_DIFF = Flags(
+    short="",
+    long=("--output", "--ext-diff", "--textconv", "--show-signature", "--open-files-in-pager", "--filters",
+          "--ext-grep", "--paginate", "--contents", "--exec", "--upload-pack"),
+    texts=("%G",),
+)  # fmt: skip
+_GREP = Flags(short="O", long=_DIFF.long)
+_LOOKING: dict[str, Flags] = dict.fromkeys(
+    names(
+        """
+    status log diff show blame annotate shortlog rev-parse rev-list ls-files ls-tree cat-file describe
+    name-rev merge-base for-each-ref show-ref whatchanged diff-tree diff-index diff-files range-diff
+    cherry count-objects check-ignore check-attr version
+    """
+    ),
+    _DIFF,
+) | {"grep": _GREP}
+
+_GLOBAL_PLAIN = frozenset(
+    {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
+)
+_BRANCH_FLAGS = names(
+    "-a -r -v -vv -av -avv -rv --all --remotes --list -l --show-current --no-color --color --verbose"
+)
+_TAG_FLAGS = frozenset({"-l", "--list", "-n", "--no-color"})
+_REF_VALUES = ("--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_REF_FORMS = ("--sort=", "--format=", "--contains=", "--merged=", "--no-merged=", "--points-at=", "--color=")
+_CONFIG_SCOPE = names(
+    "--global --local --system --show-origin --show-scope --name-only -z --null --bool --int"
+)
+
+
+def subcommand(args: list[Word]) -> tuple[str, list[Word], list[Word]]:
+    """The subcommand (empty where it is not in plain sight), its arguments, and what stands before it."""
+    for index, word in enumerate(args):
+        if not word.exact:
+            return "", [], args
+        if index and args[index - 1].text == "-C":
+            continue
+        if word.text == "-C" or word.text in _GLOBAL_PLAIN:
+            continue
+        if word.text.startswith("-"):
+            return "", [], args
+        return word.text, args[index + 1 :], args[:index]
+    return "", [], args
+
+
+def git(args: list[Word], places: Places) -> str:
+    """Why this call of git is not read-only, or nothing."""
+    name, rest, before = subcommand(args)
+    if not name:
+        return "git with options that change what it runs"
+    why = _looks(name, rest)
+    if why:
+        return why
+    if name == "version":
+        return ""
+    folders = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
+    if len(folders) > 1 or not all(places.inside(folder) for folder in folders):
+        return "git in a folder outside the workspace"
+    if not places.known or not all(is_tame(place / (folders or ["."])[0]) for place in places.folders):
+        return "the repository's configuration names programs to run"
+    return ""
+
+
+def _looks(name: str, rest: list[Word]) -> str:
+    if name in _LOOKING:
+        why = check_flags(rest, _LOOKING[name])
+        if not why and any("%G" in word.text for word in rest):
+            return "checks signatures with a program"
+        return why
+    rule = _RULES.get(name)
+    return rule(rest) if rule else f"git {name} is not known to be read-only"
+
+
+def _exact(rest: list[Word]) -> list[str] | None:
+    return [word.text for word in rest] if all(word.exact for word in rest) else None
+
+
+def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Word]], str]:
+    """A rule for `branch` and `tag`: listings only; a name without `--list` would create one."""
+
+    def rule(rest: list[Word]) -> str:
+        given = _exact(rest)
+        if given is None:
+            return "an expansion may become a name to create"
+        listed = any(text in listing for text in given)
+        value_expected = False
+        for text in given:
+            if text in _REF_VALUES:
+                value_expected = True
+            elif text in plain or text.startswith(_REF_FORMS):
+                value_expected = False
+            elif text.startswith("-") or not (listed or value_expected):
+                return "creates, moves or deletes a ref"
+            else:
+                value_expected = False
+        return ""
+
+    return rule
+
+
+def _remote(rest: list[Word]) -> str:
+    given = _exact(rest)
+    plain = given is not None and (
+        given in ([], ["-v"], ["--verbose"])
+        or (len(given) == 2 and given[0] == "get-url" and not given[1].startswith("-"))
+    )
+    return "" if plain else "changes or contacts a remote"
+
+
+def _config(rest: list[Word]) -> str:
+    given = _exact(rest)
+    if given is None:
+        return "an expansion in git config"
+    given = [text for text in given if text not in _CONFIG_SCOPE]
+    if given in (["--list"], ["-l"], ["list"]):
+        return ""
+    if given and given[0] in ("--get", "--get-all", "--get-regexp", "get"):
+        given = given[1:]
+    return "" if len(given) == 1 and not given[0].startswith("-") else "changes the configuration"
+
+
+def _first_word(
+    words: tuple[str, ...], flags: Flags = _DIFF, bare: bool = False
+) -> Callable[[list[Word]], str]:
+    """A rule for subcommands whose first word says what they do."""
+
+    def rule(rest: list[Word]) -> str:
+        if not rest:
+            return "" if bare else "changes the repository"
+        if not rest[0].exact or rest[0].text not in words:
+            return "changes the repository"
+        return check_flags(rest[1:], flags)
+
+    return rule
+
+
+def _symbolic_ref(rest: list[Word]) -> str:
+    given = _exact(rest)
+    names = [text for text in given or ["", ""] if text not in ("--short", "-q", "--quiet")]
+    return "" if len(names) == 1 and not names[0].startswith("-") else "changes a ref"
+
+
+_RULES: dict[str, Callable[[list[Word]], str]] = {
+    "branch": _refs(_BRANCH_FLAGS, ("--list",)),
+    "tag": _refs(_TAG_FLAGS, ("-l", "--list")),
+    "remote": _remote,
+    "config": _config,
+    "stash": _first_word(("list", "show")),
+    "worktree": _first_word(("list",)),
+    "reflog": _first_word(("show",), bare=True),
+    "symbolic-ref": _symbolic_ref,
+}
+
+# -- what destroys ----------------------------------------------------------------------------------------
+
+_DESTRUCTIVE_NAMES = {
+    "filter-branch": "rewrites history",
+    "filter-repo": "rewrites history",
+    "restore": "throws away changes in files",
+    "prune": "deletes objects",
+}
+_DESTRUCTIVE_OPTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
+    # subcommand: (long options, letters, what it does)
+    "reset": (("--hard", "--merge", "--keep"), "", "throws away changes in files"),
+    "clean": (("--force",), "fdxX", "deletes untracked files"),
+    "push": (("--force", "--force-with-lease", "--force-if-includes", "--delete", "--mirror", "--prune"),
+             "fd", "overwrites or deletes refs on the remote"),
+    "branch": (("--delete", "--force", "--move", "--copy"), "dDfMC", "deletes or overwrites a branch"),
+    "tag": (("--delete", "--force"), "df", "deletes or overwrites a tag"),
+    "checkout": (("--force", "--ours", "--theirs", "--pathspec-from-file"), "fB",
+                 "throws away changes in files"),
+    "switch": (("--force", "--discard-changes", "--force-create"), "fC", "throws away changes in files"),
+    "gc": (("--prune", "--aggressive"), "", "deletes objects"),
+    "update-ref": (("--stdin",), "d", "deletes refs"),
+    "rm": (("--force",), "", "deletes files"),
+    "read-tree": (("--reset",), "", "throws away changes in files"),
+}  # fmt: skip
+_DESTRUCTIVE_WORDS: dict[str, tuple[frozenset[str], str]] = {
+    "stash": (frozenset({"drop", "clear"}), "throws away stashed changes"),
+    "reflog": (frozenset({"expire", "delete"}), "deletes the reflog"),
+    "worktree": (frozenset({"remove", "prune"}), "deletes a worktree"),
+    "submodule": (frozenset({"deinit"}), "deletes files"),
+    "remote": (frozenset({"remove", "rm", "prune"}), "deletes refs"),
+    "notes": (frozenset({"remove", "prune"}), "deletes notes"),
+}
+
+
+def danger(args: list[Word]) -> str:
+    """What this call of git would destroy, as the rest of a sentence, or nothing."""
+    name, rest = _any_subcommand(args)
+    given = [word.text for word in rest]
+    if name in _DESTRUCTIVE_NAMES:
+        return _DESTRUCTIVE_NAMES[name]
+    if name in _DESTRUCTIVE_WORDS and _DESTRUCTIVE_WORDS[name][0].intersection(given[:1]):
+        return _DESTRUCTIVE_WORDS[name][1]
+    if name in ("rm", "mv"):
+        return "deletes or moves files"
+    if name == "push" and any(text.startswith(("+", ":")) for text in given):
+        return "overwrites or deletes refs on the remote"
+    if name == "checkout" and ("--" in given or any(text in (".", "./", ":/") for text in given)):
+        return "throws away changes in files"
+    if name in _DESTRUCTIVE_OPTIONS:
+        long, letters, what = _DESTRUCTIVE_OPTIONS[name]
+        if any(_is_option(text, long, letters) for text in given):
+            return what
+    return ""
+
+
+def runs_programs(args: list[Word]) -> bool:
+    """Whether this call names a program for git to run, so that `always` must not cover it."""
+    name, rest, _ = subcommand(args)
+    if not name or (name, rest[0].text if rest else "") in _RUNNERS:
+        return True
+    if name in ("filter-branch", "difftool", "mergetool", "daemon", "instaweb", "config", "bisect"):
+        return not (name == "config" and not _config(rest))
+    long = (*_DIFF.long, "--receive-pack", "--config", "--template", "--extcmd", "--rsh")
+    return any(
+        not word.exact
+        or ("::" in word.text and name in _CONTACTING)
+        or check_flags([word], Flags(long=long)) != ""
+        or (name in _RUN_LETTERS and check_flags([word], Flags(short=_RUN_LETTERS[name])) != "")
+        for word in rest
+    )
+
+
+_RUNNERS = frozenset({("submodule", "foreach"), ("bisect", "run"), ("submodule", "update"), ("stash", "-p")})
+_CONTACTING = frozenset({"clone", "fetch", "pull", "push", "remote", "submodule", "ls-remote"})
+_RUN_LETTERS = {"rebase": "x", "grep": "O", "clone": "uc", "send-email": "x", "difftool": "x"}
+
+
+def _is_option(text: str, long: tuple[str, ...], letters: str) -> bool:
+    if text.startswith("--"):
+        given = text.split("=", 1)[0]
+        return len(given) > 3 and any(name.startswith(given) for name in long)
+    return text.startswith("-") and any(letter in letters for letter in text[1:])
+
+
+_VALUED_GLOBALS = names("-C -c --git-dir --work-tree --namespace --config-env --super-prefix --exec-path")
+
+
+def _any_subcommand(args: list[Word]) -> tuple[str, list[Word]]:
+    """The subcommand past every global option, with or without a value."""
+    index = 0
+    while index < len(args) and args[index].text.startswith("-"):
+        takes_value = args[index].text in _VALUED_GLOBALS
+        index += 2 if takes_value else 1
+    return (args[index].text, args[index + 1 :]) if index < len(args) else ("", [])

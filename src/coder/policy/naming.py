@@ -1,0 +1,71 @@
+"""The name by which `always` remembers a command."""
+
+from __future__ import annotations
+
+from coder.policy.dangers import base_name
+from coder.policy.names import names
+from coder.policy.words import Word
+
+# Programs whose first word is a program of its own.
+_FAMILIES = names(
+    """
+    git npm yarn pnpm bun deno cargo go pip pip3 uv poetry pdm hatch pipx conda mamba docker podman
+    kubectl helm gh glab brew apt apt-get dnf yum pacman apk snap rustup dotnet mvn gradle terraform aws
+    gcloud az bundle gem composer rails mix flutter dart swift systemctl nix ng nx turbo lerna tox nox
+    pre-commit alembic flask django-admin
+    """
+)
+_TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh", "issue"), ("gh", "repo"),
+                        ("go", "mod"), ("git", "submodule"), ("uv", "tool")})  # fmt: skip
+_INTERPRETERS = (
+    "python",
+    "node",
+    "ruby",
+    "perl",
+    "php",
+    "lua",
+    "Rscript",
+    "bash",
+    "sh",
+    "zsh",
+    "dash",
+    "ksh",
+)
+
+
+def name_of(words: list[Word]) -> str:
+    """The command word, with its subcommand or script where that is what is really run. Empty: not known."""
+    if not words or not words[0].exact or not words[0].text:
+        return ""
+    head = words[0].text
+    plain = base_name(head) if head.startswith(("/bin/", "/usr/bin/", "/usr/local/bin/")) else head
+    if plain in _FAMILIES:
+        return _family(plain, words[1:])
+    if is_interpreter(plain):
+        return _script(plain, words[1:])
+    return plain
+
+
+def is_interpreter(name: str) -> bool:
+    """Whether the program runs a script that its arguments name."""
+    stem = name.rstrip("0123456789.")
+    return stem in _INTERPRETERS
+
+
+def _family(name: str, args: list[Word]) -> str:
+    if not args:
+        return name
+    first = args[0]
+    if not first.exact or first.text.startswith("-"):
+        return f"{name} {first.text}" if first.exact and len(args) == 1 else ""
+    if (name, first.text) in _TWO_WORDS and len(args) > 1:
+        return f"{name} {first.text} {args[1].text}" if args[1].exact else ""
+    return f"{name} {first.text}"
+
+
+def _script(name: str, args: list[Word]) -> str:
+    if args and args[0].exact and args[0].text == "-m" and len(args) > 1:
+        return f"{name} -m {args[1].text}" if args[1].exact else ""
+    if args and args[0].exact and (not args[0].text.startswith("-") or len(args) == 1):
+        return f"{name} {args[0].text}"
+    return ""

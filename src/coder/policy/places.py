@@ -1,0 +1,64 @@
+"""Where a shell line may be working: the workspace, and the folders that its `cd`s lead to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MOST_FOLDERS = 16
+_PROTECTED = (".git", ".coder")
+
+
+class Places:
+    """The folders that a relative path of the line may start from.
+
+    A `cd` may fail, so every folder before it stays possible. `known`: every `cd` could be followed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.real_root = os.path.realpath(root)
+        self.folders = [root]
+        self.known = True
+
+    def enter(self, target: str | None) -> None:
+        """A `cd` to `target` (None: to somewhere unknown)."""
+        if target is None or target.startswith("~"):
+            self.known = False
+            return
+        reached = [folder / target for folder in self.folders]
+        self.folders.extend(folder for folder in reached if folder not in self.folders)
+        if len(self.folders) > MOST_FOLDERS:
+            self.known = False
+            del self.folders[MOST_FOLDERS:]
+
+    def inside(self, target: str) -> bool:
+        """Whether `target` certainly lies in the workspace, wherever the line may be by then."""
+        if target.startswith("~") or not (self.known or target.startswith("/")):
+            return False
+        return all(self._contains(_real(folder / target)) for folder in self.folders)
+
+    def protected(self, target: str) -> bool:
+        """Whether `target` is among the files by which git or coder itself is steered."""
+        for folder in self.folders:
+            real = _real(folder / target)
+            below = real.removeprefix(self.real_root) if self._contains(real) else real
+            if any(part in _PROTECTED for part in Path(below).parts):
+                return True
+        return False
+
+    def exists(self, target: str) -> bool:
+        """Whether something of that name (a dangling link too) may be there already."""
+        if not self.known and not target.startswith("/"):
+            return True
+        try:
+            return any(os.path.lexists(folder / target) for folder in self.folders)
+        except (OSError, ValueError):
+            return True
+
+    def _contains(self, real: str) -> bool:
+        return real == self.real_root or real.startswith(self.real_root.rstrip("/") + "/")
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)

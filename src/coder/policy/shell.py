@@ -1,0 +1,248 @@
+"""The verdict on a shell line: what each of its commands is, whether it only looks, what is risky in it.
+
+Decides on the syntax tree (`shell_tree`), never on the text. Whatever is not understood fails closed: not
+read-only, and a risk that a person is asked about.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coder.policy import git_rules
+from coder.policy.commands import look_up
+from coder.policy.dangers import PRIVILEGED, base_name, danger_of, is_destructive
+from coder.policy.names import names
+from coder.policy.naming import is_interpreter, name_of
+from coder.policy.places import Places
+from coder.policy.redirections import judge_redirect
+from coder.policy.shell_tree import Line, Simple, read_line
+from coder.policy.variables import is_dangerous
+from coder.policy.verdict import Segment, ShellVerdict
+from coder.policy.words import NotUnderstood, Word
+from coder.policy.wrappers import Inner, unwrap
+
+_MOST_NESTED = 6
+_SUBSTITUTION = "It substitutes the output of a command."
+_UNKNOWN_COMMAND = "Which command runs is not known before it runs."
+_UNSEEN = "What it runs cannot be seen."
+_FED_SHELL = "It runs whatever is piped into it."
+_FORK_BOMB = "A function that calls itself: it may be a fork bomb."
+_TRUSTED_FOLDERS = ("/bin/", "/usr/bin/")
+_RESERVED = frozenset(
+    names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
+)
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
+
+
+def judge(line: str, cwd: Path) -> ShellVerdict:
+    """What is known of `line` when it is run in `cwd`. Never raises."""
+    return _Judge(Places(cwd)).line(line)
+
+
+class _Finding:
+    """What has been found out about one command, before it becomes a `Segment`."""
+
+    def __init__(self) -> None:
+        self.rule = ""  # why it is not read-only; empty while it is
+        self.opaque = False
+        self.risks: list[str] = []
+        self.note = ""
+
+    def refuse(self, why: str, *, opaque: bool = False, risk: str = "") -> None:
+        self.rule = self.rule or why
+        self.opaque = self.opaque or opaque
+        if risk and risk not in self.risks:
+            self.risks.append(risk)
+
+
+class _Judge:
+    """Judges one line, and the lines inside it, in one place."""
+
+    def __init__(self, places: Places, depth: int = 0, shadowed: frozenset[str] = frozenset()) -> None:
+        self._places = places
+        self._depth = depth
+        self._shadowed = shadowed
+        self._extra: list[Segment] = []
+
+    def line(self, text: str) -> ShellVerdict:
+        try:
+            return self._verdict(read_line(text, self._depth))
+        except NotUnderstood as problem:
+            return _unparsed(text, str(problem))
+        except (RecursionError, ValueError, OSError):
+            return _unparsed(text, "nested too deeply, or names that no file can have")
+
+    def _verdict(self, parsed: Line) -> ShellVerdict:
+        self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
+        segments = self._segments(parsed)
+        if len(self._places.folders) > 1 or not self._places.known:
+            # A `cd` that stands later may come earlier in time (loops, functions): judge again, knowing all.
+            segments = self._segments(parsed)
+        risks = [_SUBSTITUTION] if parsed.substitutes else []
+        if parsed.fork_bomb:
+            risks.append(_FORK_BOMB)
+        for segment in segments:
+            risks.extend(risk for risk in segment.risks if risk not in risks)
+        return ShellVerdict(segments, read_only=all(segment.read_only for segment in segments), risks=risks)
+
+    def _segments(self, parsed: Line) -> list[Segment]:
+        segments: list[Segment] = []
+        for simple in parsed.commands:
+            segments.append(self._segment(simple))
+            segments.extend(self._extra)
+            self._extra = []
+        return segments
+
+    def _segment(self, simple: Simple) -> Segment:
+        finding = _Finding()
+        if simple.trouble:
+            finding.refuse(simple.trouble, opaque=True)
+        self._assigns(simple.assigns, simple.words, finding)
+        for redirect in simple.redirects:
+            effect = judge_redirect(redirect, self._places)
+            if effect.why:
+                finding.refuse(effect.why, opaque=effect.opaque, risk=effect.risk)
+        if simple.words:
+            self._command(simple.words, finding, fed=simple.fed)
+        name = name_of(simple.words)
+        return Segment(
+            command=simple.source,
+            name=name,
+            read_only=not finding.rule,
+            opaque=finding.opaque,
+            rule=finding.rule or finding.note or "only looks",
+            risks=finding.risks,
+        )
+
+    def _assigns(self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding) -> None:
+        for name, _ in assigns:
+            if name == "IFS" and words and words[0].text == "read":
+                continue  # the usual `while IFS= read -r line`: it lasts for the read alone
+            if is_dangerous(name):
+                finding.refuse(f"changes {name}", opaque=True)
+
+    def _command(self, words: list[Word], finding: _Finding, *, fed: bool = False, nested: int = 0) -> None:
+        """One command and what it runs."""
+        head, args = words[0], words[1:]
+        if not head.exact or not head.text:
+            finding.refuse("the command is not in plain sight", opaque=True, risk=_UNKNOWN_COMMAND)
+            self._suspect(args, finding)
+            return
+        if nested > _MOST_NESTED:
+            finding.refuse("wrapped too deeply", opaque=True, risk=_UNSEEN)
+            return
+        if head.shell_text in _RESERVED:
+            raise NotUnderstood(f"{head.text} where a command was expected")
+        name = _program(head.text)
+        risk = danger_of(head.text, args)
+        if risk:
+            finding.refuse("changes or stops things", opaque=base_name(head.text) in PRIVILEGED, risk=risk)
+        if name in self._shadowed or head.text in self._shadowed:
+            finding.refuse("a name that this line defines anew", opaque=True)
+            return
+        if "/" in name:
+            finding.refuse("a program that is not the system's own")
+        inner = unwrap(base_name(head.text), args)
+        if inner is not None:
+            self._wrapper(base_name(head.text), args, inner, finding, fed=fed, nested=nested)
+            return
+        self._known(name, args, finding)
+
+    def _known(self, name: str, args: list[Word], finding: _Finding) -> None:
+        if name == "find":  # all its predicates are known, or it would have been taken for a wrapper
+            return
+        known = look_up(name, args, self._places)
+        if known.why:
+            finding.refuse(known.why, opaque=_runs_others(name, args, known.listed))
+        if name in ("cd", "pushd", "popd"):
+            target = args[-1].text if len(args) == 1 and args[0].exact else None
+            self._places.enter(target)
+
+    def _wrapper(
+        self, name: str, args: list[Word], inner: Inner, finding: _Finding, *, fed: bool, nested: int
+    ) -> None:
+        finding.opaque = True
+        finding.note = f"{name} runs only what looks"
+        self._assigns(inner.assigns, [], finding)
+        if inner.acts:
+            finding.refuse(inner.note or f"{name} does more than look")
+        if not inner.certain:
+            finding.refuse(inner.note or "runs something that cannot be seen")
+            self._unseen(name, args, finding, fed=fed)
+        for command in inner.commands:
+            self._command(command, finding, fed=fed, nested=nested + 1)
+        for line in inner.lines:
+            verdict = _Judge(self._places, self._depth + 1, self._shadowed).line(line)
+            self._extra.extend(verdict.segments)
+            for risk in verdict.risks:
+                finding.refuse(f"{name} runs a line that does more than look", risk=risk)
+            if not verdict.read_only:
+                finding.refuse(f"{name} runs a line that does more than look")
+
+    def _unseen(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
+        """A wrapper whose command is not certain: look for dangers in all that it was given."""
+        operands = [word for word in args if not (word.exact and word.text.startswith("-"))]
+        if name in _SHELLS:
+            script = bool(operands) and not any(word.text == "-s" for word in args)
+            if not script or fed:
+                finding.refuse("a shell that reads its commands", risk=_FED_SHELL)
+            if any(not word.exact for word in args):
+                finding.refuse("a line that cannot be seen", risk=_UNSEEN)
+        elif is_interpreter(name) and fed and not operands:
+            finding.refuse("an interpreter that reads its program", risk=_FED_SHELL)
+        elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
+            finding.refuse("a line that cannot be seen", risk=_UNSEEN)
+        self._suspect(args, finding)
+
+    def _suspect(self, args: list[Word], finding: _Finding) -> None:
+        """Risks among words that may or may not be run: a bare name of a destructive command, or a line."""
+        for index, word in enumerate(args):
+            text = word.text.split("=", 1)[-1]
+            if (
+                is_destructive(text)
+                or base_name(text) in PRIVILEGED
+                or (base_name(text) == "git" and git_rules.danger(args[index + 1 :]))
+            ):
+                finding.refuse("may run a destructive command", risk=danger_of(text, args[index + 1 :]))
+            elif " " in text or "\n" in text or ";" in text:
+                inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
+                if inner.parsed:
+                    for risk in inner.risks:
+                        finding.refuse("may run a line with a risk", risk=risk)
+
+
+def _program(path: str) -> str:
+    """The name to look up: a path counts as the system's own program only in the system's own folders."""
+    for folder in _TRUSTED_FOLDERS:
+        if path.startswith(folder) and "/" not in path[len(folder) :]:
+            return path[len(folder) :]
+    return path
+
+
+def _runs_others(name: str, args: list[Word], listed: bool) -> bool:
+    """Whether `always` must not cover this call because it may run something that its name does not say."""
+    if name == "git":
+        return git_rules.runs_programs(args)
+    return listed and name in ("awk", "gawk", "mawk", "nawk", "sed", "gsed", "rg", "fd", "fdfind", "sort")
+
+
+def _aliases(parsed: Line) -> set[str]:
+    """Names that the line gives a new meaning by `alias`."""
+    return {
+        word.text.split("=", 1)[0]
+        for simple in parsed.commands
+        if simple.words and simple.words[0].text == "alias"
+        for word in simple.words[1:]
+    }
+
+
+def _unparsed(text: str, why: str) -> ShellVerdict:
+    segment = Segment(
+        command=text if len(text) <= 2000 else text[:2000] + " …",
+        name="",
+        read_only=False,
+        opaque=True,
+        rule=why,
+        risks=[f"The line cannot be read with certainty: {why}."],
+    )
+    return ShellVerdict([segment], read_only=False, risks=segment.risks, parsed=False)

@@ -1,0 +1,176 @@
+"""Shell words as the policy needs them: what is certain of a word, and what it might become.
+
+A word is either known exactly (quotes and escapes taken off), or only by the text it must begin with.
+Nothing here looks at the disk or at the environment: what an expansion gives is never guessed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class NotUnderstood(Exception):
+    """The line, or a part of it, cannot be read with certainty; the text says what."""
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One word of a command. `text` is its value where `exact`, else the part it certainly begins with.
+
+    `splits`: it may become several words (or none), the later ones beginning with anything.
+    `shell_text`: as it stands in the line.
+    """
+
+    text: str
+    exact: bool = True
+    splits: bool = False
+    shell_text: str = ""
+    braces: bool = False  # an unquoted brace, which may expand together with what stands beside it
+
+    def maybe_option(self) -> bool:
+        """Whether the program could take this word for an option."""
+        if self.exact:
+            return self.text.startswith("-") and self.text != "-"
+        return self.splits or not self.text or self.text.startswith("-")
+
+
+UNKNOWN = Word(text="", exact=False, splits=True)
+
+_QUOTING = frozenset("`'\"$()<>;&|")
+_BLANK = frozenset(" \t\n")
+_DOUBLE_QUOTE_ESCAPES = frozenset('$`"\\')
+_EXPANSION_START = frozenset("({[@*#?$!-_'\"")
+_ANSI_SIMPLE = {
+    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+    "v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?",
+}  # fmt: skip
+_ANSI_HEX = {"x": 2, "u": 4, "U": 8}
+
+
+def starts_expansion(char: str) -> bool:
+    """Whether `$` followed by this character means something to the shell."""
+    return char in _EXPANSION_START or char.isalnum()
+
+
+def bare_word(source: str) -> Word:
+    """An unquoted word: escapes taken off; globs and braces make it inexact from there on."""
+    out: list[str] = []
+    known = -1  # length of the certain part once a glob is seen
+    open_brace = False
+    i = 0
+    while i < len(source):
+        char = source[i]
+        if char == "\\":
+            i += 1
+            if i >= len(source) or source[i] == "\n":
+                raise NotUnderstood("a backslash at the end of a word")
+            out.append(source[i])
+        elif char in _QUOTING or char in _BLANK:
+            raise NotUnderstood("a word with a character that would end it")
+        else:
+            if char in "*?[" and known < 0:
+                known = len(out)
+            open_brace = open_brace or char == "{"
+            out.append(char)
+        i += 1
+    text = "".join(out)
+    if open_brace and _may_expand(text):
+        return Word("", exact=False, splits=True, shell_text=source, braces=True)
+    if known >= 0 and source != "[":
+        return Word(text[:known], exact=False, shell_text=source, braces=open_brace)
+    return Word(text, shell_text=source, braces=open_brace)
+
+
+def _may_expand(text: str) -> bool:
+    return "," in text or ".." in text
+
+
+def single_quoted(source: str) -> Word:
+    """`'…'`: every character stands for itself."""
+    if len(source) < 2 or source[0] != "'" or source[-1] != "'" or "'" in source[1:-1]:
+        raise NotUnderstood("a single-quoted string that does not end where it seems to")
+    return Word(source[1:-1], shell_text=source)
+
+
+def double_quoted_text(source: str) -> str:
+    """The literal parts between double quotes, or of a here-document: only some escapes count there."""
+    out: list[str] = []
+    i = 0
+    while i < len(source):
+        char = source[i]
+        following = source[i + 1] if i + 1 < len(source) else ""
+        if char == "\\" and following == "\n":
+            i += 1
+        elif char == "\\" and following in _DOUBLE_QUOTE_ESCAPES and following:
+            out.append(following)
+            i += 1
+        elif char == "`" or (char == "$" and following and starts_expansion(following)):
+            raise NotUnderstood("an expansion where plain text was expected")
+        else:
+            out.append(char)
+        i += 1
+    return "".join(out)
+
+
+def ansi_quoted(source: str) -> Word:
+    """`$'…'`: C escapes decoded; what is not decoded for certain leaves the word unknown."""
+    if not source.startswith("$'") or not source.endswith("'") or len(source) < 3:
+        raise NotUnderstood("a $'…' string that does not end where it seems to")
+    body = source[2:-1]
+    unknown = Word("", exact=False, shell_text=source)
+    out: list[str] = []
+    i = 0
+    while i < len(body):
+        if body[i] == "'":
+            raise NotUnderstood("a $'…' string that does not end where it seems to")
+        if body[i] != "\\":
+            out.append(body[i])
+            i += 1
+            continue
+        decoded, i = _ansi_escape(body, i + 1)
+        if decoded is None:
+            return unknown
+        out.append(decoded)
+    return Word("".join(out), shell_text=source)
+
+
+def _ansi_escape(body: str, at: int) -> tuple[str | None, int]:
+    """The character that the escape at `at` (after its backslash) means, and where it ends."""
+    kind = body[at : at + 1]
+    if kind in _ANSI_SIMPLE:
+        return _ANSI_SIMPLE[kind], at + 1
+    if kind in _ANSI_HEX:
+        return _code_point(body, at + 1, 16, _ANSI_HEX[kind])
+    if kind and kind in "01234567":
+        return _code_point(body, at, 8, 3)
+    return None, at + 1
+
+
+def _code_point(body: str, at: int, base: int, most: int) -> tuple[str | None, int]:
+    digits = "01234567" if base == 8 else "0123456789abcdefABCDEF"
+    end = at
+    while end < len(body) and end - at < most and body[end] in digits:
+        end += 1
+    value = int(body[at:end], base) if end > at else 0
+    # NUL ends the string early in bash, and bytes past ASCII depend on the locale: both stay unknown.
+    return (chr(value) if 0 < value < 128 else None), end
+
+
+def joined(parts: list[Word], source: str) -> Word:
+    """Several pieces that stand together without a blank: one word."""
+    together = "".join(part.text for part in parts)
+    if any(part.braces for part in parts) and (
+        _may_expand(together) or not all(part.exact for part in parts)
+    ):
+        return Word("", exact=False, splits=True, shell_text=source)
+    text: list[str] = []
+    for index, part in enumerate(parts):
+        text.append(part.text)
+        if not part.exact:
+            rest = parts[index:]
+            return Word(
+                "".join(text),
+                exact=False,
+                splits=any(piece.splits for piece in rest),
+                shell_text=source,
+            )
+    return Word(together, shell_text=source)

@@ -1,0 +1,209 @@
+"""The interface in English: every key of the catalogue. Sections by room, keys sorted within.
+
+Placeholders are `str.format`'s; a literal brace is doubled. `key.one` is the singular of `key`
+for `n` = 1 and needs no Chinese counterpart.
+"""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    # config: layers, values, trust, saving, provider
+    "config.allowlist_not_saved": "What is always allowed could not be saved to {file}: {why}.",
+    "config.bad_header": "{where} holds a character that an HTTP header cannot carry.",
+    "config.bad_home": "There is no home folder here; set CODER_HOME to a folder for coder's own files.",
+    "config.bad_value": "{where} is {found}; allowed: {allowed}.",
+    "config.corrupt_store": "{file} is damaged ({why}) and was taken as empty.",
+    "config.expect_address": "an address such as http://127.0.0.1:11434/v1 ({why})",
+    "config.expect_bool": "true or false",
+    "config.expect_float": "a number",
+    "config.expect_float_below": "a number from {low} to below {high}",
+    "config.expect_float_between": "a number from {low} to {high}",
+    "config.expect_float_from": "a number, {low} or more",
+    "config.expect_int": "a whole number",
+    "config.expect_int_between": "a whole number from {low} to {high}",
+    "config.expect_int_from": "a whole number, {low} or more",
+    "config.expect_list": "a list of {items}",
+    "config.expect_object": "an object {{…}}",
+    "config.expect_string": "a text in quotes",
+    "config.expect_strings": "texts in quotes",
+    "config.file_directory": "{file} is a folder, not a configuration file.",
+    "config.file_irregular": "{file} is not an ordinary file.",
+    "config.file_missing": "{file} does not exist.",
+    "config.file_too_big": "{file} is larger than {limit} bytes, which is too large for a configuration.",
+    "config.file_unreadable": "{file} cannot be read: {why}.",
+    "config.ignored": "{file}: {key} is ignored until you trust this folder ({reason}).",
+    "config.ignored.costs": "it would let a session spend more",
+    "config.ignored.loosens": "it would loosen the policy",
+    "config.ignored.sends": "it would send data elsewhere",
+    "config.ignored.starts": "it would start programs",
+    "config.invalid": "{file} is not a valid configuration: {what}.",
+    "config.model_not_saved": "The model could not be saved to {file}: {why}.",
+    "config.model_not_saved_link": "it is a link to a file outside the project",
+    "config.model_not_saved_shape": "provider is not an object there",
+    "config.no_provider": (
+        "No model provider is configured. Set an API key ({keys}), or the address of a local server"
+        " (CODER_BASE_URL, for example {example}); `coder demo` shows a tour that needs neither."
+    ),
+    "config.not_utf8": "{file} is not UTF-8 text (byte {byte}); save it as UTF-8.",
+    "config.syntax": "{file}:{line}:{column}: {what}.",
+    "config.syntax_comment": "the comment that begins here has no end",
+    "config.syntax_deep": "nested more than {limit} levels deep",
+    "config.syntax_rejected": "a number out of range, NaN or Infinity, or one half of a \\u pair",
+    "config.trust_not_saved": "The trust in this folder could not be saved to {file}: {why}.",
+    "config.unknown_key": "{file}: unknown key {key}; allowed here: {allowed}.",
+    "config.unknown_key_near": "{file}: unknown key {key} (nearest: {nearest}); allowed here: {allowed}.",
+    "config.url_host": "no host is named",
+    "config.url_port": "the port must be a number from 1 to 65535",
+    "config.url_scheme": "it must begin with http:// or https://",
+    "config.url_space": "it must not contain spaces or control characters",
+    # engine, terminal, command line
+    "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
+    "approval.choices_once": "Allow? [y]es / [n]o (a reason may follow): ",
+    "approval.head": "{tool} needs your approval:",
+    "approval.nobody": (
+        "{tool} was refused because it needs approval and nobody is there to ask; {flag} would allow it."
+    ),
+    "approval.nobody_short": "needs approval",
+    "approval.reason": "because: {reason}",
+    "approval.refused": "refused by you",
+    "command.nearest": "Did you mean {names}?",
+    "compact.done": "Compacted: {before} → {after} tokens.",
+    "compact.failed": "The conversation could not be compacted: {reason}",
+    "compact.inflated": (
+        "The summary came out longer than what it was to replace, so it was dropped; /compact tries again."
+    ),
+    "compact.nothing": "There is nothing to compact yet.",
+    "demo.foot": (
+        "Everything above is recorded: coder show {id} --cwd {folder}\nTo use a model of your own, set "
+        "CODER_API_KEY (or CODER_BASE_URL for a local server) and run coder in your project."
+    ),
+    "demo.head": "A tour: a scripted model, real tools, a project with a failing test in {folder}\n",
+    "diff.by_session": "No git repository here. Changed by this session:",
+    "diff.failed": "git could not show the difference: {reason}",
+    "diff.hint": "/diff full shows every line, /diff PATH those of one file.",
+    "diff.more": "… and {n} more new files",
+    "diff.none": "No changes.",
+    "diff.none_without_git": "No git repository here, and this session has changed no files.",
+    "diff.untracked": "new file: {path}",
+    "doctor.key": "key set",
+    "doctor.missing": "{name} was not found on PATH",
+    "doctor.model_unlisted": "{model} is not among the models that the provider lists",
+    "doctor.no_key": "no key",
+    "doctor.no_rg": "not found; searching falls back to Python, which is slower",
+    "doctor.no_sandbox": "none: commands run with your own rights",
+    "engine.internal": (
+        "Something went wrong inside coder ({error}). The session is recorded; please report this."
+    ),
+    "engine.internal_kept": (
+        "Something went wrong inside coder ({error}). The session is recorded; details for a report "
+        "are in {path}."
+    ),
+    "fork.linear": "Sessions are linear: there is no /fork. /new starts another one.",
+    "guard.prompt_limit": (
+        "The prompt has {count} tokens and the limit is {limit}. Shorten the message, or /compact."
+    ),
+    "guard.prompt_warning": "The prompt has {count} tokens; you asked to be warned from {limit} on.",
+    "guard.steps": "step limit reached ({limit}); say “continue” to go on, or raise --max-steps.",
+    "guard.turns": "This session has had its {limit} turns; /new starts another one.",
+    "help.auto-edit": "operating mode auto-edit: edits are made and verified without asking",
+    "help.compact": "replace older history by a summary",
+    "help.default": "operating mode default: the permission preset as it is",
+    "help.diff": "what has changed in the folder",
+    "help.exit": "leave",
+    "help.fork": "sessions are linear; says so",
+    "help.help": "this list",
+    "help.keys": (
+        "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line; Ctrl+D on an empty line "
+        "leaves, on text it sends.\nEsc or Ctrl+C stops what is running. !command runs a shell command "
+        "of your own."
+    ),
+    "help.mode": "show or set the operating mode",
+    "help.model": "show or set the model (kept in .coder/config.json)",
+    "help.modes": "the modes there are",
+    "help.new": "start a new session",
+    "help.permissions": "show the permission matrix, or set the preset",
+    "help.plan": "operating mode plan: look and propose, change nothing",
+    "help.resume": "go on with an earlier session; without ID, list them",
+    "help.sessions": "the sessions of this folder",
+    "help.skills": "the skills there are",
+    "help.status": "session, model, tokens, trust",
+    "help.todos": "the todo list",
+    "help.tools": "the tools the model has",
+    "help.undo": "take back the file changes of the last turn that made any",
+    "help.yolo": "operating mode yolo: edits and all commands without asking",
+    "mode.current": "Operating mode: {mode} (there are {names}).",
+    "mode.set": "Operating mode: {mode}",
+    "mode.unknown": "There is no operating mode {name}; there are {names}.",
+    "model.current": "Model: {model}",
+    "model.retry": "{reason} Trying again in {wait} s (attempt {attempt}).",
+    "model.set": "Model: {model}",
+    "permissions.allowed": "always allowed: {names}",
+    "permissions.head": "preset {preset}, operating mode {mode}:",
+    "permissions.unknown": "There is no preset {name}; there are {names}.",
+    "session.already": "Session {id} is the current one.",
+    "session.missing": "There is no session {id}; /sessions lists those of this folder.",
+    "session.new": "New session {id}.",
+    "session.no_snapshot": (
+        "The snapshot of this session could not be written ({reason}); its record is complete all the same."
+    ),
+    "session.none": "There are no sessions in this folder yet.",
+    "session.resumed": "Resumed {id}: {title} ({turns} turns).",
+    "skills.none": "There are no skills here.",
+    "status.context": "{tokens} of {window} tokens ({share} %)",
+    "status.label.context": "context",
+    "status.label.folder": "folder",
+    "status.label.mode": "mode",
+    "status.label.model": "model",
+    "status.label.record": "record",
+    "status.label.session": "session",
+    "status.label.trust": "trust",
+    "status.label.used": "used",
+    "status.preset": "preset {preset}",
+    "status.trusted": "this folder's settings are trusted",
+    "status.turns": "{n} turns",
+    "status.turns.one": "1 turn",
+    "status.untrusted": "this folder's settings grant nothing",
+    "status.used": "{prompt} tokens in, {completion} out, {cached} of those in were cached",
+    "todos.none": "The todo list is empty.",
+    "trust.done": "The settings of {folder} are trusted:",
+    "trust.ignored": (
+        "Settings of .coder/config.json that this folder may not give itself are ignored: {keys}. "
+        "`coder trust` allows them."
+    ),
+    "trust.nothing": "There is nothing to trust: this folder's settings ask for nothing special.",
+    "trust.prompt": "Trust them? [y/N] ",
+    "trust.question": "The settings of {folder} would change what coder may do:",
+    "trust.revoked": "The settings of {folder} are trusted no longer.",
+    "turn.cancelled": "Cancelled.",
+    "undo.conflict": (
+        "Turn {turn} was not undone, because these files have changed since:\n{files}\n/undo force "
+        "replaces them all the same (a copy is kept)."
+    ),
+    "undo.copy": "your version is kept in {path}",
+    "undo.done": "Undid the file changes of turn {turn}:",
+    "undo.failed": "The undo could not be completed: {reason}",
+    "undo.nothing": "There is nothing to undo.",
+    "undo.removed": "removed {path}",
+    "undo.restored": "restored {path}",
+    "verify.environment": (
+        "Verification could not run here: `{command}` failed for a reason outside the code. Best "
+        "effort only: the change is not verified."
+    ),
+    "verify.not_listed": (
+        "`{command}` is not one of the commands that may verify by themselves, so it was not run."
+    ),
+    "verify.skipped": "Not verified: no automatic check applies to this project.",
+    "verify.still_failing": "`{command}` still fails after {attempts} attempts.",
+    "view.bye": "Session {id} is recorded; `coder --resume {id}` goes on with it.",
+    "view.citation": "source: {text}",
+    "view.compressed": "(older history summarised: {before} → {after} tokens)",
+    "view.hidden": "… {n} lines not shown …",
+    "view.loop": "The model goes in circles: {reason}",
+    "view.restarted": "(the connection broke; the answer starts again)",
+    "view.session": "session {id}",
+    "view.verify.failed": "✗ verify: {command} failed (exit {code}, attempt {attempt})",
+    "view.verify.gave_up": "verify: {command}",
+    "view.verify.passed": "✓ verify: {command} passed",
+    "view.verify.skipped": "not verified",
+    "view.verify.started": "verify: {command} …",
+}

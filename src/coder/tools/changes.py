@@ -1,0 +1,256 @@
+"""What write, edit and patch have in common: changes computed first, then made, all of them or none.
+
+A list of `Change` is pure data: `preview` shows it to a person, `apply` does it. Between computing and
+applying stand two checks: the file is what the model last saw, and undo knows of every path before
+the first byte is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from pathlib import Path
+
+import msgspec
+
+from coder.tools.base import Preview, ToolContext, ToolResult, failed
+from coder.tools.diffs import Diff, unified
+from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
+from coder.tools.storing import missing_parents, replace_file
+from coder.tools.textfile import NotText, load
+
+MAX_CHANGED_BYTES = (
+    64 * 1024 * 1024
+)  # a file is changed in memory, with its diff; larger ones are for the shell
+DETAIL_LINES = 400  # of diff, for a person
+RECORD_LINES = 4000  # of diff, for the record
+
+
+class Change(msgspec.Struct, frozen=True):
+    """`path` goes from `before` to `after` (None: not there). `mode`: permission bits, None keeps them.
+
+    A move is two changes: the new path names `moved_from`, the old one `moved_to`.
+    """
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    mode: int | None = None
+    moved_from: Path | None = None
+    moved_to: Path | None = None
+
+    @property
+    def operation(self) -> str:
+        if self.moved_from is not None:
+            return "moved"
+        if self.after is None:
+            return "deleted"
+        if self.before is None:
+            return "created"
+        return "unchanged" if self.before == self.after and self.mode is None else "updated"
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One changed file as it is told: what was done, and its diff."""
+
+    path: str
+    operation: str
+    diff: Diff
+    moved_from: str = ""
+
+    @property
+    def line(self) -> str:
+        name = f"{self.moved_from} to {self.path}" if self.moved_from else self.path
+        if self.operation == "unchanged":
+            return f"unchanged {name}"
+        return f"{self.operation} {name} (+{self.diff.additions} -{self.diff.deletions})"
+
+    @property
+    def fields(self) -> dict[str, str | int]:
+        fields: dict[str, str | int] = {
+            "path": self.path,
+            "operation": self.operation,
+            "additions": self.diff.additions,
+            "deletions": self.diff.deletions,
+        }
+        if self.moved_from:
+            fields["moved_from"] = self.moved_from
+        return fields
+
+
+def current(context: ToolContext, path: Path) -> bytes | None:
+    """What `path` holds now, None where it is not there; `Stop` where it cannot be changed as a file."""
+    try:
+        info = path.stat()
+        other = kind_of(info.st_mode)
+        if other:
+            name = shown(context, path)
+            raise Stop(failed(f"{name} is {other}, not a file that can be changed", path=name))
+        if info.st_size > MAX_CHANGED_BYTES:
+            name = shown(context, path)
+            reason = (
+                f"{name} is {size_words(info.st_size)}, too large to change here; use a command such as sed"
+            )
+            raise Stop(failed(reason, path=name))
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise Stop(unreachable(context, path, error)) from error
+
+
+def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know: bool = False) -> None:
+    """`Stop` where the file is not what the model last saw, or (`must_know`) was never seen."""
+    name = shown(context, path)
+    if now is None:
+        return
+    if context.files.changed(path, now):
+        reason = f"{name} changed on disk since you last read it; nothing was written. Read it again first"
+        raise Stop(failed(reason, f"{name} changed on disk", path=name, stale=True))
+    if must_know and not context.files.known(path):
+        reason = f"{name} exists and you have not read it; nothing was written. Read it first, or use edit"
+        raise Stop(failed(reason, f"{name} exists and was not read", path=name, unread=True))
+
+
+def apply(changes: list[Change], context: ToolContext) -> None:
+    """Make the changes, or none of them: `Stop` says why, and everything is as it was."""
+    changes = [change for change in changes if change.operation != "unchanged"]
+    for change in changes:
+        try:
+            context.journal.before_change(change.path, change.after, change.mode)
+        except OSError as error:
+            reason = f"cannot keep {shown(context, change.path)} for undo: {why(error)}; nothing was changed"
+            raise Stop(failed(reason, path=shown(context, change.path))) from error
+    done: list[tuple[Change, int | None, list[Path]]] = []
+    for change in changes:
+        bits, made = _bits(change.path), missing_parents(change.path)
+        try:
+            done.append((change, bits, made))
+            _store(change)
+        except OSError as error:
+            lost = _roll_back(done, context)
+            raise Stop(_not_applied(change, error, lost, context)) from error
+    for change in changes:
+        if change.after is None:
+            context.files.forget(change.path)
+        else:
+            with contextlib.suppress(
+                OSError
+            ):  # gone again already: then there is nothing to compare with later
+                context.files.saw(change.path, change.after)
+
+
+def _store(change: Change) -> None:
+    if change.after is None:
+        change.path.unlink()
+    else:
+        replace_file(change.path, change.after, change.mode)
+
+
+def _roll_back(done: list[tuple[Change, int | None, list[Path]]], context: ToolContext) -> list[str]:
+    """Undo what was done so far, newest first. Names what could not be put back."""
+    lost = []
+    for index, (change, bits, made) in enumerate(reversed(done)):
+        try:
+            if index:  # the newest one failed: its file is untouched, only its folders may be new
+                if change.before is None:
+                    change.path.unlink(missing_ok=True)
+                else:
+                    replace_file(change.path, change.before, bits)
+            for folder in made:
+                if folder.is_dir():
+                    folder.rmdir()
+        except OSError:
+            lost.append(shown(context, change.path))
+    return lost
+
+
+def _not_applied(change: Change, error: OSError, lost: list[str], context: ToolContext) -> ToolResult:
+    name = shown(context, change.path)
+    doing = "delete" if change.after is None else "write"
+    reason = f"cannot {doing} {name}: {why(error)}; "
+    reason += f"could not put back {', '.join(lost)}" if lost else "nothing was changed"
+    return failed(reason, path=name)
+
+
+def _bits(path: Path) -> int | None:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+
+
+def hard_link_note(path: Path) -> str:
+    """That a file with several names will be one of its own: replacing cuts it from the others.
+
+    Writing through would change the other names' content too, which nobody asked for (package
+    stores link files into projects this way).
+    """
+    try:
+        links = path.stat().st_nlink
+    except OSError:
+        return ""
+    return f"; it was one of {links} hard links and is now a file of its own" if links > 1 else ""
+
+
+def reports(changes: list[Change], context: ToolContext) -> list[Report]:
+    """What is told of each file; the two halves of a move are one."""
+    before = {change.path: change.before for change in changes}
+    return [
+        _report(change, before.get(change.moved_from) if change.moved_from else change.before, context)
+        for change in changes
+        if change.moved_to is None
+    ]
+
+
+def _report(change: Change, before: bytes | None, context: ToolContext) -> Report:
+    name = shown(context, change.path)
+    old = shown(context, change.moved_from) if change.moved_from else ""
+    return Report(name, change.operation, diff_bytes(before, change.after, old or name, name), old)
+
+
+def diff_bytes(before: bytes | None, after: bytes | None, old: str, new: str) -> Diff:
+    """The diff of two contents of a file; what is no text is said to differ."""
+    old_name = "/dev/null" if before is None else f"a/{old}"
+    new_name = "/dev/null" if after is None else f"b/{new}"
+    try:
+        texts = clean(load(before or b"").text), clean(load(after or b"").text)
+    except NotText:
+        return Diff([f"Binary files {old_name} and {new_name} differ"], 0, 0)
+    diff = unified(*texts, old_name, new_name)
+    if old != new:
+        renamed = [f"rename from {old}", f"rename to {new}"]
+        return Diff([*renamed, *diff.lines], diff.additions, diff.deletions)
+    if not diff.lines and before != after:
+        note = "(empty file)" if before is None or after is None else "(only line endings or encoding differ)"
+        return Diff([f"--- {old_name}", f"+++ {new_name}", note], 0, 0)
+    return diff
+
+
+def joined(told: list[Report]) -> Diff:
+    """One diff of all files."""
+    lines = [line for report in told for line in report.diff.lines]
+    added = sum(report.diff.additions for report in told)
+    return Diff(lines, added, sum(report.diff.deletions for report in told))
+
+
+def diff_preview(changes: list[Change], context: ToolContext) -> Preview:
+    """The diff that a person decides on."""
+    told = reports(changes, context)
+    text = joined(told).text(DETAIL_LINES)
+    if text:
+        return Preview(text, "diff")
+    return Preview("\n".join(report.line for report in told) or "nothing would change")
+
+
+def single_result(change: Change, context: ToolContext, note: str = "", **meta: object) -> ToolResult:
+    """The result of changing one file."""
+    report = reports([change], context)[0]
+    fields = {**report.fields, "diff": report.diff.text(RECORD_LINES), **meta}
+    return ToolResult(
+        for_model=report.line + note,
+        summary=report.line,
+        detail=report.diff.text(DETAIL_LINES),
+        detail_kind="diff" if report.diff.lines else "",
+        meta=fields,
+    )

@@ -1,0 +1,134 @@
+"""`glob`: files by name pattern."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from coder.tools import base
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.globs import BadGlob, matcher
+from coder.tools.ignoring import Place
+from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
+from coder.tools.search import Outcome, find_files
+
+MAX_SHOWN = 200
+MAX_DATED = 10_000  # more matches than this are not asked for their dates
+MAX_FOUND = 200_000
+
+
+class Glob:
+    """Files whose path below a folder matches a glob pattern, newest first."""
+
+    concurrent = True
+    spec = base.spec(
+        "glob",
+        f"Find files by glob pattern relative to path: * ? [..] {{a,b}} within a name, ** across folders "
+        f"(**/*.py). Newest first, at most {MAX_SHOWN}. What .gitignore excludes is not searched.",
+        {
+            "pattern": {"type": "string"},
+            "path": {"type": "string", "description": "Folder to search; default: the workspace."},
+        },
+        ["pattern"],
+    )
+
+    def argument(self, args: Arguments) -> str:
+        return clean(str(args.get("pattern", "")))
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        return Preview(f"glob {self.argument(args)} in {clean(args.get('path') or '.')}")
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        try:
+            return await _glob(args["pattern"], args.get("path") or ".", context)
+        except Stop as stop:
+            return stop.result
+        except BadGlob as bad:
+            return failed(clean(str(bad)), pattern=clean(args["pattern"]))
+
+
+async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
+    import asyncio
+
+    folder = locate(context, path)
+    if kind_of(status(context, folder).st_mode) != "a folder":
+        name = shown(context, folder)
+        return failed(f"{name} is not a folder; give the folder to search as path", path=name)
+    pattern = _relative(pattern, folder)
+    place = Place(context.workspace.root, folder)
+    found, note = await _find(pattern, place, context), ""
+    if not found.paths and "/" not in pattern:
+        pattern, note = f"**/{pattern}", "[nothing at this level; these lie deeper]"
+        found = await _find(pattern, place, context)
+    shown_paths = await asyncio.to_thread(_ordered, found.paths, place.base)
+    return _told(
+        pattern, [shown(context, place.base / path) for path in shown_paths], found, note, context, folder
+    )
+
+
+def _relative(pattern: str, folder: Path) -> str:
+    """The pattern below `folder`; models also give whole paths."""
+    pattern = pattern.strip()
+    while pattern.startswith("./"):
+        pattern = pattern[2:]
+    if pattern.startswith("/"):
+        prefix = f"{folder}/"
+        if not pattern.startswith(prefix):
+            raise BadGlob(f"the pattern is relative to path; {pattern!r} is not below {folder}")
+        pattern = pattern.removeprefix(prefix)
+    if not pattern:
+        raise BadGlob("the pattern is empty; * matches every file of the folder, ** every file below it")
+    if ".." in pattern.split("/"):
+        raise BadGlob("the pattern cannot go up with ..; give the folder to search as path")
+    return pattern
+
+
+async def _find(pattern: str, place: Place, context: ToolContext) -> Outcome:
+    match = matcher(pattern)
+    skip = len(os.fspath(place.start)) - len(os.fspath(place.base))
+    return await find_files(context, place, lambda path: match(path[skip:]), MAX_FOUND)
+
+
+def _ordered(paths: list[str], folder: Path) -> list[str]:
+    """The ones to show: newest first, or by path where there are too many to ask for dates."""
+    if len(paths) > MAX_DATED:
+        return sorted(paths)[:MAX_SHOWN]
+    return sorted(paths, key=lambda path: (-_changed_at(folder / path), path))[:MAX_SHOWN]
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _told(
+    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, folder: Path
+) -> ToolResult:
+    total, where = len(found.paths), shown(context, folder)
+    lines = [note] if note and paths else []
+    lines += [path.replace("\n", "\\n") for path in paths]
+    if not paths:
+        lines.append(f"no files match {clean(pattern)} in {where}")
+    if total > len(paths):
+        order = "newest" if total <= MAX_DATED else "first by path"
+        count = f"{total}+" if found.cut else str(total)
+        lines.append(
+            f"[{count} files match; the {len(paths)} {order} are shown; narrow the pattern to see others]"
+        )
+    if found.timed_out:
+        lines.append("[the search took too long and was ended; give a narrower path]")
+    meta = {
+        "pattern": clean(pattern),
+        "path": where,
+        "matches": total,
+        "shown": len(paths),
+        "truncated": total > len(paths),
+        "timed_out": found.timed_out,
+        "engine": found.engine,
+    }
+    return ToolResult("\n".join(lines), f"{total} files", meta=meta)

@@ -1,0 +1,100 @@
+"""Glob patterns as people write them: `*` and `?` within a name, `**` across folders, `[…]`, `{a,b}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+MAX_ALTERNATIVES = 256  # `{…}` multiplies; beyond this a pattern is a mistake
+
+
+class BadGlob(Exception):
+    """The pattern cannot be used; the text says why."""
+
+
+def matcher(pattern: str, *, any_depth: bool = False) -> Callable[[str], bool]:
+    """Whether a relative path with `/` separators matches.
+
+    With `any_depth` a pattern without `/` is about the file's name, wherever it lies.
+    """
+    alternatives = expand_braces(pattern.removeprefix("./"))
+    if any_depth:
+        alternatives = [item if "/" in item else f"**/{item}" for item in alternatives]
+    try:
+        compiled = re.compile("|".join(_regex(item.lstrip("/")) for item in alternatives), re.DOTALL)
+    except re.error as error:
+        raise BadGlob(f"{pattern!r} is not a glob pattern: {error}") from error
+    return lambda path: compiled.fullmatch(path) is not None
+
+
+def name_globs(pattern: str) -> list[str]:
+    """Globs on the file name alone that every match fulfils; empty where there is no such bound."""
+    names = [item.rpartition("/")[2] for item in expand_braces(pattern)]
+    return names if all(re.fullmatch(r"[\w.*?+-]+", name) and "**" not in name for name in names) else []
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Every alternative of `{a,b}`, nested ones too."""
+    done, todo = [], [pattern]
+    while todo:
+        item = todo.pop()
+        found = _first_braces(item)
+        if found is None:
+            done.append(item)
+        else:
+            start, end, parts = found
+            todo += [item[:start] + part + item[end:] for part in reversed(parts)]
+        if len(done) + len(todo) > MAX_ALTERNATIVES:
+            raise BadGlob(f"{pattern!r} stands for more than {MAX_ALTERNATIVES} patterns; use a simpler one")
+    return done
+
+
+def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
+    """Where the first `{…,…}` stands, and its alternatives; braces without a comma or end are text."""
+    for start in (index for index, character in enumerate(pattern) if character == "{"):
+        depth, cuts = 0, [start]
+        for index in range(start, len(pattern)):
+            character = pattern[index]
+            depth += (character == "{") - (character == "}")
+            if character == "," and depth == 1:
+                cuts.append(index)
+            if depth == 0:
+                if len(cuts) == 1:
+                    break
+                cuts.append(index)
+                return start, index + 1, [pattern[a + 1 : b] for a, b in pairwise(cuts)]
+    return None
+
+
+def _regex(glob: str) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(glob):
+        piece, at = _token(glob, at)
+        out.append(piece)
+    return "".join(out)
+
+
+def _token(glob: str, at: int) -> tuple[str, int]:
+    """The regular expression for what stands at `at`, and where the next thing stands."""
+    at_start = at == 0 or glob[at - 1] == "/"
+    if glob.startswith("**/", at) and at_start:
+        return "(?:[^/]+/)*", at + 3
+    if glob.startswith("**", at):
+        return (".+" if at_start and at + 2 == len(glob) else "[^/]*"), at + 2
+    character = glob[at]
+    if character == "*":
+        return "[^/]*", at + 1
+    if character == "?":
+        return "[^/]", at + 1
+    if character == "[":
+        end = glob.find("]", at + 2 + (glob[at + 1 : at + 2] in ("!", "^")))
+        if end > 0:
+            inside = glob[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            if inside[0] in "!^":
+                return f"(?!/)[^{inside[1:]}]", end + 1
+            return f"(?!/)[{inside}]", end + 1
+    if character == "\\" and at + 1 < len(glob):
+        return re.escape(glob[at + 1]), at + 2
+    return re.escape(character), at + 1

@@ -1,0 +1,141 @@
+"""`grep`: lines by regular expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+
+from coder.tools import base
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.globs import BadGlob, matcher, name_globs
+from coder.tools.ignoring import Place
+from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
+from coder.tools.ripgrep import MAX_LINE_BYTES
+from coder.tools.search import BadPattern, Line, Outcome, find_lines
+
+DEFAULT_MATCHES = 100
+MAX_MATCHES = 1000
+MAX_LINE = 300  # characters of a line that are shown
+MAX_TEXT = 100_000  # characters of the whole answer
+MAX_PATTERN = 10_000
+
+
+class Grep:
+    """Lines that match a regular expression, grouped by file."""
+
+    concurrent = True
+    spec = base.spec(
+        "grep",
+        "Search file contents with a regular expression (ripgrep syntax, case-sensitive; (?i) ignores case). "
+        "Answers path, then `line: text`. What .gitignore excludes, and binary files, are not searched.",
+        {
+            "pattern": {"type": "string"},
+            "path": {"type": "string", "description": "File or folder; default: the workspace."},
+            "glob": {
+                "type": "string",
+                "description": "Only files matching this, e.g. *.py or src/**/*.{ts,tsx}.",
+            },
+            "max_matches": {
+                "type": "integer",
+                "description": f"Default {DEFAULT_MATCHES}, at most {MAX_MATCHES}.",
+            },
+        },
+        ["pattern"],
+    )
+
+    def argument(self, args: Arguments) -> str:
+        return clean(str(args.get("pattern", "")))
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        return Preview(f"grep {self.argument(args)} in {clean(args.get('path') or '.')}")
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        pattern = args["pattern"]
+        if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
+            return failed(f"the pattern must have 1 to {MAX_PATTERN} characters and no NUL")
+        try:
+            return await _grep(pattern, args, context)
+        except Stop as stop:
+            return stop.result
+        except BadGlob as bad:
+            return failed(clean(str(bad)), pattern=clean(pattern))
+        except BadPattern as bad:
+            why = clean(str(bad))
+            reason = f"the pattern is not a valid regular expression: {why}; escape text characters with \\"
+            return failed(reason, f"invalid pattern: {why}", pattern=clean(pattern))
+
+
+async def _grep(pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
+    start = locate(context, args.get("path") or ".")
+    other = kind_of(status(context, start).st_mode)
+    where = shown(context, start)
+    if other not in ("", "a folder"):
+        return failed(f"{where} is {other} and cannot be searched", path=where)
+    limit = min(max(1, args.get("max_matches") or DEFAULT_MATCHES), MAX_MATCHES)
+    place = Place(context.workspace.root, start)
+    glob = args.get("glob") or ""
+    names = name_globs(glob) if glob else []
+    found = await find_lines(context, place, pattern, names, _wanted(glob, place), limit)
+    return _told(found, limit, pattern, where, context, place)
+
+
+def _wanted(glob: str, place: Place) -> Callable[[str], bool]:
+    """The filter: relative to the searched folder, or to the workspace, as models mean either."""
+    if not glob:
+        return lambda path: True
+    match = matcher(glob, any_depth=True)
+    prefix = str(place.start.relative_to(place.base))
+    skip = 0 if prefix == "." else len(prefix) + 1
+    return lambda path: match(path[skip:]) or match(path)
+
+
+def _told(
+    found: Outcome, limit: int, pattern: str, where: str, context: ToolContext, place: Place
+) -> ToolResult:
+    lines, total = found.lines[:limit], len(found.lines)
+    parts: list[str] = []
+    size = told = 0
+    files = 0
+    for path, group in groupby(lines, key=lambda line: line.path):
+        block = [shown(context, place.base / path).replace("\n", "\\n"), *map(_line, group)]
+        text = "\n".join(block)
+        if size + len(text) > MAX_TEXT:
+            break
+        size += len(text)
+        told += len(block) - 1
+        files += 1
+        parts.append(text)
+    more = total > told or found.cut
+    if not lines:
+        parts.append(f"no matches for {clean(pattern)} in {where}")
+    if more:
+        count = f"more than {told}" if found.cut else str(total)
+        parts.append(
+            f"[{told} of {count} matches shown; narrow the pattern, path or glob, or raise max_matches]"
+        )
+    if found.timed_out:
+        parts.append("[the search took too long and was ended; give a narrower path]")
+    meta = {
+        "pattern": clean(pattern),
+        "path": where,
+        "matches": told,
+        "files": files,
+        "truncated": more,
+        "timed_out": found.timed_out,
+        "engine": found.engine,
+    }
+    summary = f"{told}{'+' if more else ''} matches in {files} files"
+    return ToolResult("\n\n".join(parts), summary, meta=meta)
+
+
+def _line(line: Line) -> str:
+    """`12: text`, cut around the match where the line is long."""
+    text = clean(line.text)
+    if len(text) <= MAX_LINE:
+        return f"{line.number}: {text}"
+    column = line.column - 1
+    start = max(0, min(column, len(text)) - MAX_LINE // 3) if MAX_LINE < column < MAX_LINE_BYTES else 0
+    piece = text[start : start + MAX_LINE]
+    return f"{line.number}: {'…' if start else ''}{piece}… [long line, match at column {line.column}]"

@@ -1,0 +1,100 @@
+"""Which paths `.gitignore` files hide, for those walks that ripgrep does not do.
+
+Rules count from the top of the repository, or of the workspace where there is no repository: a
+`.gitignore` further up (in a home folder, say) is not about this project.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".gitignore"
+_MAX_IGNORE_BYTES = 1_000_000
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where to search: `start`, told relative to `base` (the workspace, where it contains `start`)."""
+
+    root: Path
+    start: Path
+
+    @property
+    def base(self) -> Path:
+        if self.start == self.root or self.root in self.start.parents:
+            return self.root
+        return self.start if self.start.is_dir() else self.start.parent
+
+    @property
+    def argument(self) -> str:
+        relative = self.start.relative_to(self.base)
+        return f"./{relative}" if relative.parts else "."
+
+
+def repository_of(path: Path) -> Path | None:
+    """The nearest folder at or above `path` that holds `.git`."""
+    return next((folder for folder in (path, *path.parents) if (folder / ".git").exists()), None)
+
+
+def folders_above(root: Path, start: Path) -> list[Path]:
+    """The folders whose rules hold in `start` besides its own, outermost first."""
+    top = repository_of(start) or root
+    if start == top or top not in start.parents:
+        return []
+    between = [folder for folder in start.parents if folder == top or top in folder.parents]
+    return between[::-1]
+
+
+class Rules:
+    """The rules in force in one folder: its own over those of the folders above it."""
+
+    def __init__(self, layers: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
+        self._layers = layers
+
+    @classmethod
+    def at(cls, root: Path, start: Path) -> Rules:
+        """The rules for the entries of `start`. A folder that is itself ignored, but asked for by name,
+        is shown by its own rules alone."""
+        rules = cls()
+        above = folders_above(root, start)
+        for folder, below in zip(above, [*above[1:], start], strict=True):
+            rules = rules.inside(os.fspath(folder))
+            if rules.hide(os.fspath(below), is_folder=True):
+                rules = cls()
+                break
+        return rules.inside(os.fspath(start))
+
+    def inside(self, folder: str) -> Rules:
+        """The rules for the entries of `folder`."""
+        lines = _lines(Path(folder, IGNORE_FILE))
+        if not lines:
+            return self
+        from pathspec import GitIgnoreSpec
+
+        try:
+            spec = GitIgnoreSpec.from_lines(lines)
+        except ValueError:
+            return self  # a pattern git itself would pass over
+        return Rules(((folder.rstrip("/"), spec), *self._layers))
+
+    def hide(self, path: str, *, is_folder: bool) -> bool:
+        for folder, spec in self._layers:
+            relative = path[len(folder) + 1 :] + ("/" if is_folder else "")
+            verdict = spec.check_file(relative).include
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            return [line for line in file.read(_MAX_IGNORE_BYTES).splitlines() if line.strip()]
+    except OSError:
+        return []

@@ -1,0 +1,106 @@
+"""`list`: what one folder holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from coder.tools import base
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.ignoring import Rules
+from coder.tools.paths import Stop, clean, kind_of, locate, shown, size_words, status, unreachable
+
+MAX_ENTRIES = 500
+
+
+class List:
+    """One level of a folder: folders first, files with sizes, ignored entries counted."""
+
+    concurrent = True
+    spec = base.spec(
+        "list",
+        f"List one folder: subfolders (ending in /) first, then files with sizes, at most {MAX_ENTRIES}. "
+        "Hidden files are included; .git and what .gitignore excludes are not. To search deeper use glob.",
+        {"path": {"type": "string", "description": "Folder; default: the workspace."}},
+        [],
+    )
+
+    def argument(self, args: Arguments) -> str:
+        return clean(args.get("path") or ".")
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        return Preview(f"list {self.argument(args)}")
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        import asyncio
+
+        try:
+            folder = locate(context, args.get("path") or ".")
+            info = status(context, folder)
+            name = shown(context, folder)
+            if kind_of(info.st_mode) != "a folder":
+                return failed(f"{name} is a file, not a folder; use read", path=name)
+            return await asyncio.to_thread(_listed, folder, name, context)
+        except Stop as stop:
+            return stop.result
+
+
+class _Entries(msgspec.Struct, frozen=True):
+    folders: list[str]
+    files: list[str]
+    hidden: int
+
+
+def _listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
+    try:
+        entries = _entries(folder, context.workspace.root)
+    except OSError as error:
+        raise Stop(unreachable(context, folder, error, "list")) from error
+    lines = entries.folders + entries.files
+    total, more = len(lines), max(0, len(lines) - MAX_ENTRIES)
+    text = "\n".join(lines[:MAX_ENTRIES]) or "(empty folder)"
+    if more:
+        text += f"\n[{more} more entries not shown; use glob with a narrower pattern]"
+    if entries.hidden:
+        text += f"\n[{entries.hidden} entries excluded by .gitignore]"
+    meta = {"path": name, "entries": total, "ignored": entries.hidden, "truncated": more > 0}
+    return ToolResult(text, f"{total} entries", meta=meta)
+
+
+def _entries(folder: Path, root: Path) -> _Entries:
+    rules = Rules.at(root, folder)
+    folders, files, hidden = [], [], 0
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name.lower())
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if entry.name == ".git":
+            continue
+        if rules.hide(entry.path, is_folder=is_folder):
+            hidden += 1
+        elif is_folder:
+            folders.append(f"{_one_line(entry.name)}/")
+        else:
+            files.append(_file_line(entry))
+    return _Entries(folders, files, hidden)
+
+
+def _file_line(entry: os.DirEntry[str]) -> str:
+    name = _one_line(entry.name)
+    try:
+        if entry.is_symlink():
+            return f"{name} -> {_one_line(str(Path(entry.path).readlink()))}"
+        info = entry.stat(follow_symlinks=False)
+    except OSError:
+        return name
+    return f"{name}  ({kind_of(info.st_mode) or size_words(info.st_size)})"
+
+
+def _one_line(name: str) -> str:
+    """A name that holds a newline must not look like two entries."""
+    return clean(name).replace("\n", "\\n")

@@ -1,0 +1,268 @@
+"""`read`: a file as numbered lines, or a clear word on why not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from coder.tools import base
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.filelines import (
+    MAX_LINE,
+    Cancelled,
+    Line,
+    count_lines,
+    lines_from,
+    seek_last,
+    shorten,
+)
+from coder.tools.paths import Stop, clean, kind_of, locate, shown, size_words, status, unreachable
+from coder.tools.textfile import SAMPLE, NotText, TextFile, detect, load
+
+DEFAULT_LIMIT = 2000
+MAX_BYTES = 256 * 1024  # of text in one answer
+WHOLE_BYTES = 8 * 1024 * 1024  # files up to this size are read whole; larger ones are streamed
+COUNTED_BYTES = 1 << 30  # beyond this, lines near the end are numbered from the end
+
+
+class Page(msgspec.Struct):
+    """The part of a file that is shown. `first` is negative where lines are numbered from the end."""
+
+    first: int
+    lines: list[Line]
+    has_more: bool
+    total: int | None
+    encoding: str
+    remarks: list[str] = []
+
+
+class Read:
+    """A page of a text file."""
+
+    concurrent = True
+    spec = base.spec(
+        "read",
+        f"Read a text file as numbered lines (number, tab, text): up to {DEFAULT_LIMIT} lines or 256 KB; "
+        f"the last line says has_more and the offset that continues. Lines are cut at {MAX_LINE} characters.",
+        {
+            "path": {"type": "string"},
+            "offset": {
+                "type": "integer",
+                "description": "First line, from 1; negative counts from the end (-20: the last 20 lines).",
+            },
+            "limit": {"type": "integer", "description": f"Number of lines, default {DEFAULT_LIMIT}."},
+        },
+        ["path"],
+    )
+
+    def argument(self, args: Arguments) -> str:
+        return clean(str(args.get("path", "")))
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        return Preview(f"read {self.argument(args)}")
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        import asyncio
+
+        stop_flag = threading.Event()
+        try:
+            path = locate(context, args["path"])
+            offset = args.get("offset")
+            limit = args.get("limit")
+            return await asyncio.to_thread(
+                _read,
+                path,
+                1 if offset is None else offset or 1,
+                DEFAULT_LIMIT if limit is None else limit,
+                context,
+                stop_flag.is_set,
+            )
+        except Stop as stop:
+            return stop.result
+        finally:
+            stop_flag.set()  # a cancelled call leaves its thread at the next chunk
+
+
+def _read(
+    path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
+) -> ToolResult:
+    name = shown(context, path)
+    if limit < 1:
+        return failed(f"limit must be at least 1, not {limit}", path=name)
+    other = kind_of(status(context, path).st_mode)
+    if other == "a folder":
+        return failed(f"{name} is a folder; use list", path=name)
+    if other:
+        return failed(f"{name} is {other} and cannot be read as a file", path=name)
+    try:
+        with _opened(path) as file:
+            page = _page(file, path, offset, limit, context, stopped)
+    except NotText:
+        return _binary(path, name)
+    except Cancelled:
+        return failed("reading was stopped", path=name)
+    except (OSError, ValueError) as error:
+        raise Stop(unreachable(context, path, error)) from error
+    if page.lines or page.total == 0:
+        return _told(page, name, offset, limit)
+    lines = "1 line" if page.total == 1 else f"{page.total} lines"
+    return failed(f"offset {offset} is past the end: {name} has {lines}", path=name, total_lines=page.total)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Opened without waiting, should the file have become a pipe since it was looked at."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def _page(
+    file: BinaryIO, path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
+) -> Page:
+    if os.fstat(file.fileno()).st_size > WHOLE_BYTES:
+        return _streamed(file, offset, limit, stopped)
+    data = file.read(WHOLE_BYTES + 1)
+    if len(data) > WHOLE_BYTES:  # grew meanwhile, or a file of /proc that gives no size
+        file.seek(0)
+        return _streamed(file, offset, limit, stopped)
+    text = load(data)
+    with contextlib.suppress(OSError):
+        context.files.saw(path, data)
+    return _whole(text, offset, limit)
+
+
+def _whole(file: TextFile, offset: int, limit: int) -> Page:
+    lines = file.text.split("\n")
+    unfinished = bool(lines[-1])
+    if not unfinished:
+        lines.pop()
+    total = len(lines)
+    first = max(1, total + 1 + offset) if offset < 0 else offset
+    shown_lines = _fitting(map(shorten, lines[first - 1 : first - 1 + limit]))
+    page = Page(first, shown_lines, first - 1 + len(shown_lines) < total, total, file.encoding)
+    if file.encoding != "utf-8" or file.bom:
+        page.remarks.append(file.encoding + (" with byte order mark" if file.bom else ""))
+    if file.mixed:
+        page.remarks.append("mixed line endings")
+    elif file.newline == "\r\n":
+        page.remarks.append("CRLF line endings")
+    if unfinished and not page.has_more:
+        page.remarks.append("no newline at the end")
+    return page
+
+
+def _streamed(file: BinaryIO, offset: int, limit: int, stopped: Callable[[], bool]) -> Page:
+    encoding, bom = detect(file.read(SAMPLE), whole=False)
+    size = os.fstat(file.fileno()).st_size
+    remarks = [size_words(size)] + ([encoding] if encoding != "utf-8" else [])
+    if offset > 0:
+        file.seek(len(bom))
+        found = lines_from(file, encoding, offset - 1, stopped)
+        lines = _fitting(islice(found, limit))
+        has_more = next(found, None) is not None
+        if lines:
+            total = None if has_more else offset - 1 + len(lines)
+            return Page(offset, lines, has_more, total, encoding, remarks)
+        file.seek(len(bom))
+        return Page(offset, [], False, sum(1 for _ in lines_from(file, encoding, 0, stopped)), encoding)
+    return _streamed_end(file, encoding, len(bom), offset, limit, stopped, remarks)
+
+
+def _streamed_end(
+    file: BinaryIO,
+    encoding: str,
+    start: int,
+    offset: int,
+    limit: int,
+    stopped: Callable[[], bool],
+    remarks: list[str],
+) -> Page:
+    total: int | None
+    if encoding.startswith(("utf-16", "utf-32")):
+        file.seek(start)
+        total = sum(1 for _ in lines_from(file, encoding, 0, stopped))
+        first = max(1, total + 1 + offset)
+        file.seek(start)
+        found = lines_from(file, encoding, first - 1, stopped)
+    else:
+        file.seek(0)
+        counted = os.fstat(file.fileno()).st_size <= COUNTED_BYTES
+        total = count_lines(file, stopped) if counted else None
+        available = seek_last(file, -offset, stopped)
+        first = total + 1 - available if total is not None else -available
+        found = lines_from(file, encoding, 0, stopped)
+    lines = _fitting(islice(found, limit))
+    return Page(first, lines, next(found, None) is not None, total, encoding, remarks)
+
+
+def _fitting(lines: Iterator[Line]) -> list[Line]:
+    """As many as fit into one answer; always one, or a page would never move on."""
+    out: list[Line] = []
+    size = 0
+    for line in lines:
+        size += len(line.text.encode("utf-8", "replace")) + 8
+        if out and size > MAX_BYTES:
+            break
+        out.append(line)
+    return out
+
+
+def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
+    meta = {
+        "path": name,
+        "offset": page.first,
+        "limit": limit,
+        "lines": len(page.lines),
+        "total_lines": page.total,
+        "has_more": page.has_more,
+        "encoding": page.encoding,
+    }
+    if page.total == 0:
+        return ToolResult(f"{name} is empty", "empty file", meta=meta)
+    last = page.first + len(page.lines) - 1
+    text = "\n".join(
+        f"{number:>6}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
+        for number, line in enumerate(page.lines, page.first)
+    )
+    total = f" of {page.total}" if page.total is not None else ""
+    if page.has_more:
+        ending = [f"has_more: lines {page.first}-{last}{total} shown, continue with offset={last + 1}"]
+    else:
+        ending = ["end of file" if page.total is None else f"end of file, {page.total} lines"]
+    text += f"\n[{'; '.join([*ending, *page.remarks])}]"
+    return ToolResult(text, f"lines {page.first}-{last}{total}", meta=meta)
+
+
+def _binary(path: Path, name: str) -> ToolResult:
+    with path.open("rb") as file:
+        head = file.read(16)
+        size = os.fstat(file.fileno()).st_size
+    kind = next((words for magic, words in _KINDS if head.startswith(magic)), "binary data")
+    reason = f"{name} is a binary file ({kind}, {size_words(size)}), not text; inspect it with a command"
+    return failed(reason, f"binary file, {size_words(size)}", path=name, binary=True, size=size, kind=kind)
+
+
+_KINDS = (
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"%PDF", "PDF document"),
+    (b"PK\x03\x04", "ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"\x7fELF", "ELF program or library"),
+    (b"MZ", "Windows program"),
+    (b"SQLite format 3", "SQLite database"),
+    (b"RIFF", "RIFF media"),
+    (b"OggS", "Ogg media"),
+    (b"\xca\xfe\xba\xbe", "Java class or Mach-O"),
+)

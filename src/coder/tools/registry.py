@@ -1,0 +1,18 @@
+"""The tools there are, in the order the model is told of them."""
+
+from __future__ import annotations
+
+from coder.tools.base import Tool
+from coder.tools.bash import Bash
+from coder.tools.edit import Edit
+from coder.tools.globbing import Glob
+from coder.tools.grep import Grep
+from coder.tools.listing import List
+from coder.tools.patch import Patch
+from coder.tools.read import Read
+from coder.tools.todo import TodoRead, TodoWrite
+from coder.tools.write import Write
+
+
+def built_in_tools() -> list[Tool]:
+    return [Read(), List(), Glob(), Grep(), Write(), Edit(), Patch(), Bash(), TodoRead(), TodoWrite()]

@@ -1,0 +1,181 @@
+"""Finding files and lines: ripgrep where there is one, else a walk of our own with the same answers.
+
+`.gitignore` holds outside repositories too, hidden files are searched, `.git` never, links are not
+followed. What is read from ripgrep is bounded while it is read: it is ended once there is enough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from coder.tools.base import ToolContext
+from coder.tools.ignoring import Place
+from coder.tools.ripgrep import (
+    ACROSS_LINES,
+    SECONDS,
+    common_options,
+    find_ripgrep,
+    line_options,
+    run,
+    sentence,
+)
+from coder.tools.walking import Walk
+
+
+class BadPattern(Exception):
+    """The regular expression is not one; the text says why in one sentence."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A matching line: path relative to the searched base, line from 1, byte column of the match from 1."""
+
+    path: str
+    number: int
+    column: int
+    text: str
+
+
+class Outcome(msgspec.Struct):
+    """What a search came to. `cut`: it was ended because there was enough."""
+
+    paths: list[str] = []
+    lines: list[Line] = []
+    cut: bool = False
+    timed_out: bool = False
+    engine: str = "ripgrep"
+
+
+async def find_files(
+    context: ToolContext, place: Place, wanted: Callable[[str], bool], limit: int
+) -> Outcome:
+    """The files below `place` whose path (relative to its base) is wanted, in no particular order."""
+    outcome = Outcome()
+
+    def take(record: bytes) -> bool:
+        path = os.fsdecode(record).removeprefix("./")
+        if wanted(path):
+            outcome.paths.append(path)
+        outcome.cut = len(outcome.paths) >= limit
+        return not outcome.cut
+
+    program = find_ripgrep(context.environment.get("PATH", ""))
+    if program is not None:
+        command = [program, *common_options(place), "--files", "--null", "--", place.argument]
+        ended = await run(command, place.base, context, b"\0", take)
+        if not ended.unusable:
+            outcome.timed_out = ended.timed_out
+            return outcome
+    return await _walk_files(place, wanted, limit)
+
+
+async def find_lines(
+    context: ToolContext,
+    place: Place,
+    pattern: str,
+    glob_names: list[str],
+    wanted: Callable[[str], bool],
+    limit: int,
+) -> Outcome:
+    """The first `limit` matching lines in path order, of the files whose path is wanted.
+
+    `glob_names` only narrows what is searched. Raises `BadPattern`.
+    """
+    program = find_ripgrep(context.environment.get("PATH", ""))
+    if program is None:
+        return await _walk_lines(place, pattern, wanted, limit)
+    command = [program, *common_options(place), *line_options(pattern, glob_names)]
+    # In parallel is twice as fast but in any order: good where all matches fit, so that they can be
+    # sorted here. Where they don't, matches are frequent, and a sorted search has its fill soon.
+    plenty = max(1000, 5 * limit)
+    for options, enough in ([], plenty), (["--sort", "path"], limit):
+        found = Outcome()
+        ended = await run(
+            [*command, *options, "-e", pattern, "--", place.argument],
+            place.base,
+            context,
+            b"\n",
+            _line_taker(found, wanted, enough),
+        )
+        if ended.unusable:
+            return await _walk_lines(place, pattern, wanted, limit)
+        if ended.code == 2 and not found.lines and ended.message:
+            raise BadPattern(sentence(ended.message))
+        found.timed_out = ended.timed_out
+        if not found.cut:
+            break
+    found.lines.sort(key=lambda line: (os.fsencode(line.path).split(b"/"), line.number))
+    return found
+
+
+def _line_taker(found: Outcome, wanted: Callable[[str], bool], enough: int) -> Callable[[bytes], bool]:
+    verdicts: dict[bytes, bool] = {}
+
+    def take(record: bytes) -> bool:
+        name, separator, rest = record.partition(b"\0")
+        pieces = rest.split(b":", 2)
+        if not separator or len(pieces) != 3:
+            return True  # what ripgrep says about a binary file
+        path = os.fsdecode(name).removeprefix("./")
+        if name not in verdicts:
+            verdicts[name] = wanted(path)
+        if verdicts[name]:
+            if len(found.lines) >= enough:
+                found.cut = True
+                return False
+            text = pieces[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            found.lines.append(Line(path, int(pieces[0]), int(pieces[1]), text))
+        return True
+
+    return take
+
+
+async def _walk_files(place: Place, wanted: Callable[[str], bool], limit: int) -> Outcome:
+    walk = Walk(place.root, place.start, SECONDS)
+    outcome = Outcome(engine="python")
+    base = len(os.fspath(place.base).rstrip("/")) + 1
+
+    def work() -> None:
+        for path in walk.files():
+            if wanted(path[base:]):
+                outcome.paths.append(path[base:])
+                if len(outcome.paths) >= limit:
+                    outcome.cut = True
+                    return
+
+    await _in_thread(work, walk)
+    outcome.timed_out = walk.timed_out
+    return outcome
+
+
+async def _walk_lines(place: Place, pattern: str, wanted: Callable[[str], bool], limit: int) -> Outcome:
+    try:
+        regex = re.compile(pattern, re.MULTILINE if ACROSS_LINES.search(pattern) else 0)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadPattern(str(error)) from error
+    walk = Walk(place.root, place.start, SECONDS)
+    outcome = Outcome(engine="python")
+    base = len(os.fspath(place.base).rstrip("/")) + 1
+
+    def found(path: str, number: int, column: int, text: str) -> bool:
+        outcome.cut = len(outcome.lines) >= limit
+        if not outcome.cut:
+            outcome.lines.append(Line(path[base:], number, column, text))
+        return not outcome.cut
+
+    await _in_thread(lambda: walk.search(regex, lambda path: wanted(path[base:]), found), walk)
+    outcome.timed_out = walk.timed_out
+    return outcome
+
+
+async def _in_thread(work: Callable[[], None], walk: Walk) -> None:
+    """Off the loop; a cancelled call tells the walk to stop, which it does at the next file."""
+    import asyncio
+
+    try:
+        await asyncio.to_thread(work)
+    finally:
+        walk.stop()

@@ -1,0 +1,74 @@
+"""`write`: a file with exactly this content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coder.tools import base
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.changes import (
+    Change,
+    apply,
+    check_seen,
+    current,
+    diff_preview,
+    hard_link_note,
+    single_result,
+)
+from coder.tools.paths import Stop, clean, locate, shown
+from coder.tools.textfile import CannotEncode, NotText, load
+
+
+class Write:
+    """Create a file or replace its content."""
+
+    concurrent = False
+    spec = base.spec(
+        "write",
+        "Create a file, or replace the whole content of one that you have read. Folders are made as needed; "
+        "an existing file keeps its line endings, encoding and permissions. For a small change use edit.",
+        {"path": {"type": "string"}, "content": {"type": "string", "description": "The whole new content."}},
+        ["path", "content"],
+    )
+
+    def argument(self, args: Arguments) -> str:
+        return clean(str(args.get("path", "")))
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        try:
+            return diff_preview([_planned(args, context)], context)
+        except Stop as stop:
+            return Preview(stop.result.for_model)
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        try:
+            change = _planned(args, context)
+            note = hard_link_note(change.path) if change.operation == "updated" else ""
+            apply([change], context)
+        except Stop as stop:
+            return stop.result
+        return single_result(change, context, note)
+
+
+def _planned(args: Arguments, context: ToolContext) -> Change:
+    path = locate(context, args["path"], write=True)
+    before = current(context, path)
+    check_seen(context, path, before, must_know=bool(before))
+    return Change(path, before, _content(args["content"], before, shown(context, path)))
+
+
+def _content(content: str, before: bytes | None, name: str) -> bytes:
+    try:
+        if before is None:
+            return content.encode("utf-8")
+        return load(before).rewritten(content)
+    except NotText:
+        return content.encode("utf-8", "replace")
+    except UnicodeEncodeError as error:
+        reason = f"content holds half of a character at position {error.start}; write it whole"
+        raise Stop(failed(reason, path=name)) from error
+    except CannotEncode as error:
+        reason = f"{error}, the encoding of {name}; use other characters or convert the file first"
+        raise Stop(failed(reason, path=name)) from error

@@ -1,0 +1,176 @@
+"""Drive the real `coder` process, or the real engine, in a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone
+from coder.protocol.ops import ApprovalReply, UserInput
+
+Event = dict[str, Any]
+
+
+class Project:
+    """A workspace and a home, with nothing of this machine's in the environment."""
+
+    def __init__(self, root: Path) -> None:
+        self.cwd = root / "project"
+        self.home = root / "home"
+        self.cwd.mkdir()
+        self.home.mkdir()
+
+    def environ(self, url: str = "", **more: str) -> dict[str, str]:
+        """What a person's shell would hand on; `url` is a scripted server's."""
+        provider = {"CODER_BASE_URL": url, "CODER_MODEL": "scripted"} if url else {}
+        base = {
+            "HOME": str(self.home),
+            "CODER_HOME": str(self.home / ".coder"),
+            "CODER_STRICT_TEXTS": "1",
+            "LANG": "C.UTF-8",
+            "PATH": os.environ["PATH"],
+            "PYTHONWARNINGS": "error",
+        }
+        return {**base, **provider, **more}
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        path = self.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+        return path
+
+    def configure(self, **sections: Any) -> None:
+        """The person's own configuration."""
+        folder = self.home / ".coder"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(sections), encoding="utf-8")
+
+    # what was recorded
+
+    def logs(self) -> list[Path]:
+        return sorted((self.cwd / ".coder" / "history").glob("*.jsonl"))
+
+    def events(self, log: Path | None = None) -> list[Event]:
+        """The record of the one session, or of `log`."""
+        logs = [log] if log else self.logs()
+        assert len(logs) == 1, logs
+        return [json.loads(line) for line in logs[0].read_text(encoding="utf-8").splitlines()]
+
+    def of_type(self, kind: str) -> list[Event]:
+        return [event for event in self.events() if event["type"] == kind]
+
+    def snapshot(self) -> dict[str, Any]:
+        (path,) = (self.cwd / ".coder" / "sessions").glob("*.json")
+        loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return loaded
+
+    # the process
+
+    def coder(
+        self,
+        *args: str,
+        url: str = "",
+        stdin: str | bytes | None = None,
+        env: dict[str, str] | None = None,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end. Output is text; undecodable bytes are shown as escapes."""
+        given = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "coder", *args],
+            cwd=self.cwd,
+            env=self.environ(url, **(env or {})),
+            input=given,
+            stdin=subprocess.DEVNULL if given is None else None,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        out, err = (b.decode("utf-8", errors="backslashreplace") for b in (done.stdout, done.stderr))
+        assert "Traceback" not in err, err
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+    def started(self, *args: str, url: str) -> subprocess.Popen[bytes]:
+        """Start the command and leave it running; the caller ends it."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "coder", *args],
+            cwd=self.cwd,
+            env=self.environ(url),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+Answerer = Callable[[ApprovalRequested], ApprovalReply | None]
+
+
+class Driver:
+    """The engine in this process: ops in, events out."""
+
+    def __init__(self, project: Project, url: str, **options: Any) -> None:
+        self.options = Options(
+            cwd=project.cwd, environ=project.environ(url), **{"session_kind": "test", **options}
+        )
+        settings = read_settings(self.options)
+        provider = provider_of(self.options, settings)
+        self.engine = Engine(lambda emit: open_desk(self.options, settings, provider, emit))
+        self.seen: list[AnyEvent] = []
+
+    def start(self, resume: str | None = None) -> None:
+        self.engine.start(resume)
+
+    async def send(self, text: str, answer: Answerer | None = None) -> list[AnyEvent]:
+        """One input, to its end; approvals are answered by `answer`."""
+        self.engine.submit(UserInput(text))
+        return await self.until_idle(answer)
+
+    async def until_idle(
+        self, answer: Answerer | None = None, watch: Callable[[AnyEvent], None] | None = None
+    ) -> list[AnyEvent]:
+        events: list[AnyEvent] = []
+        async with asyncio.timeout(30):
+            async for event in self.engine.events():
+                events.append(event)
+                if watch is not None:
+                    watch(event)
+                if isinstance(event, ApprovalRequested) and answer is not None:
+                    reply = answer(event)
+                    if reply is not None:
+                        self.engine.submit(reply)
+                if isinstance(event, InputDone):
+                    break
+        self.seen += events
+        return events
+
+    async def close(self) -> None:
+        closing = asyncio.create_task(self.engine.close())
+        async for event in self.engine.events():
+            self.seen.append(event)
+        await closing
+
+
+def drive(project: Project, url: str, inputs: Sequence[str], **options: Any) -> Driver:
+    """Send the inputs one after the other in a new session, and close it."""
+
+    async def run() -> Driver:
+        driver = Driver(project, url, **options)
+        driver.start(options.get("resume"))
+        for text in inputs:
+            await driver.send(text)
+        await driver.close()
+        return driver
+
+    return asyncio.run(run())
+
+
+def of(events: Sequence[AnyEvent], kind: type[Any]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]

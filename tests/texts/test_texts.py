@@ -1,0 +1,131 @@
+"""The catalogue: both languages say the same things, and a person never sees a traceback for a text."""
+
+from __future__ import annotations
+
+import string
+import subprocess
+import sys
+
+import pytest
+
+from coder.texts import Language, Phrase, Texts, pick_language
+from coder.texts.en import TEXTS as ENGLISH
+from coder.texts.zh import TEXTS as CHINESE
+
+
+def placeholders(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+def singular(key: str) -> bool:
+    return key.endswith(".one")
+
+
+def test_both_catalogues_have_the_same_keys() -> None:
+    assert {key for key in CHINESE if not singular(key)} == {key for key in ENGLISH if not singular(key)}
+
+
+def test_both_catalogues_have_the_same_placeholders() -> None:
+    differing = [key for key in CHINESE if placeholders(CHINESE[key]) != placeholders(ENGLISH[key])]
+    assert differing == []
+
+
+def test_singulars_belong_to_a_text_that_counts() -> None:
+    for key in filter(singular, ENGLISH):
+        plural = ENGLISH[key.removesuffix(".one")]
+        assert "n" in placeholders(plural)
+        assert placeholders(ENGLISH[key]) <= placeholders(plural)
+
+
+def test_chinese_texts_are_chinese() -> None:
+    """No sentence was copied over untranslated."""
+    same = [key for key in CHINESE if CHINESE[key] == ENGLISH[key] and ENGLISH[key].endswith(".")]
+    assert same == []
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "true or false"), ("zh", "true 或 false")])
+def test_says_in_the_language(lang: Language, said: str) -> None:
+    assert Texts(lang).say("config.expect_bool") == said
+
+
+def test_values_are_put_in_and_never_read_as_templates() -> None:
+    said = Texts("en").say("config.file_unreadable", file="{why}", why="{file}")
+    assert said == "{why} cannot be read: {file}."
+
+
+def test_missing_in_chinese_is_said_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(CHINESE, "config.expect_bool")
+    assert Texts("zh", strict=True).say("config.expect_bool") == "true or false"
+
+
+def test_missing_everywhere_is_a_fault_in_tests_and_the_key_for_a_person() -> None:
+    with pytest.raises(KeyError):
+        Texts("en", strict=True).say("no.such.key")
+    assert Texts("en", strict=False).say("no.such.key") == "no.such.key"
+
+
+def test_missing_value_is_a_fault_in_tests_and_the_template_for_a_person() -> None:
+    with pytest.raises(KeyError):
+        Texts("en", strict=True).say("config.file_missing")
+    assert Texts("en", strict=False).say("config.file_missing") == "{file} does not exist."
+
+
+def test_strictness_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODER_STRICT_TEXTS", "1")
+    with pytest.raises(KeyError):
+        Texts("zh").say("no.such.key")
+    monkeypatch.delenv("CODER_STRICT_TEXTS")
+    assert Texts("zh").say("no.such.key") == "no.such.key"
+
+
+def test_singular_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENGLISH, "test.files", "{n} files")
+    monkeypatch.setitem(ENGLISH, "test.files.one", "{n} file")
+    texts = Texts("en")
+    assert [texts.say("test.files", n=n) for n in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_chinese_needs_no_singular(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENGLISH, "test.files", "{n} files")
+    monkeypatch.setitem(ENGLISH, "test.files.one", "{n} file")
+    monkeypatch.setitem(CHINESE, "test.files", "{n} 个文件")
+    assert Texts("zh").say("test.files", n=1) == "1 个文件"
+
+
+def test_phrases_within_phrases_are_said_in_the_same_language() -> None:
+    phrase = Phrase("config.bad_value", where="x", found="1", allowed=Phrase("config.expect_bool"))
+    assert phrase.text(Texts("zh")) == "x 的值是 1；可用：true 或 false。"
+    assert str(phrase) == "x is 1; allowed: true or false."
+
+
+@pytest.mark.parametrize(
+    ("flag", "config", "environ", "lang"),
+    [
+        ("", "", {}, "en"),
+        ("zh", "en", {"LANG": "en_US.UTF-8"}, "zh"),
+        ("en", "zh", {"LANG": "zh_CN.UTF-8"}, "en"),
+        ("", "zh", {"LANG": "en_US.UTF-8"}, "zh"),
+        ("", "", {"LANG": "zh_CN.UTF-8"}, "zh"),
+        ("", "", {"LANG": "zh_TW"}, "zh"),
+        ("", "", {"LANG": "zh"}, "zh"),
+        ("", "", {"LANG": "zh.UTF-8"}, "zh"),
+        ("", "", {"LANG": "zha_CN.UTF-8"}, "en"),
+        ("", "", {"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}, "en"),
+        ("", "", {"LC_ALL": "POSIX", "LANGUAGE": "zh"}, "en"),
+        ("", "", {"LC_ALL": "", "LC_MESSAGES": "zh_CN", "LANG": "de_DE"}, "zh"),
+        ("", "", {"LANGUAGE": "zh_CN:en"}, "zh"),
+        ("", "", {"LANGUAGE": "en:zh_CN"}, "en"),
+    ],
+)
+def test_picks_the_language(flag: str, config: str, environ: dict[str, str], lang: str) -> None:
+    assert pick_language(flag, config, environ) == lang
+
+
+@pytest.mark.parametrize(("lang", "other"), [("en", "zh"), ("zh", "en")])
+def test_only_the_language_in_use_is_imported(lang: str, other: str) -> None:
+    code = (
+        "import sys; from coder.texts import Texts;"
+        f"Texts({lang!r}).say('config.expect_bool');"
+        f"sys.exit('coder.texts.{other}' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
