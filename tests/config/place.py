@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,3 +44,26 @@ class Place:
 
 def _text(settings: Mapping[str, Any] | str) -> str:
     return settings if isinstance(settings, str) else json.dumps(settings)
+
+
+def run_at_once(programs: list[list[str]]) -> None:
+    """Run Python programs (code, then arguments) in processes that all start when all are ready."""
+    gate = "import sys; print(flush=True); sys.stdin.read();"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", gate + program[0], *program[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for program in programs
+    ]
+    for child in children:
+        assert child.stdout is not None
+        child.stdout.readline()
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.close()
+    for child in children:
+        assert child.wait() == 0
+        assert child.stdout is not None
+        child.stdout.close()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import stat
 
 import pytest
 
 from coder.config.allowlist import Allowlist, project_folder
 from coder.config.errors import ConfigError
-from config.place import Place
+from config.place import Place, run_at_once
 
 
 def test_add_list_revoke(place: Place) -> None:
@@ -45,29 +44,17 @@ def test_a_damaged_list_allows_nothing_and_says_so(place: Place, content: bytes)
 
 
 def test_processes_that_add_at_once_lose_nothing(place: Place) -> None:
-    ready, go = os.pipe()
-    children = []
-    for n in range(8):
-        child = os.fork()
-        if child == 0:
-            try:
-                os.close(go)
-                os.read(ready, 1)  # all start together, when the parent closes its end
-                for i in range(5):
-                    Allowlist(place.home, place.cwd).add(f"c{n}-{i}")
-            finally:
-                os._exit(0)
-        children.append(child)
-    os.close(ready)
-    os.close(go)
-    for child in children:
-        os.waitpid(child, 0)
-    expected = {f"c{n}-{i}" for n in range(8) for i in range(5)}
-    assert set(Allowlist(place.home, place.cwd).names()) == expected
-    assert sorted(path.name for path in Allowlist(place.home, place.cwd).path.parent.iterdir()) == [
-        "allowlist.json",
-        "allowlist.json.lock",
-    ]
+    code = """
+from pathlib import Path
+from coder.config.allowlist import Allowlist
+for n in range(10):
+    Allowlist(Path(sys.argv[1]), Path(sys.argv[2])).add(f"{sys.argv[3]}-{n}")
+"""
+    run_at_once([[code, str(place.home), str(place.cwd), name] for name in "abcd"])
+    allowlist = Allowlist(place.home, place.cwd)
+    assert set(allowlist.names()) == {f"{name}-{n}" for name in "abcd" for n in range(10)}
+    left = sorted(path.name for path in allowlist.path.parent.iterdir())
+    assert left == ["allowlist.json", "allowlist.json.lock"]
 
 
 def test_what_cannot_be_kept_is_a_sentence(place: Place) -> None:

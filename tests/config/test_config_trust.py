@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import stat
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -13,7 +13,7 @@ from coder.config.loosening import preset_gives
 from coder.config.schema import Config, PermissionSection, Preset
 from coder.config.trust import TrustStore, load_with_trust, needs_trust
 from coder.texts import Texts
-from config.place import Place
+from config.place import Place, run_at_once
 
 # What the person has, what the project asks for, and whether that waits for trust
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
@@ -270,21 +270,17 @@ def test_a_store_that_cannot_be_written_is_a_sentence(place: Place) -> None:
         store.trust(place.cwd, {})
 
 
-def test_two_processes_trust_at_once(place: Place) -> None:
-    """Children that were forked before any of them wrote: none of their folders is lost."""
-    folders = [place.cwd.parent / f"p{n}" for n in range(8)]
-    children = []
-    for folder in folders:
-        child = os.fork()
-        if child == 0:
-            try:
-                TrustStore(place.home).trust(folder, {"a": 1})
-            finally:
-                os._exit(0)
-        children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
-    assert [TrustStore(place.home).status(folder, {"a": 1}) for folder in folders] == ["trusted"] * 8
+def test_processes_that_trust_at_once_lose_nothing(place: Place) -> None:
+    code = """
+from pathlib import Path
+from coder.config.trust import TrustStore
+for n in range(5):
+    TrustStore(Path(sys.argv[1])).trust(Path(sys.argv[2] + str(n)), {"a": 1})
+"""
+    names = [str(place.cwd.parent / f"p{n}-") for n in range(4)]
+    run_at_once([[code, str(place.home), name] for name in names])
+    store = TrustStore(place.home)
+    assert {store.status(Path(f"{name}{n}"), {"a": 1}) for name in names for n in range(5)} == {"trusted"}
 
 
 def test_needs_trust_only_where_there_is_something(place: Place) -> None:

@@ -124,6 +124,7 @@ class Driver:
         provider = provider_of(self.options, settings)
         self.engine = Engine(lambda emit: open_desk(self.options, settings, provider, emit))
         self.seen: list[AnyEvent] = []
+        self.chats: list[dict[str, Any]] = []  # filled in by tests that look at the requests
 
     def start(self, resume: str | None = None) -> None:
         self.engine.start(resume)
@@ -158,12 +159,14 @@ class Driver:
         await closing
 
 
-def drive(project: Project, url: str, inputs: Sequence[str], **options: Any) -> Driver:
-    """Send the inputs one after the other in a new session, and close it."""
+def drive(
+    project: Project, url: str, inputs: Sequence[str], *, resume: str | None = None, **options: Any
+) -> Driver:
+    """Send the inputs one after the other in a session, and close it."""
 
     async def run() -> Driver:
         driver = Driver(project, url, **options)
-        driver.start(options.get("resume"))
+        driver.start(resume)
         for text in inputs:
             await driver.send(text)
         await driver.close()

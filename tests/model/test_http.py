@@ -120,7 +120,7 @@ def test_framings(answer: list[bytes | None], body: bytes) -> None:
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n"], "protocol"),
         ([b"HTTP/1.1 200 OK\r\nX: y", None], "closed"),
         ([None], "closed"),
-        ([b"SSH-2.0-OpenSSH\r\n\r\n"], "protocol"),
+        ([b"SSH-2.0-OpenSSH\r\n\r\n"], "address"),
         ([b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 12_000], "protocol"),
         ([b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope"], "protocol"),
         ([b"HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n"], "redirect"),
@@ -244,9 +244,11 @@ def test_dead_addresses() -> None:
     async def run(url: str) -> None:
         await HttpClient(environment={}).request("GET", url, {})
 
-    with pytest.raises(HttpFault) as caught:
-        asyncio.run(run("http://127.0.0.1:1/"))
-    assert caught.value.kind == "refused"
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        with pytest.raises(HttpFault) as caught:
+            asyncio.run(run(f"http://{host}:1/"))
+        assert caught.value.kind == "refused"
+        assert "Errno" not in caught.value.detail
 
 
 def test_https_to_a_plain_port_is_a_tls_fault() -> None:

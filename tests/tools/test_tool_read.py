@@ -7,11 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from world import World
 
 from coder.tools import read as read_module
 from coder.tools.filelines import MAX_LINE, count_lines, lines_from, seek_last
 from coder.tools.read import MAX_BYTES, Read
-from world import World
 
 
 @pytest.fixture
@@ -225,7 +225,9 @@ def test_unreadable_file_is_one_sentence(world: World, monkeypatch: pytest.Monke
     assert world.call(Read(), path="a.txt").for_model == "error: cannot read a.txt: permission denied"
 
 
-def test_links_that_leave_the_workspace_are_denied(world: World, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_that_leave_the_workspace_are_denied(
+    world: World, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside") / "secret"
     outside.write_text("secret", encoding="utf-8")
     (world.root / "link").symlink_to(outside)

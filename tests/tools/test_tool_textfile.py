@@ -17,7 +17,11 @@ ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "latin-1", "
 texts = st.text(st.sampled_from("ab \t\r\n\f“é你\u2028"), max_size=40)
 
 
-@given(st.one_of(st.binary(max_size=200), st.builds(str.encode, texts, st.sampled_from(("utf-8", "utf-16", "gb18030")))))
+@given(
+    st.one_of(
+        st.binary(max_size=200), st.builds(str.encode, texts, st.sampled_from(("utf-8", "utf-16", "gb18030")))
+    )
+)
 @example(b"\xef\xbb\xbfa\r\nb")
 @example(b"\xff\xfea")
 @example(b"a\r\r\nb\n")
@@ -31,7 +35,9 @@ def test_every_load_is_written_back_as_it_was(data: bytes) -> None:
     assert "\r\n" not in file.text or "\r\r\n" in data.decode(file.encoding, "replace")
 
 
-@given(st.lists(st.tuples(st.text("ab ", max_size=5), st.sampled_from(["\n", "\r\n"])), max_size=12), st.data())
+@given(
+    st.lists(st.tuples(st.text("ab ", max_size=5), st.sampled_from(["\n", "\r\n"])), max_size=12), st.data()
+)
 def test_a_splice_leaves_all_other_lines_alone(lines: list[tuple[str, str]], data: st.DataObject) -> None:
     raw = "".join(text + ending for text, ending in lines)
     file = load(raw.encode())
@@ -77,7 +83,9 @@ def test_encoding_survives_a_change(encoding: str) -> None:
     assert file.text == text
     at = text.index("zwei")
     expected = text.replace("zwei", "drei").encode(encoding)
-    assert file.spliced([(at, at + 4, "drei")]) == (b"\xfe\xff" + expected if encoding == "utf-16-be" else expected)
+    assert file.spliced([(at, at + 4, "drei")]) == (
+        b"\xfe\xff" + expected if encoding == "utf-16-be" else expected
+    )
 
 
 def test_a_character_the_encoding_lacks_is_refused() -> None:
@@ -120,7 +128,9 @@ def test_new_files_get_what_the_umask_leaves(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "deep" / "er" / "a").stat().st_mode) == 0o640
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
     written: list[int] = []

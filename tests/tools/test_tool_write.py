@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -116,7 +115,9 @@ def test_a_link_is_written_through(world: World) -> None:
     assert target.read_bytes() == b"two\n"
 
 
-def test_a_link_out_of_the_workspace_is_denied(world: World, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_out_of_the_workspace_is_denied(
+    world: World, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (world.root / "way").symlink_to(outside)
     result = world.call(Write(), path="way/a", content="x")
@@ -252,12 +253,11 @@ def test_long_diffs_are_cut_for_the_person_but_counted_whole(world: World) -> No
     assert result.meta["diff"].count("\n+x") == 1000
 
 
-def test_diff_of_repeated_lines_is_quick_and_true() -> None:
-    started = time.process_time()
-    old, new = "a\nb\n" * 20_000, "x\n" + "b\na\n" * 20_000
+def test_diff_of_repeated_lines_does_not_take_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("difflib.SequenceMatcher", None)  # would take hours on these
+    old, new = "a\nb\n" * 5_000, "x\n" + "b\na\n" * 5_000
     diff = diff_bytes(old.encode(), new.encode(), "f", "f")
-    assert time.process_time() - started < 5  # difflib alone would take hours
-    assert (diff.additions, diff.deletions) == (40_001, 40_000)
+    assert (diff.additions, diff.deletions) == (10_001, 10_000)
 
 
 def test_binary_content_is_said_to_differ() -> None:

@@ -23,7 +23,7 @@ class Folder:
         return target
 
     def show(self, path: Path) -> str:
-        return path.relative_to(self.root).as_posix() if self.root in path.parents else str(path)
+        return path.relative_to(self.root).as_posix() if self.root in (path, *path.parents) else str(path)
 
 
 class Recorder:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from coder.config.allowlist import Allowlist
-from coder.config.load import Loaded, home_folder, load
+from coder.config.load import Loaded, home_folder
 from coder.config.models import context_window_of, tokenizer_of
 from coder.config.provider import Provider, resolve_provider
 from coder.config.save import ensure_folder
 from coder.config.schema import DEFAULT_CONTEXT_WINDOW
-from coder.config.trust import TrustStore
+from coder.config.trust import load_with_trust
 from coder.engine.desk import Desk, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
@@ -74,11 +74,7 @@ class Settings(msgspec.Struct, frozen=True):
 def read_settings(options: Options) -> Settings:
     """Raises `ConfigError`."""
     home = home_folder(options.environ)
-    trust = TrustStore(home)
-    loaded = load(options.cwd, home, options.environ, options.flags(), options.config_file, False)
-    status = trust.status(options.cwd, loaded.relevant) if loaded.relevant else "untrusted"
-    if status == "trusted":
-        loaded = load(options.cwd, home, options.environ, options.flags(), options.config_file, True)
+    loaded, status = load_with_trust(options.cwd, home, options.environ, options.flags(), options.config_file)
     lang = pick_language(options.lang, loaded.config.ui.lang, options.environ)
     return Settings(
         loaded=loaded, home=home, texts=Texts(lang), trusted=status == "trusted", trust_status=status

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coder import __version__
-from coder.model.address import Address, parse_address
+from coder.model.address import parse_address
 from coder.model.base import Chunk, ModelError, ModelRequest
 from coder.model.chat_stream import ChatStream, merged
 from coder.model.faults import HttpFault
@@ -20,6 +20,9 @@ from coder.protocol.messages import FunctionCall, Message, ToolCall
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
 _ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
 _PATIENCE_AFTER_END = 5.0  # seconds for usage and [DONE] once the server has said why it stopped
+
+# Words in the names of headers whose values are not to be shown.
+_SECRET_NAMES = {"authorization", "key", "apikey", "token", "secret", "cookie", "auth"}
 
 _decode = msgspec.json.decode
 
@@ -46,10 +49,8 @@ class ChatCompletions:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Ask, and answer in chunks as they arrive."""
-        address: Address | None = None
         response: Response | None = None
         try:
-            address = parse_address(self._urls[0])
             response = await self._ask(request)
             async with closing(self._chunks(request, response)) as chunks:
                 async for chunk in chunks:
@@ -58,7 +59,7 @@ class ChatCompletions:
         except HttpFault as fault:
             from coder.model import errors
 
-            raise errors.of_fault(fault, self._shown(address), self._timeout) from None
+            raise errors.of_fault(fault, self._shown, self._timeout) from None
         finally:
             if response is not None:
                 response.abort()  # does nothing once released
@@ -79,13 +80,13 @@ class ChatCompletions:
             finally:
                 response.abort()
         except HttpFault as fault:
-            raise errors.of_fault(fault, self._shown(None), self._timeout) from None
+            raise errors.of_fault(fault, self._shown, self._timeout) from None
         if response.status >= 400:
             raise self._refusal(response, body, "")
         try:
             data = _decode(body)
         except msgspec.DecodeError:
-            raise errors.not_a_model(self._shown(None), body, self._secrets()) from None
+            raise errors.not_a_model(self._shown, body, self._secrets()) from None
         entries = data.get("data") or data.get("models") if isinstance(data, dict) else data
         names = [e.get("id") or e.get("name") for e in entries or [] if isinstance(e, dict)]
         return [name for name in names if isinstance(name, str)]
@@ -179,8 +180,8 @@ class ChatCompletions:
             what = "the stream ended without saying that it was complete"
             if from_server.good == 0 and from_server.sample:
                 sample = from_server.sample.encode("utf-8")
-                raise errors.not_a_model(self._shown(None), sample, self._secrets(), retryable=True)
-            raise errors.broken(self._shown(None), what)
+                raise errors.not_a_model(self._shown, sample, self._secrets(), retryable=True)
+            raise errors.broken(self._shown, what)
 
     def _read_batch(self, events: _Events, data: bytes, answer: ChatStream) -> bool:
         """Hand what has arrived to `answer`; true once the server has said [DONE]."""
@@ -189,7 +190,7 @@ class ChatCompletions:
         except LineTooLong as wrong:
             from coder.model import errors
 
-            raise errors.broken(self._shown(None), str(wrong)) from None
+            raise errors.broken(self._shown, str(wrong)) from None
 
     def _read_whole(self, body: bytes, answer: ChatStream, model: str) -> None:
         """An answer that was not streamed although a stream was asked for."""
@@ -199,24 +200,27 @@ class ChatCompletions:
             data = _decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             if body.lstrip()[:1] == b"{":  # JSON that breaks off
-                raise errors.broken(self._shown(None), "the JSON is not complete") from None
-            raise errors.not_a_model(self._shown(None), body, self._secrets(), retryable=not body) from None
+                raise errors.broken(self._shown, "the JSON is not complete") from None
+            raise errors.not_a_model(self._shown, body, self._secrets(), retryable=not body) from None
         answer.event(data)
         if answer.error is not None:
             raise self._refused_midway(answer.error, model)
         if not isinstance(data, dict) or not data.get("choices"):
-            raise errors.not_a_model(self._shown(None), body, self._secrets())
+            raise errors.not_a_model(self._shown, body, self._secrets())
 
     # refusals
 
-    def _shown(self, address: Address | None) -> str:
+    @property
+    def _shown(self) -> str:
+        """The address as it was configured, for people."""
         try:
-            return (address or parse_address(self._base_url)).shown.removesuffix("/")
+            return parse_address(self._base_url).shown.removesuffix("/")
         except HttpFault:
             return "the model server"
 
     def _secrets(self) -> Sequence[str]:
-        return [self._key, *self._headers.values()]
+        words = {name: set(name.lower().split("-")) for name in self._headers}
+        return [self._key, *(self._headers[name] for name in words if words[name] & _SECRET_NAMES)]
 
     def _refusal(self, response: Response, body: bytes, model: str) -> ModelError:
         from coder.model import errors
@@ -225,7 +229,7 @@ class ChatCompletions:
             response.status,
             response.headers,
             body,
-            shown=self._shown(None),
+            shown=self._shown,
             model=model,
             secrets=self._secrets(),
         )
@@ -233,7 +237,7 @@ class ChatCompletions:
     def _refused_midway(self, error: Any, model: str) -> ModelError:
         from coder.model import errors
 
-        return errors.of_error_object(error, shown=self._shown(None), model=model, secrets=self._secrets())
+        return errors.of_error_object(error, shown=self._shown, model=model, secrets=self._secrets())
 
 
 class _Events:

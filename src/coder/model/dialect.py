@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest
+from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, Retrying
 from coder.model.streaming import closing
 
 
@@ -17,12 +17,14 @@ class AutoDialect:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         if request.model not in self._without_tools:
+            begun = False
             try:
                 async with closing(self._native.stream(request)) as chunks:
                     async for chunk in chunks:
+                        begun = begun or not isinstance(chunk, Retrying)
                         yield chunk
             except ModelError as error:
-                if not request.tools or not _is_about_tools(error):
+                if begun or not request.tools or not _is_about_tools(error):
                     raise
                 self._without_tools.add(request.model)
             else:
@@ -38,7 +40,6 @@ class AutoDialect:
 
 
 def _is_about_tools(error: ModelError) -> bool:
-    """A refusal comes before any chunk, so nothing has been shown that would be shown again."""
     if error.kind != "bad_request":
         return False
     from coder.model.errors import says_no_tools

@@ -57,6 +57,9 @@ def of_fault(fault: HttpFault, shown: str, timeout: float) -> ModelError:
             return ModelError(
                 f"The model's address cannot be used: {fault.detail}. {check}", kind="unreachable"
             )
+        case "header":
+            text = f"The request cannot be sent: {fault.detail}. Check CODER_API_KEY and provider.headers."
+            return ModelError(text, kind="auth")
         case "dns":
             text = f"Cannot reach {shown}: {fault.detail}. {check[:-1]} and your network."
             return ModelError(text, kind="unreachable", retryable=True)

@@ -9,6 +9,7 @@ from typing import Literal
 
 FaultKind = Literal[
     "address",  # the URL itself is wrong
+    "header",  # a header, such as the key, that HTTP cannot carry
     "dns",
     "refused",
     "tls",

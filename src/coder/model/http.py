@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _REDIRECTS = 3
 _KEPT_SECONDS = 55.0  # most servers close an idle connection after 60 s or more
+_TAIL_SECONDS = 0.05  # for the last bytes of an answer; a new connection would take longer
 _KEPT_AT_MOST = 4  # idle connections; the main agent and a few subagents
 
 Route = tuple[str, str, int, str]
@@ -113,7 +114,7 @@ class HttpClient:
         proxy = proxy_for(address, self._environment)
         route = (*address.origin, f"{proxy.host}:{proxy.port}" if proxy else "")
         message = _message(method, address, proxy, headers, body)
-        while (kept := self._take_kept(route)) is not None:
+        while (kept := await self._take_kept(route)) is not None:
             try:
                 return await self._exchange(kept, route, method, message)
             except HttpFault as fault:
@@ -150,18 +151,19 @@ class HttpClient:
         while len(self._kept) > _KEPT_AT_MOST:
             self._kept.pop(0)[1].abort()
 
-    def _take_kept(self, route: Route) -> Wire | None:
+    async def _take_kept(self, route: Route) -> Wire | None:
         """The newest kept connection for this route that is still good; the bad ones are dropped."""
         loop = asyncio.get_running_loop()
-        for at in range(len(self._kept) - 1, -1, -1):
-            kept_route, wire, body, since = self._kept[at]
-            if wire.loop is not loop:
-                del self._kept[at]
-            elif kept_route == route:
-                del self._kept[at]
-                if loop.time() - since < _KEPT_SECONDS and _reusable(wire, body):
+        self._kept = [kept for kept in self._kept if kept[1].loop is loop]
+        while (at := _newest(self._kept, route)) is not None:
+            _, wire, body, since = self._kept.pop(at)
+            try:
+                if loop.time() - since < _KEPT_SECONDS and await _reusable(wire, body):
                     return wire
+            except asyncio.CancelledError:
                 wire.abort()
+                raise
+            wire.abort()
         return None
 
     async def close(self) -> None:
@@ -174,14 +176,19 @@ class HttpClient:
         await asyncio.sleep(0)  # the sockets close in the loop's next round
 
 
-def _reusable(wire: Wire, body: Body) -> bool:
-    if not wire.usable:
-        return False
+def _newest(kept: list[tuple[Route, Wire, Body, float]], route: Route) -> int | None:
+    return next((at for at in range(len(kept) - 1, -1, -1) if kept[at][0] == route), None)
+
+
+async def _reusable(wire: Wire, body: Body) -> bool:
+    """Whether the last answer is in to its last byte, and nothing after it."""
     try:
         body.feed(wire.take())
+        while not body.done and wire.usable:
+            body.feed(await wire.receive(_TAIL_SECONDS))
     except HttpFault:
         return False
-    return body.done and not body.spare
+    return wire.usable and body.done and not body.spare
 
 
 def _message(
@@ -201,7 +208,7 @@ def _message(
     lines = [f"{method} {target} HTTP/1.1"]
     for name, value in merged.values():
         if not _plain(name) or not _plain(value):
-            raise HttpFault("address", f"the header {name!a} holds characters that HTTP does not allow")
+            raise HttpFault("header", f"the header {name!a} holds characters that HTTP does not allow")
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
@@ -214,7 +221,7 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     lines = head.decode("latin-1").split("\n")
     words = lines[0].split(None, 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit() or len(words[1]) != 3:
-        raise HttpFault("protocol", "what answers there does not speak HTTP/1.1")
+        raise HttpFault("address", "what answers there does not speak HTTP/1.1")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")

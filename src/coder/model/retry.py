@@ -149,6 +149,7 @@ class Shown:
             return [ReasoningDelta(rest)] if rest else []
         if self._text_at < len(self._text):  # the new answer ends before what was shown does
             return self._restart()
+        self._comparing = False
         self._note(chunk)
         return [chunk]
 

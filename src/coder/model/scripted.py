@@ -17,7 +17,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -76,14 +76,14 @@ class ScriptedServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def __aenter__(self) -> ScriptedServer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def __enter__(self) -> ScriptedServer:
+    def __enter__(self) -> Self:
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="scripted model", daemon=True)
         self._thread.start()
@@ -104,7 +104,10 @@ class ScriptedServer:
             await self._done.wait()
             await self.stop()
 
-        asyncio.run(until_done())
+        try:
+            asyncio.run(until_done())
+        finally:
+            ready.set()  # also where it could not start
 
     # serving
 

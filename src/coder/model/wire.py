@@ -192,8 +192,9 @@ def _reason(exc: Exception) -> str:
 
 
 def _words(exc: BaseException) -> str:
-    text = getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
-    return str(text)
+    number = getattr(exc, "errno", None)
+    # asyncio's own texts name socket addresses; the system's name the trouble.
+    return os.strerror(number).lower() if number else str(exc) or type(exc).__name__
 
 
 async def open_wire(
@@ -219,16 +220,25 @@ async def open_wire(
 async def _connect(address: Address, tls: Callable[[], ssl.SSLContext]) -> Wire:
     loop = asyncio.get_running_loop()
     context = tls() if address.scheme == "https" else None
+    # Racing addresses is for names that have several; a cancelled race may leave a socket open (CPython's
+    # staggered_race), which a server on this machine, cancelled often, need not risk.
+    delay = None if _is_near(address.host) else 0.25
     try:
         _, wire = await loop.create_connection(
-            Wire, address.host, address.port, ssl=context, happy_eyeballs_delay=0.25
+            Wire, address.host, address.port, ssl=context, happy_eyeballs_delay=delay
         )
     except OSError as exc:
         raise _connect_fault(exc) from None
     return wire
 
 
+def _is_near(host: str) -> bool:
+    """An address written out, or this machine's own name."""
+    return host == "localhost" or ":" in host or host.replace(".", "").isdigit()
+
+
 def _connect_fault(exc: OSError) -> HttpFault:
+    import errno
     import socket
     import ssl
 
@@ -238,7 +248,8 @@ def _connect_fault(exc: OSError) -> HttpFault:
         return HttpFault("tls", f"the TLS handshake failed ({exc.reason or 'no TLS on that port'})")
     if isinstance(exc, socket.gaierror):
         return HttpFault("dns", "the host name could not be found")
-    if isinstance(exc, ConnectionRefusedError) or "refused" in str(exc).lower():
+    # Of several addresses that failed (localhost has two), asyncio makes one text.
+    if isinstance(exc, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(exc):
         return HttpFault("refused", "connection refused")
     if isinstance(exc, ConnectionResetError | ConnectionAbortedError):
         return HttpFault("closed", "the connection was reset")

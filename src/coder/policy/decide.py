@@ -145,27 +145,26 @@ def _why_not(verdict: ShellVerdict) -> list[str]:
 
 def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:
     """Whether every segment is read-only or on the list by its exact name, and none runs something else."""
-    return (
-        bool(verdict.segments)
-        and verdict.parsed
-        and all(
-            not segment.risks
-            and (
-                segment.read_only or (not segment.opaque and bool(segment.name) and segment.name in allowlist)
-            )
-            for segment in verdict.segments
-        )
-    )
+    names = _always_names(verdict, opaque_readers=True)
+    return bool(names) and all(name in allowlist for name in names)
 
 
-def _always_names(verdict: ShellVerdict) -> list[str]:
-    """The names that `always` would remember; none where it may not be offered."""
+def _always_names(verdict: ShellVerdict, opaque_readers: bool = False) -> list[str]:
+    """The names that `always` would remember; none where it may not be offered.
+
+    Read-only segments need no name, unless all are and bash is asked about by configuration.
+    `opaque_readers`: a wrapper that is seen through and only looks is no obstacle to names already given.
+    """
     if not verdict.parsed or verdict.risks or not verdict.segments:
         return []
     names: list[str] = []
     for segment in verdict.segments:
-        if segment.opaque or (not segment.name and not segment.read_only):
+        if segment.risks or (segment.opaque and not (opaque_readers and segment.read_only)):
             return []
-        if not segment.read_only and segment.name not in names:
+        if segment.read_only and not verdict.read_only:
+            continue
+        if not segment.name or segment.opaque:
+            return []
+        if segment.name not in names:
             names.append(segment.name)
     return names

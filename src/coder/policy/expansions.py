@@ -100,17 +100,17 @@ class WordReader:
                 self.arithmetic(child)
             elif child.is_named:
                 self._on_trouble(child, "arithmetic on a variable, whose value the shell evaluates")
-                self._descend(child)
+                self.substitutions(child)
             elif child.type not in _ARITHMETIC_TOKENS:
                 self._on_trouble(child, "arithmetic that may assign")
 
-    def _descend(self, node: Node) -> None:
+    def substitutions(self, node: Node) -> None:
         """Find the substitutions below a node that is already trouble."""
         if node.type in ("command_substitution", "process_substitution"):
             self._on_substitution(node)
             return
         for child in node.children:
-            self._descend(child)
+            self.substitutions(child)
 
     # -- one reader per kind of node -------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class WordReader:
                 self.word(child)
             elif child.is_named or child.type.strip() not in _PLAIN_OPERATORS:
                 self._on_trouble(node, _DYNAMIC)
-                self._descend(node)
+                self.substitutions(node)
                 break
         return Word("", exact=False, splits=True, shell_text=text)
 

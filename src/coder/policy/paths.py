@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from coder.tools.base import OutsideWorkspace
 
@@ -63,6 +62,8 @@ class FolderWorkspace:
         return self._root / path
 
     def _from_url(self, url: str) -> str:
+        from urllib.parse import unquote, urlsplit
+
         try:
             parts = urlsplit(url)
         except ValueError:
@@ -107,9 +108,10 @@ class FolderWorkspace:
 
 
 def _printable(text: str) -> str:
-    """Text that can be encoded: bytes that are no UTF-8 are shown as \\xNN."""
-    return os.fsencode(text).decode("utf-8", "backslashreplace") if _has_surrogates(text) else text
+    """Text that can be encoded: bytes that are no UTF-8 are shown as \\xNN, stray surrogates as \\uNNNN."""
+    return "".join(_escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= char <= "\udfff" for char in text)
+def _escaped(surrogate: str) -> str:
+    code = ord(surrogate)
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

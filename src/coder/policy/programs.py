@@ -132,9 +132,9 @@ def printf(args: list[Word], places: Places) -> str:
         if not name.exact or not is_identifier(name.text) or is_dangerous(name.text):
             return "printf -v into something that is not a plain variable"
         args = args[2:]
-    if args and args[0].exact and args[0].text == "--":
-        args = args[1:]
-    if args and (not args[0].exact or args[0].text.startswith("-")):
+    dashes = bool(args) and args[0].exact and args[0].text == "--"
+    args = args[1:] if dashes else args
+    if args and (not args[0].exact or (args[0].text.startswith("-") and not dashes)):
         return "a printf format that is not in plain sight"
     return "printf %n assigns a variable" if args and _assigns(args[0].text) else ""
 

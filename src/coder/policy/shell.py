@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coder.policy import git_rules
 from coder.policy.commands import look_up
-from coder.policy.dangers import PRIVILEGED, base_name, danger_of, is_destructive
+from coder.policy.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.names import names
 from coder.policy.naming import is_interpreter, name_of
 from coder.policy.places import Places
@@ -192,23 +192,21 @@ class _Judge:
             finding.refuse("an interpreter that reads its program", risk=_FED_SHELL)
         elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
             finding.refuse("a line that cannot be seen", risk=_UNSEEN)
-        self._suspect(args, finding)
+        if name in _SHELLS or not is_interpreter(name):  # a program in another language is no shell line
+            self._suspect(args, finding)
 
     def _suspect(self, args: list[Word], finding: _Finding) -> None:
         """Risks among words that may or may not be run: a bare name of a destructive command, or a line."""
         for index, word in enumerate(args):
-            text = word.text.split("=", 1)[-1]
-            if (
-                is_destructive(text)
-                or base_name(text) in PRIVILEGED
-                or (base_name(text) == "git" and git_rules.danger(args[index + 1 :]))
-            ):
-                finding.refuse("may run a destructive command", risk=danger_of(text, args[index + 1 :]))
-            elif " " in text or "\n" in text or ";" in text:
-                inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
-                if inner.parsed:
-                    for risk in inner.risks:
-                        finding.refuse("may run a line with a risk", risk=risk)
+            # `alias x='rm y'`: what stands behind the equals sign counts as well.
+            for text in {word.text, word.text.split("=", 1)[-1]}:
+                risk = danger_of(text, args[index + 1 :])
+                if risk:
+                    finding.refuse("may run a destructive command", risk=risk)
+                elif any(char in text for char in " \n;&|`$(<>"):
+                    inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
+                    for inner_risk in inner.risks:
+                        finding.refuse("may run a line with a risk", risk=inner_risk)
 
 
 def _program(path: str) -> str:

@@ -7,7 +7,6 @@ word must be one word by bash's own rules; anything else raises `NotUnderstood` 
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,14 @@ import msgspec
 
 from coder.policy.expansions import WordReader
 from coder.policy.heredocs import check_heredoc
+from coder.policy.syntax import count_commands, parse
 from coder.policy.words import NotUnderstood, Word
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
-MAX_LINE_BYTES = 64 * 1024
-MAX_DEPTH = 60
+MAX_DEPTH = 120
+MAX_COMMANDS = 1000
 MAX_NESTED_LINES = 6
 
 
@@ -52,14 +52,6 @@ class Line(msgspec.Struct):
     fork_bomb: bool = False
 
 
-@cache
-def _parser() -> Parser:
-    import tree_sitter_bash
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 def read_line(line: str, depth: int = 0) -> Line:
     """The simple commands of `line`; raises `NotUnderstood` where it cannot be read with certainty.
 
@@ -67,36 +59,14 @@ def read_line(line: str, depth: int = 0) -> Line:
     """
     if depth > MAX_NESTED_LINES:
         raise NotUnderstood("lines nested too deeply")
-    data = _encoded(line)
-    root = _parser().parse(data).root_node
-    if root.has_error:
-        raise NotUnderstood("not a complete shell line")
-    if root.end_byte < len(data.rstrip()) or data[: root.start_byte].strip():
-        raise NotUnderstood("not all of the line is shell")
+    data, root = parse(line)
     walker = _Walker(data)
     walker.statement(root, 0)
+    if walker.reached != count_commands(root):
+        raise NotUnderstood("a command in a place that is not understood")
+    if len(walker.line.commands) > MAX_COMMANDS:
+        raise NotUnderstood("more commands than a person would read")
     return walker.line
-
-
-def _encoded(line: str) -> bytes:
-    """The bytes to parse, after the checks that need no tree."""
-    try:
-        data = line.encode("utf-8")
-    except UnicodeEncodeError:
-        raise NotUnderstood("not valid UTF-8") from None
-    if len(data) > MAX_LINE_BYTES:
-        raise NotUnderstood("longer than 64 KB")
-    for char in line:
-        # Blanks other than these are blanks to tree-sitter but letters to bash.
-        if (char < " " and char not in "\t\n") or char == "\x7f" or (char > "\x7f" and char.isspace()):
-            raise NotUnderstood("a control character in the line")
-    at = line.find("\\\n")
-    while at >= 0:
-        # bash joins `r\<newline>m` to `rm`; tree-sitter sees two words. After a blank both agree.
-        if at and line[at - 1] not in " \t\n":
-            raise NotUnderstood("a word broken over two lines")
-        at = line.find("\\\n", at + 1)
-    return data
 
 
 _LISTS = frozenset(
@@ -116,7 +86,8 @@ _STATEMENTS = (_LISTS | {
     "redirected_statement", "command", "declaration_command", "unset_command", "test_command",
     "variable_assignment", "variable_assignments", "function_definition", "c_style_for_statement",
 }) - {"do_group", "case_item", "elif_clause", "else_clause"}  # fmt: skip
-_DIVIDERS = frozenset({";", "&", "\n", ";;"})
+_OPERATORS = frozenset({"=", "==", "!=", "!"})
+_DOUBLE_OPERATORS = _OPERATORS | {"=~", "<", ">", "&&", "||", "(", ")"}
 
 
 class _Walker:
@@ -128,12 +99,14 @@ class _Walker:
         self.words = WordReader(data, self._substitution, self._trouble)
         self._depth = 0
         self._in_substitution = 0
+        self.reached = 0  # must come to `count_commands`: nothing in the tree was passed over
 
     # -- what the word reader reports back ------------------------------------------------------------
 
     def _substitution(self, node: Node) -> None:
         """A command or process substitution: a risk by itself, and its commands are commands of the line."""
         self.line.substitutes = True
+        self.reached += 1
         text = self._text(node)
         if text.startswith("`") and ("\\" in text or "#" in text):
             raise NotUnderstood("backticks with escapes or comments inside")
@@ -187,19 +160,19 @@ class _Walker:
         piped = node.type == "pipeline"
         first = len(self.line.commands)
         for child in children:
-            self._child(child, depth + 1)
+            self._child(child, depth + 1, within_case=node.type == "case_item")
             if piped and child.type in ("|", "|&"):
                 first = len(self.line.commands)
             elif piped and child is not children[0]:
                 for command in self.line.commands[first:]:
                     command.fed = True
 
-    def _child(self, node: Node, depth: int) -> None:
+    def _child(self, node: Node, depth: int, within_case: bool = False) -> None:
         """A part of a list: a keyword, a comment, a word (of `for`, `case`) or a statement."""
         if node.type == "comment":
             self._check_comment(node)
         elif not node.is_named:
-            if node.type not in _KEYWORDS:
+            if node.type not in _KEYWORDS or (node.type == ";;" and not within_case):
                 raise NotUnderstood(f"a token that is not understood ({node.type.strip()})")
         elif node.type in _STATEMENTS or node.type in _LISTS:
             self.statement(node, depth)
@@ -264,6 +237,7 @@ class _Walker:
 
     def _command(self, node: Node) -> Simple:
         simple = Simple(self._text(node), words=[], assigns=[], redirects=[])
+        self.reached += 1
         self._check_blanks(node.children)
         for child in node.children:
             kind = child.type
@@ -415,6 +389,7 @@ class _Walker:
             raise NotUnderstood("an assignment that is not understood")
         if target.type == "subscript":
             self._trouble(target, "a subscript, which the shell evaluates")
+            self.words.substitutions(target)
         name = self._text(target).split("[")[0]
         value = Word("")
         if len(rest) == 2 and rest[1].type == "array":
@@ -428,6 +403,7 @@ class _Walker:
 
     def _declaration(self, node: Node) -> None:
         """`export`, `declare`, `local`, `readonly`, `unset`: kept as a command with its assignments."""
+        self.reached += 1
         self._check_blanks(node.children)
         keyword, *rest = node.children
         simple = Simple(self._text(node), words=[Word(self._text(keyword))], assigns=[])
@@ -442,6 +418,7 @@ class _Walker:
 
     def _test(self, node: Node) -> None:
         """`[ … ]` is a command like any other; `[[ … ]]` is syntax and evaluates arithmetic."""
+        self.reached += 1
         double = node.children[0].type == "[["
         words = [Word("[[" if double else "[")]
         self._check_no_newline(node.children)
@@ -459,8 +436,8 @@ class _Walker:
                 self._test_words(node.children, words, double)
             elif node.type == "test_operator" or not node.is_named:
                 text = self._text(node).strip()
-                if not double and text in ("<", ">", "(", ")", "&&", "||", ";", "&", "|"):
-                    raise NotUnderstood("an operator inside [ ] that the shell reads otherwise")
+                if node.type != "test_operator" and text not in (_DOUBLE_OPERATORS if double else _OPERATORS):
+                    raise NotUnderstood("an operator in a test that the shell reads otherwise")
                 words.append(Word(text))
             elif node.type in ("regex", "extglob_pattern"):
                 self.words.pattern(node)

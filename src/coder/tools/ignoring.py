@@ -7,6 +7,7 @@ Rules count from the top of the repository, or of the workspace where there is n
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,7 @@ class Rules:
         """The rules for the entries of `start`. A folder that is itself ignored, but asked for by name,
         is shown by its own rules alone."""
         rules = cls()
-        above = folders_above(root, start)
-        for folder, below in zip(above, [*above[1:], start], strict=True):
+        for folder, below in pairwise([*folders_above(root, start), start]):
             rules = rules.inside(os.fspath(folder))
             if rules.hide(os.fspath(below), is_folder=True):
                 rules = cls()

@@ -1,0 +1,176 @@
+"""Approval: one question with all reasons, its answers, and what happens where nobody is there to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import pytest
+
+from coder.protocol.events import ApprovalRequested, Notice, TurnEnded
+from coder.protocol.ops import ApprovalReply, Cancel
+from kit import ScriptedServer
+from kit.driving import Driver, Project, drive, of
+
+WRITE = {"name": "write", "arguments": {"path": "new.txt", "content": "hello\n"}}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command}}
+
+
+Answer = Literal["yes", "no", "always"]
+
+
+def ask(
+    project: Project, calls: list[dict[str, Any]], answer: Answer, reason: str = "", turns: int = 1
+) -> Driver:
+    """Play `calls` in one answer per turn, with a person who always answers the same."""
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        for _ in range(turns):
+            await driver.send("go", lambda e: ApprovalReply(e.approval_id, answer, reason))
+        await driver.close()
+        return driver
+
+    script = [{"calls": calls}, {"text": "done"}] * turns
+    with ScriptedServer(script) as server:
+        return asyncio.run(scenario(server.url))
+
+
+def test_yes_runs_it(project: Project) -> None:
+    driver = ask(project, [WRITE], "yes")
+    (asked,) = of(driver.seen, ApprovalRequested)
+    assert asked.subject_kind == "diff"
+    assert "+hello" in asked.subject
+    assert (project.cwd / "new.txt").read_text() == "hello\n"
+    answers = [e["meta"].get("answer") for e in project.of_type("approval")]
+    assert answers == [None, "yes"]
+
+
+def test_no_tells_the_model_why(project: Project) -> None:
+    ask(project, [WRITE], "no", "use another name")
+    assert not (project.cwd / "new.txt").exists()
+    (observation,) = project.of_type("observation")
+    assert observation["content"].startswith("denied: ")
+    assert "use another name" in observation["content"]
+    assert observation["meta"]["denied"] is True
+
+
+def test_every_reason_is_in_one_question(project: Project) -> None:
+    project.write("old.txt", "x")
+    driver = ask(project, [bash("rm old.txt > $(echo log)")], "no")
+    (asked,) = of(driver.seen, ApprovalRequested)
+    assert len(asked.reasons) >= 2
+    assert not asked.can_always
+
+
+def test_always_covers_the_next_time_and_the_next_session(project: Project) -> None:
+    driver = ask(project, [bash("touch a.txt")], "always", turns=2)
+    assert len(of(driver.seen, ApprovalRequested)) == 1
+    again = ask(project, [bash("touch b.txt")], "no")
+    assert of(again.seen, ApprovalRequested) == []
+    assert (project.cwd / "b.txt").exists()
+    other = ask(project, [bash("touch c.txt && mkdir d")], "no")
+    assert len(of(other.seen, ApprovalRequested)) == 1  # every segment must be covered
+    assert not (project.cwd / ".coder" / "config.json").exists()  # kept in the home, not in the project
+
+
+WRAPPED_OR_RISKY = ["sudo touch a", "env touch a", "sh -c 'touch a'", "echo a | xargs touch", "rm a"]
+
+
+@pytest.mark.parametrize("line", WRAPPED_OR_RISKY)
+def test_always_is_not_offered_for_wrappers_and_risks(project: Project, line: str) -> None:
+    driver = ask(project, [bash(line)], "no")
+    (asked,) = of(driver.seen, ApprovalRequested)
+    assert not asked.can_always
+
+
+def test_an_always_that_was_not_offered_is_only_a_yes(project: Project) -> None:
+    project.write("a", "x")
+    driver = ask(project, [bash("rm -f a")], "always", turns=2)
+    assert len(of(driver.seen, ApprovalRequested)) == 2
+
+
+def test_a_cancel_while_waiting_cancels_the_turn(project: Project) -> None:
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+
+        def cancel(_event: ApprovalRequested) -> None:
+            driver.engine.submit(Cancel())
+
+        await driver.send("go", cancel)
+        await driver.close()
+        return driver
+
+    with ScriptedServer([{"calls": [WRITE, WRITE]}, {"text": "never"}]) as server:
+        driver = asyncio.run(scenario(server.url))
+        assert len(server.chats) == 1
+    assert of(driver.seen, TurnEnded)[0].status == "cancelled"
+    assert len(project.of_type("observation")) == 2  # no call is left without an answer
+    assert not (project.cwd / "new.txt").exists()
+
+
+def test_without_a_terminal_an_ask_is_denied_and_the_flag_is_named(project: Project) -> None:
+    with ScriptedServer([{"calls": [WRITE, bash("touch x")]}, {"text": "done"}]) as server:
+        driver = drive(project, server.url, ["go"])
+    assert not (project.cwd / "new.txt").exists()
+    assert not (project.cwd / "x").exists()
+    first, second = project.of_type("observation")
+    assert first["content"].startswith("denied: ")
+    assert second["content"].startswith("denied: ")
+    told = " ".join(e.text for e in of(driver.seen, Notice))
+    assert "--mode auto-edit" in told
+    assert "--mode yolo" in told
+
+
+@pytest.mark.parametrize("section", [{"auto_approve_ask": True}, {"interactive": False}])
+def test_configuration_can_let_an_ask_through(project: Project, section: dict[str, bool]) -> None:
+    project.configure(approval=section)
+    with ScriptedServer([{"calls": [WRITE]}, {"text": "done"}]) as server:
+        drive(project, server.url, ["go"])
+    assert (project.cwd / "new.txt").exists()
+    assert project.of_type("approval")[0]["meta"]["answer"] == "auto"
+
+
+@pytest.mark.parametrize("mode", ["plan", "default", "auto-edit", "yolo"])
+def test_modes(project: Project, mode: Any) -> None:
+    project.write("victim", "x")
+    calls = [WRITE, bash("ls"), bash("rm victim")]
+    with ScriptedServer([{"calls": calls}, {"text": "done"}]) as server:
+        drive(project, server.url, ["go"], mode=mode)
+    ok = [e["meta"]["ok"] for e in project.of_type("observation")]
+    assert (
+        ok
+        == {
+            "plan": [False, True, False],
+            "default": [False, True, False],
+            "auto-edit": [True, True, False],
+            "yolo": [True, True, True],
+        }[mode]
+    )
+    assert (project.cwd / "victim").exists() == (mode != "yolo")
+
+
+def test_a_deny_beats_everything_but_yolo_and_bash(project: Project) -> None:
+    project.configure(permission={"tools": {"write": "deny", "bash": "deny"}})
+    with ScriptedServer([{"calls": [WRITE, bash("touch x")]}, {"text": "done"}]) as server:
+        drive(project, server.url, ["go"], mode="yolo")
+    assert not (project.cwd / "new.txt").exists()
+    assert (project.cwd / "x").exists()
+
+
+def test_all_modes_stay_inside_the_workspace(project: Project) -> None:
+    outside = project.home / "secret.txt"
+    outside.write_text("secret")
+    calls = [
+        {"name": "read", "arguments": {"path": str(outside)}},
+        {"name": "write", "arguments": {"path": "../out.txt", "content": "x"}},
+    ]
+    with ScriptedServer([{"calls": calls}, {"text": "done"}]) as server:
+        drive(project, server.url, ["go"], mode="yolo")
+    assert all(e["meta"]["denied"] for e in project.of_type("observation"))
+    assert not (project.cwd.parent / "out.txt").exists()

@@ -1,0 +1,213 @@
+"""The policy table cell by cell, the operating modes over it, overrides, risks, the allowlist."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, Preset, decide, matrix
+from coder.policy.shell import judge
+from coder.policy.verdict import Decision, ShellVerdict
+
+# Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
+TABLE = {
+    "read list glob grep todoread todowrite skill": "allow allow allow allow",
+    "write edit patch save_memory": "deny ask allow allow",
+    "bash-looking": "deny allow allow allow",
+    "bash-doing": "deny ask ask allow",
+    "fetch task mcp:search unheard_of": "deny ask ask allow",
+}
+LIFTED = {"write", "edit", "patch"}
+LOOKING = ShellVerdict([], read_only=True, risks=[])
+DOING = ShellVerdict([], read_only=False, risks=[])
+
+
+def expected(tool: str, cell: str, mode: str) -> str:
+    """The contract's words on operating modes, once more."""
+    if tool.startswith("bash") and mode == "yolo":
+        return "allow"
+    if cell == "deny":
+        return "deny"
+    changes = tool in ("write", "edit", "patch", "save_memory", "bash-doing", "mcp:search", "unheard_of")
+    if mode == "plan" and changes:
+        return "deny"
+    if mode in ("auto-edit", "yolo") and tool in LIFTED:
+        return "allow"
+    return cell
+
+
+CELLS = [
+    (tool, preset, mode, expected(tool, cell, mode))
+    for tools, cells in TABLE.items()
+    for tool in tools.split()
+    for preset, cell in zip(("strict", "balanced", "auto-edit", "yolo"), cells.split(), strict=True)
+    for mode in ("plan", "default", "auto-edit", "yolo")
+]
+
+
+@pytest.mark.parametrize(("tool", "preset", "mode", "wanted"), CELLS)
+def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> None:
+    shell = {"bash-looking": LOOKING, "bash-doing": DOING}.get(tool)
+    name = "bash" if shell else tool.removeprefix("mcp:")
+    ruling = decide(name, preset, mode, shell=shell, mcp=tool.startswith("mcp:"))
+    assert ruling.decision == wanted
+    assert ruling.reasons
+    assert all(reason.endswith((".", "!")) for reason in ruling.reasons)
+
+
+def test_the_cells_cover_all_presets_and_modes() -> None:
+    assert set(PRESETS) == {"strict", "balanced", "auto-edit", "yolo"}
+    assert set(OPERATING_MODES) == {"plan", "default", "auto-edit", "yolo"}
+    assert len(CELLS) == 17 * 16
+
+
+def bash(
+    line: str,
+    folder: Path,
+    preset: str = "balanced",
+    mode: str = "default",
+    override: Decision | None = None,
+    allowlist: tuple[str, ...] = (),
+) -> tuple[str, list[str], bool, list[str]]:
+    ruling = decide(
+        "bash",
+        cast(Preset, preset),
+        cast(OperatingMode, mode),
+        overrides={"bash": override} if override else {},
+        shell=judge(line, folder),
+        allowlist=allowlist,
+    )
+    return ruling.decision, ruling.reasons, ruling.can_always, ruling.always_names
+
+
+def test_risk_turns_allow_into_ask_with_its_reason(tmp_path: Path) -> None:
+    decision, reasons, can_always, _ = bash("echo $(pwd)", tmp_path)
+    assert (decision, can_always) == ("ask", False)
+    assert any("substitutes" in reason for reason in reasons)
+    assert bash("echo $(pwd)", tmp_path, mode="plan")[0] == "ask"
+    assert bash("rm x", tmp_path, preset="yolo")[0] == "ask"
+    assert bash("rm x", tmp_path, preset="yolo", mode="yolo")[0] == "allow"
+    assert bash("rm x", tmp_path, mode="plan")[0] == "deny"
+
+
+def test_all_reasons_come_at_once(tmp_path: Path) -> None:
+    _, reasons, can_always, names = bash("rm x; sudo touch $(pwd)", tmp_path)
+    text = " ".join(reasons)
+    assert all(word in text for word in ("Preset balanced", "rm ", "sudo ", "substitutes"))
+    assert not can_always
+    assert names == []
+
+
+def test_overrides_replace_the_cell_and_keep_the_risk(tmp_path: Path) -> None:
+    assert bash("touch x", tmp_path, override="allow")[0] == "allow"
+    assert bash("rm x", tmp_path, override="allow")[0] == "ask"
+    assert bash("ls", tmp_path, override="ask")[0] == "ask"
+    assert bash("ls", tmp_path, override="ask", allowlist=("ls",))[0] == "allow"
+    assert bash("ls | wc", tmp_path, override="ask", allowlist=("ls",))[0] == "ask"
+    assert bash("ls", tmp_path, override="deny", preset="yolo")[0] == "deny"
+    assert bash("ls", tmp_path, override="deny", mode="yolo")[0] == "allow"
+    assert bash("touch x", tmp_path, override="allow", mode="plan")[0] == "deny"
+    assert decide("write", "yolo", "yolo", overrides={"write": "deny"}).decision == "deny"
+    assert decide("write", "strict", "default", overrides={"write": "ask"}).decision == "ask"
+    assert decide("write", "strict", "auto-edit", overrides={"write": "ask"}).decision == "allow"
+    assert decide("write", "yolo", "plan", overrides={"write": "allow"}).decision == "deny"
+    assert decide("fetch", "balanced", "yolo", overrides={}).decision == "ask"
+    assert decide("read", "balanced", "default", overrides={"read": "deny"}).decision == "deny"
+
+
+def test_a_deny_says_what_would_allow() -> None:
+    assert "balanced" in decide("write", "strict", "default").reasons[0]
+    assert "balanced" in decide("bash", "strict", "default", shell=LOOKING).reasons[0]
+    assert "plan mode" in decide("write", "balanced", "plan").reasons[0].lower()
+    assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).reasons[0]
+
+
+def test_plan_tells_which_part_is_not_read_only(tmp_path: Path) -> None:
+    reasons = bash("ls && touch x", tmp_path, mode="plan")[1]
+    assert any("touch x" in reason for reason in reasons)
+
+
+def test_bash_without_a_verdict_fails_closed() -> None:
+    assert decide("bash", "balanced", "default").decision == "ask"
+    assert decide("bash", "yolo", "default").decision == "ask"
+    assert decide("bash", "balanced", "plan").decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("touch x", ["touch"]),
+        ("npm run test", ["npm run"]),
+        ("git commit -m x", ["git commit"]),
+        ("cargo build --release && cargo test", ["cargo build", "cargo test"]),
+        ("ls | tee new.txt", ["tee"]),
+        ("cd src && make", ["make"]),
+        ("pip install x", ["pip install"]),
+        ("go test ./...", ["go test"]),
+        ("docker ps", ["docker ps"]),
+        ("kubectl get pods", ["kubectl get"]),
+        ("python -m pytest -q", ["python -m pytest"]),
+        ("python manage.py test", ["python manage.py"]),
+        ("./run.sh", ["./run.sh"]),
+        ("/usr/bin/make test", ["make"]),
+        ("make; make", ["make"]),
+        ("echo hi > new.txt", ["echo"]),
+    ],
+)
+def test_always_is_offered_by_name(line: str, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    decision, _, can_always, always_names = bash(line, tmp_path)
+    assert (decision, can_always, always_names) == ("ask", True, names)
+    assert bash(line, tmp_path, allowlist=tuple(names))[0] == "allow"
+    assert bash(line, tmp_path, allowlist=tuple(names), mode="plan")[0] == "deny"
+    for missing in names:
+        fewer = tuple(name for name in names if name != missing)
+        assert bash(line, tmp_path, allowlist=fewer)[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sudo touch x", "env touch x", "xargs touch", "sh -c 'touch x'", "bash -c 'make'", "python -c 'x'",
+        "python3 -c x", "perl -e 1", "node -e 1", "ruby -e 1", "nohup make", "timeout 5 make", "nice make",
+        "time make", "eval make", "exec make", "command make", "bash x.sh", "source x", ". x", "ssh h ls",
+        "docker run x", "docker exec c x", "npx x", "uv run x", "find . -exec touch {} ;", "xargs make",
+        "git -c a=b commit", "git rebase -x make", "git bisect run make", "git submodule foreach make",
+        "git config core.pager x", "git log --ext-diff", "git grep -O x", "awk 'BEGIN{system(1)}'",
+        "sed 's/a/b/e' x", "rg --pre x y", "PATH=. make", "LD_PRELOAD=x make", "GIT_EDITOR=x git commit",
+        "make() { x; }; make", "alias make=x; make", "$X", "$X make", "npm $X", "git $X",
+        "npm --prefix x run y",
+        "make $(pwd)", "rm x", "echo hi > /etc/x", "echo hi > .git/hooks/x", "make > $X", "tar xf a -I x",
+        "vim x", "man x", "trap make EXIT", "echo $((x))", "npm exec x",
+    ],
+)  # fmt: skip
+def test_always_never_covers(line: str, tmp_path: Path) -> None:
+    decision, _, can_always, names = bash(line, tmp_path)
+    assert (decision, can_always, names) == ("ask", False, [])
+    verdict = judge(line, tmp_path)
+    everything = {segment.name for segment in verdict.segments} | {"make", "touch", "x", "git", "npm", "rm"}
+    assert bash(line, tmp_path, allowlist=tuple(everything))[0] == "ask"
+
+
+def test_the_allowlist_is_exact(tmp_path: Path) -> None:
+    assert bash("git push", tmp_path, allowlist=("git",))[0] == "ask"
+    assert bash("git push", tmp_path, allowlist=("git push",))[0] == "allow"
+    assert bash("git push -f", tmp_path, allowlist=("git push",))[0] == "ask"
+    assert bash("git push", tmp_path, preset="strict", allowlist=("git push",))[0] == "deny"
+    assert bash("make", tmp_path, override="deny", allowlist=("make",))[0] == "deny"
+    assert bash("timeout 5 ls; make", tmp_path, allowlist=("make",))[0] == "allow"
+    assert not bash("timeout 5 ls; make", tmp_path)[2]
+
+
+def test_matrix_agrees_with_decide() -> None:
+    for preset, mode in itertools.product(PRESETS, OPERATING_MODES):
+        shown = dict(matrix(preset, mode, {"fetch": "deny"}))
+        assert shown["write"] == decide("write", preset, mode).decision
+        assert shown["bash, read-only"] == decide("bash", preset, mode, shell=LOOKING).decision
+        assert shown["bash, otherwise"] == decide("bash", preset, mode, shell=DOING).decision
+        assert shown["fetch"] == "deny"
+        assert shown["MCP tools"] == decide("x", preset, mode, mcp=True).decision
+        assert len(shown) == 16
