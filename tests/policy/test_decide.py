@@ -155,6 +155,7 @@ def test_bash_without_a_verdict_fails_closed() -> None:
         ("/usr/bin/make test", ["make"]),
         ("make; make", ["make"]),
         ("echo hi > new.txt", ["echo"]),
+        ("cd src && make > new.txt 2>&1", ["make"]),
     ],
 )
 def test_always_is_offered_by_name(line: str, names: list[str], tmp_path: Path) -> None:

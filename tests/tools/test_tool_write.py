@@ -15,6 +15,7 @@ from coder.tools import changes as changes_module
 from coder.tools.changes import Change, apply, diff_bytes
 from coder.tools.paths import Stop
 from coder.tools.read import Read
+from coder.tools.storing import replace_file
 from coder.tools.write import Write
 
 
@@ -207,7 +208,7 @@ def test_all_or_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     first = world.put("first", "1")
     first.chmod(0o640)
     gone = world.put("gone", "g")
-    real = changes_module.replace_file
+    real = replace_file
 
     def failing(path: Path, data: bytes, mode: int | None = None) -> None:
         if path.name == "third":

@@ -296,12 +296,19 @@ class _Walker:
                 self._heredoc(child, body, compound, depth)
             elif child.type in _STATEMENTS:
                 self.statement(child, depth + 1)
+                body = self._last_of_list(child)
             else:
                 raise NotUnderstood(f"a redirection that is not understood ({child.type})")
         if heredocs > 1:
             raise NotUnderstood("several here-documents on one line")
         if compound.redirects:
             self.line.commands.append(compound)
+
+    def _last_of_list(self, node: Node) -> Simple | None:
+        """tree-sitter hangs `> x` on all of `a && b > x`; to bash it is `b`'s alone."""
+        if node.type not in ("list", "pipeline") or not self.line.commands[-1].words:
+            return None
+        return self.line.commands[-1]
 
     def _feed(self, first: int) -> None:
         for command in self.line.commands[first:]:
@@ -312,6 +319,8 @@ class _Walker:
         extra: list[Word] = []
         redirect = self._redirect(node, extra)
         (body or compound).redirects.append(redirect)
+        if body is not None and body.source != compound.source:
+            body.source = f"{body.source} {self._text(node)}"
         if extra and body is None:
             raise NotUnderstood("words after a redirection")
         if body is not None:

@@ -86,7 +86,7 @@ def _new_end(
     hunks: list[Hunk], edits: list[tuple[int, int, list[str]]], lines: list[str], closed: bool
 ) -> bool:
     """Whether the new text ends in a newline: as the patch says, else as it was, else yes."""
-    last = hunks[-1]
+    last = hunks[-1] if hunks else Hunk([])
     reaches_end = bool(edits) and edits[-1][1] == len(lines)
     # The same said of both sides is no change, whatever the file has.
     if reaches_end and last.new_open is not None and last.new_open != last.old_open:

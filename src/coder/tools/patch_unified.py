@@ -25,7 +25,7 @@ class _Header:
     """The lines before the hunks of one file."""
 
     def __init__(self) -> None:
-        self.git = False
+        self.git = self.named = False  # by a `diff --git` line; by `---` and `+++`
         self.old = self.new = ""
         self.rename_from = self.rename_to = ""
         self.operation = "update"
@@ -58,13 +58,14 @@ def parse_unified(lines: list[str]) -> list[FilePatch]:
     at = 0
     while at < len(lines):
         line = lines[at].removesuffix("\r")
-        if line.startswith("diff --git ") or (_is_file_header(lines, at) and (header.hunks or header.old)):
+        if line.startswith("diff --git ") or (_is_file_header(lines, at) and (header.hunks or header.named)):
             _add(files, header)
             header = _Header()
         if line.startswith("diff --git "):
             header.git = True
             header.old, header.new = _git_names(line[len("diff --git ") :])
         elif _is_file_header(lines, at):
+            header.named = True
             header.old, header.new = _name(line[4:]), _name(lines[at + 1].removesuffix("\r")[4:])
             at += 1
         elif line.startswith("@@"):
@@ -176,10 +177,10 @@ def _built(body: list[str], start: int | None, anchors: list[str], first: int) -
             hunk.lines.append((" ", line))
         else:
             raise BadPatch(f"line {number} of the patch begins with none of ' ', '+', '-': {line[:80]!r}")
-    signs = {sign for sign, _ in hunk.lines}
-    if hunk.old_open and hunk.new_open is None and "+" in signs:
+    # Said of one side only, it means that the other side has its newline.
+    if hunk.old_open and hunk.new_open is None:
         hunk.new_open = False
-    if hunk.new_open and hunk.old_open is None and signs != {"+"}:
+    if hunk.new_open and hunk.old_open is None:
         hunk.old_open = False
     return hunk
 

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from coder.tools.base import ToolContext
 from coder.tools.ignoring import IGNORE_FILE, Place, folders_above, repository_of
 
 if TYPE_CHECKING:
-    import asyncio
+    import subprocess
 
 SECONDS = 20.0  # a search that takes longer ends with what it found
 MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
@@ -83,48 +85,85 @@ class Ended(msgspec.Struct, frozen=True):
 async def run(
     command: list[str], cwd: Path, context: ToolContext, separator: bytes, take: Callable[[bytes], bool]
 ) -> Ended:
-    """Run ripgrep, handing over each record until `take` answers False or time is up."""
+    """Run ripgrep, handing over each record until `take` answers False or time is up.
+
+    In a thread, on plain pipes: `asyncio`'s own subprocesses can outlive a cancel that comes while
+    they start.
+    """
     import asyncio
 
+    process = _Process(command, cwd, dict(context.environment))
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=cwd,
-            env=dict(context.environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError:
-        return Ended(-1, "", timed_out=False, unusable=True)
-    timed_out = complete = False
-    try:
-        async with asyncio.timeout(SECONDS):
-            assert process.stdout is not None
-            complete = await _feed(process.stdout, separator, take)
-    except TimeoutError:
-        timed_out = True
+        return await asyncio.to_thread(process.feed, separator, take)
     finally:
-        if not complete:
-            _end_group(process.pid)
-        _, stderr = await process.communicate()
-    message = stderr.decode("utf-8", "replace").strip()
-    code = process.returncode if process.returncode is not None else -1
-    unusable = code == 2 and _TOO_OLD.search(message) is not None
-    return Ended(code, message, timed_out, unusable)
+        process.stop()
 
 
-async def _feed(stream: asyncio.StreamReader, separator: bytes, take: Callable[[bytes], bool]) -> bool:
+class _Process:
+    """One run of ripgrep, which `stop` ends from any thread."""
+
+    def __init__(self, command: list[str], cwd: Path, environment: dict[str, str]) -> None:
+        self._command, self._cwd, self._environment = command, cwd, environment
+        self._guard = threading.Lock()  # between starting, stopping and reaping: no signal to a stranger
+        self._running: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        with self._guard:
+            self._stopped = True
+            if self._running is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._running.pid, signal.SIGKILL)
+
+    def feed(self, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
+        import subprocess
+
+        try:
+            with self._guard:
+                if self._stopped:
+                    return Ended(-1, "", timed_out=False, unusable=False)
+                self._running = child = subprocess.Popen(
+                    self._command,
+                    cwd=self._cwd,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+        except OSError:
+            return Ended(-1, "", timed_out=False, unusable=True)
+        timed_out, message = False, ""
+        with child:  # closes the pipes and reaps
+            assert child.stdout is not None
+            assert child.stderr is not None
+            try:
+                complete = _feed(child.stdout.fileno(), separator, take)
+            except TimeoutError:
+                complete, timed_out = False, True
+            if not complete:
+                self.stop()
+            message = child.stderr.read(_CHUNK).decode("utf-8", "replace").strip()
+            with self._guard:
+                code = child.wait()  # both pipes are at their end: it is about to be gone
+                self._running = None
+        return Ended(code, message, timed_out, code == 2 and _TOO_OLD.search(message) is not None)
+
+
+def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool]) -> bool:
     """Hand over the records of `stream`; False where `take` had enough before its end."""
+    import select
+
+    deadline = time.monotonic() + SECONDS
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
     rest = b""
-    while chunk := await stream.read(_CHUNK):
+    while True:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise TimeoutError
+        chunk = os.read(stream, _CHUNK)
+        if not chunk:
+            return not rest or take(rest)
         *records, rest = (rest + chunk).split(separator)
         if not all(take(record) for record in records):
             return False
-    return not rest or take(rest)
-
-
-def _end_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)

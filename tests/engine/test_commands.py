@@ -1,0 +1,175 @@
+"""Every built-in command, as typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from coder.engine.commands import COMMANDS
+from coder.protocol.events import CommandDone, InputDone, StateChanged
+from kit import ScriptedServer
+from kit.driving import Driver, Project, drive, of
+
+
+def run(project: Project, *inputs: str, script: list[dict[str, Any]] | None = None, **options: Any) -> Driver:
+    with ScriptedServer(script or []) as server:
+        driver = drive(project, server.url, inputs, **options)
+        driver.chats = server.chats
+    return driver
+
+
+def said(driver: Driver) -> list[str]:
+    return [e.text for e in of(driver.seen, CommandDone)]
+
+
+def test_all_that_the_contract_names_are_there() -> None:
+    wanted = "help model permissions mode plan default auto-edit yolo tools skills todos new resume compact"
+    wanted += " diff undo exit sessions status modes fork"
+    assert set(wanted.split()) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_help_has_a_line_for_each(project: Project, lang: str) -> None:
+    (text,) = said(run(project, "/help", lang=lang))
+    lines = text.split("\n")
+    for name in COMMANDS:
+        assert sum(line.split()[0] == f"/{name}" for line in lines if line.startswith("/")) == 1
+    assert "Ctrl+D" in text
+    assert "Esc" in text
+
+
+def test_model_takes_effect_at_once_and_is_kept(project: Project) -> None:
+    driver = run(project, "hi", "/model other", "hi", "/model", script=[{"text": "a"}, {"text": "b"}])
+    assert [chat["model"] for chat in driver.chats] == ["scripted", "other"]
+    config = json.loads((project.cwd / ".coder" / "config.json").read_text(encoding="utf-8"))
+    assert config == {"provider": {"model": "other"}}
+    assert "other" in said(driver)[1]
+
+
+def test_model_that_cannot_be_kept_is_in_force_all_the_same(project: Project) -> None:
+    inputs = ["!mkdir .coder/config.json", "/model other", "hi"]
+    driver = run(project, *inputs, script=[{"text": "a"}])
+    assert driver.chats[0]["model"] == "other"
+    assert ".coder/config.json is a folder" in said(driver)[1]
+
+
+def test_permissions_shows_the_matrix_and_sets_the_preset(project: Project) -> None:
+    shown, changed, wrong = said(run(project, "/permissions", "/permissions strict", "/permissions nope"))
+    assert "balanced" in shown
+    rows = {
+        line.split("  ")[1].strip(): line.split()[-1] for line in shown.split("\n") if line.startswith("  ")
+    }
+    assert (rows["read"], rows["write"], rows["bash, otherwise"]) == ("allow", "ask", "ask")
+    assert "strict" in changed
+    assert "nope" in wrong
+    assert "auto-edit" in wrong
+
+
+@pytest.mark.parametrize("command", ["/mode yolo", "/yolo"])
+def test_modes_are_switched_and_shown(project: Project, command: str) -> None:
+    driver = run(project, command)
+    assert of(driver.seen, StateChanged)[-1].mode == "yolo"
+    assert project.of_type("state")[0]["meta"]["operating_mode"] == "yolo"
+
+
+def test_an_unknown_mode_changes_nothing(project: Project) -> None:
+    driver = run(project, "/mode nope")
+    assert of(driver.seen, StateChanged)[-1].mode == "default"
+    assert "auto-edit" in said(driver)[0]
+
+
+def test_tools_and_todos(project: Project) -> None:
+    todo = {"name": "todowrite", "arguments": {"todos": [{"content": "wash up", "status": "in_progress"}]}}
+    script = [{"calls": [todo]}, {"text": "ok"}]
+    tools, empty, todos = said(run(project, "/tools", "/todos", "go", "/todos", script=script))
+    assert "todowrite" in tools
+    assert "bash" in tools
+    assert "empty" in empty
+    assert "wash up" in todos
+
+
+def test_new_and_resume_switch_the_session(project: Project) -> None:
+    script = [{"text": str(n)} for n in range(3)]
+    driver = run(project, "hi", "/new", "hello", script=script)
+    assert len(project.logs()) == 2
+    assert [m["role"] for m in driver.chats[1]["messages"]] == ["system", "user"]
+    first = min(project.logs(), key=lambda p: p.stat().st_mtime_ns).stem
+    with ScriptedServer([{"text": "3"}]) as server:
+        again = drive(project, server.url, ["/resume", f"/resume {first}", "more"])
+        contents = [m["content"] for m in server.chats[0]["messages"] if m["role"] == "assistant"]
+    assert contents == ["0"]
+    listed, resumed = said(again)
+    assert first in listed
+    assert first in resumed
+
+
+@pytest.mark.parametrize("name", ["nope", "../../etc/passwd", ".", "a/b"])
+def test_a_missing_session_changes_nothing(project: Project, name: str) -> None:
+    driver = run(project, "hi", f"/resume {name}", "more", script=[{"text": "a"}, {"text": "b"}])
+    assert name in said(driver)[0]
+    assert [m["content"] for m in driver.chats[1]["messages"] if m["role"] == "assistant"] == ["a"]
+
+
+def test_fork_says_that_sessions_are_linear(project: Project) -> None:
+    assert "linear" in said(run(project, "/fork"))[0]
+
+
+def test_exit_ends_the_session(project: Project) -> None:
+    driver = run(project, "/exit")
+    assert of(driver.seen, InputDone)[0].exit
+
+
+def test_status_tells_tokens_and_trust(project: Project) -> None:
+    usage = {"prompt_tokens": 4000, "completion_tokens": 96, "total_tokens": 4096}
+    (text,) = said(run(project, "hi", "/status", script=[{"text": "a", "usage": usage}]))
+    assert "4096 of 128000" in text
+    assert "4000 tokens in" in text
+    assert str(project.cwd) in text
+
+
+class TestDiff:
+    """By git where there is a repository, else by what the session itself changed."""
+
+    def git(self, project: Project, *args: str) -> None:
+        who = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
+        subprocess.run(["git", *who, *args], cwd=project.cwd, check=True, capture_output=True)
+
+    def test_summary_then_all_of_it(self, project: Project) -> None:
+        project.write("a.txt", "one\n")
+        self.git(project, "init", "-q")
+        self.git(project, "add", "a.txt")
+        self.git(project, "commit", "-qm", "x")
+        project.write("a.txt", "two\n")
+        project.write("fresh.txt", "new\n")
+        summary, full, one = said(run(project, "/diff", "/diff full", "/diff a.txt"))
+        assert "a.txt" in summary
+        assert "fresh.txt" in summary
+        assert "+two" not in summary
+        assert "+two" in full
+        assert "+new" in full
+        assert "+two" in one
+        assert "+new" not in one
+
+    def test_before_the_first_commit(self, project: Project) -> None:
+        self.git(project, "init", "-q")
+        project.write("a.txt", "one\n")
+        (text,) = said(run(project, "/diff"))
+        assert "a.txt" in text
+
+    def test_nothing(self, project: Project) -> None:
+        self.git(project, "init", "-q")
+        with ScriptedServer([]) as server:
+            driver = drive(project, server.url, ["/diff"], log_dir=project.home / "log")
+        assert "No changes" in said(driver)[0]
+
+    def test_without_git(self, project: Project) -> None:
+        script = [
+            {"calls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x"}}]},
+            {"text": "ok"},
+        ]
+        before, after = said(run(project, "/diff", "go", "/diff", script=script, mode="auto-edit"))
+        assert "git" in before
+        assert "made.txt" in after

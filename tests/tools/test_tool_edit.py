@@ -1,0 +1,239 @@
+"""`edit`: exact and tolerant matches, what is said where there is none, and what stays untouched."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from world import World
+
+from coder.tools.edit import Edit
+from coder.tools.matching import find
+from coder.tools.read import Read
+from coder.tools.textfile import load
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def edited(text: str, old: str, new: str) -> tuple[str, str]:
+    """The text after an edit that must match once, and the tolerance it took."""
+    found = find(text, old, new)
+    assert len(found.spans) == 1, found
+    return load(text.encode()).spliced(found.spans).decode(), found.how
+
+
+def test_replaces_the_one_match(world: World) -> None:
+    path = world.put("a.py", "one\ntwo\nthree\n")
+    result = world.call(Edit(), path="a.py", old_string="two", new_string="2")
+    assert result.for_model == "updated a.py (+1 -1)"
+    assert path.read_bytes() == b"one\n2\nthree\n"
+    assert result.meta["matches"] == 1
+    assert result.meta["operation"] == "updated"
+    assert "-two\n+2" in result.detail
+    assert world.journal.told == [(path, b"one\n2\nthree\n", None)]
+    assert world.context.files.known(path)
+
+
+def test_several_matches_are_named(world: World) -> None:
+    path = world.put("a.py", "x = 1\ny = 2\nx = 1\n")
+    result = world.call(Edit(), path="a.py", old_string="x = 1", new_string="x = 2")
+    assert "occurs 2 times in a.py, at lines 1, 3" in result.for_model
+    assert "replace_all" in result.for_model
+    assert result.meta["matches"] == 2
+    assert path.read_bytes() == b"x = 1\ny = 2\nx = 1\n"
+    result = world.call(Edit(), path="a.py", old_string="x = 1", new_string="x = 2", replace_all=True)
+    assert result.for_model == "updated a.py (+2 -2); 2 places"
+    assert path.read_bytes() == b"x = 2\ny = 2\nx = 2\n"
+
+
+def test_no_match_shows_the_nearest_text(world: World) -> None:
+    world.put("a.py", "import os\n\ndef compute(value):\n    return value * 2\n\nprint(1)\n")
+    result = world.call(
+        Edit(), path="a.py", old_string="def compute(val):\n    return val * 3\n", new_string="x"
+    )
+    assert result.for_model.startswith(
+        "error: old_string is not in a.py; the nearest text is:\n     3\tdef compute(value):"
+    )
+    nothing = world.call(Edit(), path="a.py", old_string="~~~~~~~~", new_string="x")
+    assert "nor anything like it" in nothing.for_model
+
+
+def test_nearest_prefers_equal_lines(world: World) -> None:
+    body = "".join(f"def f{n}():\n    return {n}\n\n" for n in range(300))
+    world.put("a.py", body)
+    result = world.call(Edit(), path="a.py", old_string="def f200():\n    return 0\n    extra", new_string="")
+    assert "   601\tdef f200():" in result.for_model
+
+
+def test_same_text_and_empty_text(world: World) -> None:
+    path = world.put("a.py", "x\n")
+    assert "the same" in world.call(Edit(), path="a.py", old_string="x", new_string="x").for_model
+    assert "exists" in world.call(Edit(), path="a.py", old_string="", new_string="y").for_model
+    assert path.read_bytes() == b"x\n"
+    created = world.call(Edit(), path="new/b.py", old_string="", new_string="y\n")
+    assert created.for_model == "created new/b.py (+1 -0)"
+    assert "c.py does not exist" in world.call(Edit(), path="c.py", old_string="x", new_string="").for_model
+
+
+def test_stale_file_is_not_edited(world: World) -> None:
+    path = world.put("a.py", "one two\n")
+    world.call(Read(), path="a.py")
+    path.write_bytes(b"one TWO\n")
+    assert "changed on disk" in world.call(Edit(), path="a.py", old_string="one", new_string="1").for_model
+    assert path.read_bytes() == b"one TWO\n"
+
+
+def test_a_file_never_read_can_be_edited(world: World) -> None:
+    world.put("a.py", "one\n")
+    assert world.call(Edit(), path="a.py", old_string="one", new_string="1").ok
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"one\r\ntwo\r\nthree", b"one\r\n2\r\nnew\r\nthree"),
+        (b"\xef\xbb\xbfone\ntwo\n", b"\xef\xbb\xbfone\n2\nnew\n"),
+        (b"\xff\xfe" + "one\ntwo\n".encode("utf-16-le"), b"\xff\xfe" + "one\n2\nnew\n".encode("utf-16-le")),
+        (b"gr\xf6\xdfe\ntwo\n", b"gr\xf6\xdfe\n2\nnew\n"),
+        (b"a\r\ntwo\nb\r\nc\n", b"a\r\n2\nnew\nb\r\nc\n"),
+    ],
+)
+def test_everything_else_stays(world: World, before: bytes, after: bytes) -> None:
+    path = world.put("a", before)
+    path.chmod(0o750)
+    assert world.call(Edit(), path="a", old_string="two", new_string="2\nnew").ok
+    assert path.read_bytes() == after
+    assert path.stat().st_mode & 0o777 == 0o750
+
+
+def test_carriage_returns_of_the_model_do_not_matter(world: World) -> None:
+    path = world.put("a", b"one\ntwo\nthree\n")
+    world.call(Edit(), path="a", old_string="one\r\ntwo", new_string="1\r\n2")
+    assert path.read_bytes() == b"1\n2\nthree\n"
+    path = world.put("b", b"one\r\ntwo\r\nthree\r\n")
+    world.call(Edit(), path="b", old_string="one\ntwo\n", new_string="1\n2\n")
+    assert path.read_bytes() == b"1\r\n2\r\nthree\r\n"
+
+
+def test_trailing_blanks() -> None:
+    text = "def f():   \n    a = 1\t\n    b = 2\n"
+    after, how = edited(text, "def f():\n    a = 1\n", "def f():\n    a = 5\n")
+    assert after == "def f():   \n    a = 5\n    b = 2\n"
+    assert "trailing" in how
+
+
+def test_indentation_is_carried_over() -> None:
+    text = "class A:\n    def f(self):\n        return 1\n\n    x = 2\n"
+    old = "def f(self):\n    return 1\n"
+    after, how = edited(text, old, "def f(self):\n    y = 1\n\n    return y\n")
+    assert after == "class A:\n    def f(self):\n        y = 1\n\n        return y\n\n    x = 2\n"
+    assert "indentation" in how
+    deeper, _ = edited("if x:\n  y()\n", "      if x:\n        y()", "      if x:\n        z()")
+    assert deeper == "if x:\n  z()\n"
+
+
+def test_tabs_for_spaces() -> None:
+    after, _ = edited(
+        "f:\n\tif a:\n\t\tb()\n", "    if a:\n        b()\n", "    if a:\n        c()\n        d()\n"
+    )
+    assert after == "f:\n\tif a:\n\t\tc()\n\t\td()\n"
+
+
+def test_uneven_indentation_is_no_match() -> None:
+    assert find("  a\n      b\n", "a\nb\n", "x").spans == []
+
+
+def test_quotes_of_another_kind() -> None:
+    after, how = edited("say “hello” — ‘now’\n", "say \"hello\" - 'now'", "say \"hello\" - 'later'")
+    assert after == "say “hello” — ‘later’\n"
+    assert "quotes" in how
+
+
+def test_line_numbers_copied_from_read() -> None:
+    after, how = edited("one\ntwo\nthree\n", "     1\tone\n     2\ttwo", "     1\tone\n     2\t2")
+    assert after == "one\n2\nthree\n"
+    assert "line numbers" in how
+
+
+def test_escapes_written_out() -> None:
+    after, how = edited("a = 1\nb = 2\n", "a = 1\\nb = 2", "a = 1\\nb = 3")
+    assert after == "a = 1\nb = 3\n"
+    assert "escapes" in how
+    untouched = find('s = "x"\n', '"x"\\n"y"', "z")
+    assert untouched.spans == []
+
+
+def test_tolerant_match_is_told_and_must_be_unique(world: World) -> None:
+    path = world.put("a.py", "x = 1  \n")
+    result = world.call(Edit(), path="a.py", old_string="x = 1\n", new_string="x = 2\n")
+    assert "tolerance for trailing blanks" in result.for_model
+    assert path.read_bytes() == b"x = 2\n"
+    path = world.put("b.py", "if a:\n  f()\n   \nif b:\n    f()\n   \n")
+    result = world.call(Edit(), path="b.py", old_string="f()\n\n", new_string="g()\n\n")
+    assert "occurs 2 times" in result.for_model
+
+
+def test_deleting_lines_tolerantly() -> None:
+    assert edited("a\nb  \nc\n", "b\n", "")[0] == "a\nc\n"
+    assert edited("a\nb  ", "a\nb\n", "a\n")[0] == "a"
+
+
+def test_binary_file_is_refused(world: World) -> None:
+    world.put("a.bin", b"one\0two")
+    assert "binary" in world.call(Edit(), path="a.bin", old_string="one", new_string="1").for_model
+
+
+def test_character_that_the_encoding_lacks(world: World) -> None:
+    path = world.put("a", "für alle\n".encode("latin-1"))
+    result = world.call(Edit(), path="a", old_string="alle", new_string="你")
+    assert "latin-1" in result.for_model
+    assert path.read_bytes() == "für alle\n".encode("latin-1")
+
+
+def test_preview_never_raises(world: World) -> None:
+    world.put("a.py", "one\n")
+    args = {"path": "a.py", "old_string": "one", "new_string": "two"}
+    assert Edit().preview(args, world.context).kind == "diff"
+    for path in ("../x", "a\0", "missing", ""):
+        assert Edit().preview({**args, "path": path}, world.context).kind == "text"
+
+
+lines = st.lists(st.text("ab“\t ", max_size=4), min_size=1, max_size=8)
+
+
+@settings(deadline=None)
+@given(lines, st.lists(st.sampled_from(["\n", "\r\n"]), min_size=8, max_size=8), st.data())
+def test_edit_then_undo_is_nothing(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], endings: list[str], data: st.DataObject
+) -> None:
+    world = World(tmp_path_factory.mktemp("w"))
+    before = "".join(text + ending for text, ending in zip(texts, endings, strict=False)).encode()
+    path = world.put("a", before)
+    text = load(before).text
+    start = data.draw(st.integers(0, len(text) - 1))
+    old = text[start : data.draw(st.integers(start + 1, len(text)))]
+    new = data.draw(st.text("xyz\n", max_size=5))
+    result = world.call(Edit(), path="a", old_string=old, new_string=new, replace_all=True)
+    assert result.ok == (old != new)
+    assert load(path.read_bytes()).text == text.replace(old, new)
+    world.journal.undo()
+    assert path.read_bytes() == before
+
+
+@given(
+    st.text('ab \n\t“"\\n1', max_size=30),
+    st.text('ab \n\t“"\\n1', max_size=12),
+    st.text("ab \n", max_size=12),
+)
+def test_find_gives_usable_spans_for_anything(text: str, old: str, new: str) -> None:
+    if not old:
+        return
+    spans = find(text, old, new).spans
+    assert all(0 <= start <= end <= len(text) for start, end, _ in spans)
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
