@@ -91,10 +91,9 @@ def _token(glob: str, at: int) -> tuple[str, int]:
     if character == "[":
         end = glob.find("]", at + 2 + (glob[at + 1 : at + 2] in ("!", "^")))
         if end > 0:
-            inside = glob[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            if inside[0] in "!^":
-                return f"(?!/)[^{inside[1:]}]", end + 1
-            return f"(?!/)[{inside}]", end + 1
+            negated = glob[at + 1] in "!^"
+            inside = re.sub(r"[\\\[&~|^]|-(?=-)", r"\\\g<0>", glob[at + 1 + negated : end])
+            return f"(?!/)[{'^' if negated else ''}{inside}]", end + 1
     if character == "\\" and at + 1 < len(glob):
         return re.escape(glob[at + 1]), at + 2
     return re.escape(character), at + 1

@@ -152,8 +152,12 @@ async def _walk_files(place: Place, wanted: Callable[[str], bool], limit: int) -
 
 
 async def _walk_lines(place: Place, pattern: str, wanted: Callable[[str], bool], limit: int) -> Outcome:
+    import warnings
+
     try:
-        regex = re.compile(pattern, re.MULTILINE if ACROSS_LINES.search(pattern) else 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what some future Python may read differently
+            regex = re.compile(pattern, re.MULTILINE if ACROSS_LINES.search(pattern) else 0)
     except (re.error, RecursionError, OverflowError) as error:
         raise BadPattern(str(error)) from error
     walk = Walk(place.root, place.start, SECONDS)
