@@ -6,10 +6,10 @@ costs nothing and the command line can start fast.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing typing for it would double the cost of `coder --version`
 if TYPE_CHECKING:
+    from typing import Any
+
     from coder.engine.sdk import AgentSession, TurnResult, create_agent_session, run_agent
     from coder.record.sinks import HistorySink, JsonlHistorySink, LegacyXmlSink
 
@@ -39,5 +39,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
+        from importlib import import_module
+
         return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module 'coder' has no attribute {name!r}")

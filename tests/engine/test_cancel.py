@@ -68,6 +68,7 @@ def test_while_the_model_speaks(project: Project, kind: type[Any]) -> None:
     driver = cancel_when(project, SCRIPT[:1], lambda e: isinstance(e, kind))
     first, second = of(driver.seen, TurnEnded)
     assert (first.status, second.status) == ("cancelled", "ok")
+    assert first.error == "Cancelled: the model's answer was stopped."
     assert_whole(project)
     if kind is Content:  # what was shown is in the record
         shown = "".join(e.text for e in of(driver.seen, Content)).removesuffix("after the cancel")
@@ -83,6 +84,7 @@ def test_while_a_command_runs_and_its_children_with_it(project: Project) -> None
     assert time.monotonic() - begun < 60
     assert of(driver.seen, TurnEnded)[0].status == "cancelled"
     assert_whole(project)
+    assert of(driver.seen, TurnEnded)[0].error.startswith("Cancelled: bash echo started")
     child = int((project.cwd / "child.pid").read_text())
     assert not alive(child)
     states = [e.state for e in of(driver.seen, ToolCallChanged)]

@@ -6,7 +6,6 @@ Made once a session and recorded with it, so that a resumed session sends the sa
 from __future__ import annotations
 
 import os
-import platform
 import time
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def _environment(workspace: Path) -> str:
     git = "yes" if any((p / ".git").exists() for p in (workspace, *workspace.parents)) else "no"
     lines = [
         f"folder: {workspace}",
-        f"platform: {platform.system()} {platform.machine()}",
+        f"platform: {os.uname().sysname} {os.uname().machine}",
         f"date: {time.strftime('%Y-%m-%d')}",
         f"git: {git}",
     ]

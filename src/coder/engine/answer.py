@@ -61,9 +61,10 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
         prompt_id=turn.prompt_id,
     )
     try:
-        async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
-            async for chunk in chunks:
-                _take(session, answer, chunk)
+        with turn.busy(desk.say("stopped.model")):
+            async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+                async for chunk in chunks:
+                    _take(session, answer, chunk)
     except (asyncio.CancelledError, ModelError):
         _record_partial(session, answer)
         raise

@@ -49,7 +49,7 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
     try:
         while at < len(jobs):
             batch = _batch(session, jobs[at:])
-            await _run_batch(session, batch)
+            await _run_batch(session, turn, batch)
             for job in batch:
                 _record(session, turn, job)
             at += len(batch)
@@ -99,11 +99,11 @@ def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
     return batch or jobs[:1]
 
 
-async def _run_batch(session: Session, batch: list[_Job]) -> None:
+async def _run_batch(session: Session, turn: Turn, batch: list[_Job]) -> None:
     if len(batch) == 1:
-        await _run(session, batch[0])
+        await _run(session, turn, batch[0])
         return
-    tasks = [asyncio.create_task(_run(session, job)) for job in batch]
+    tasks = [asyncio.create_task(_run(session, turn, job)) for job in batch]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -112,7 +112,7 @@ async def _run_batch(session: Session, batch: list[_Job]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _run(session: Session, job: _Job) -> None:
+async def _run(session: Session, turn: Turn, job: _Job) -> None:
     if job.result is not None or job.tool is None:
         return
     ruling = ruling_of(session, job.tool, job.args)
@@ -120,7 +120,8 @@ async def _run(session: Session, job: _Job) -> None:
         job.result = denied("; ".join(ruling.reasons))
         return
     if ruling.decision == "ask":
-        refusal = await ask_person(session, job.call, job.tool, job.args, ruling)
+        with turn.busy(session.desk.say("stopped.approval", tool=job.call.name)):
+            refusal = await ask_person(session, job.call, job.tool, job.args, ruling)
         if refusal is not None:
             job.result = refusal
             return
@@ -128,9 +129,10 @@ async def _run(session: Session, job: _Job) -> None:
     job.begun = time.monotonic()
     emit, call_id = session.desk.emit, job.call.id
     try:
-        job.result = await job.tool.run(
-            job.args, session.context, lambda text: emit(ToolOutput(call_id=call_id, text=text))
-        )
+        with turn.busy(f"{job.call.name} {job.argument}".strip()):
+            job.result = await job.tool.run(
+                job.args, session.context, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+            )
     except Exception as error:  # a tool's fault is the model's to know, never the loop's end
         job.result = failed(f"the tool {job.call.name} failed: {type(error).__name__}: {error}")
 

@@ -20,7 +20,8 @@ async def maybe_compact(session: Session, turn: Turn) -> None:
     if not settings.auto or session.compaction_failed:
         return
     if session.conversation.exceeds(settings.threshold * session.desk.context_window):
-        await compact(session, forced=False, prompt_id=turn.prompt_id)
+        with turn.busy(session.desk.say("stopped.compaction")):
+            await compact(session, forced=False, prompt_id=turn.prompt_id)
 
 
 async def compact(session: Session, *, forced: bool, prompt_id: str = "") -> ChatCompressed | None:

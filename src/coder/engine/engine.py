@@ -69,9 +69,9 @@ class Engine:
     async def _work(self) -> None:
         desk = self.desk
         if desk.session.pending is not None:
-            await self._run(self._continued())
+            await self._run(self._continued(), "")
         while (op := await self._inputs.get()) is not None:
-            await self._run(run_input(desk, op.text))
+            await self._run(run_input(desk, op.text), op.text.strip())
         with contextlib.suppress(RecordError):
             desk.session.close()
         desk.emit(SessionEnded(desk.session.id))
@@ -82,14 +82,15 @@ class Engine:
         turn = await continue_turn(self.desk.session)
         return InputDone(ok=turn is None or turn.status == "ok")
 
-    async def _run(self, work: Coroutine[Any, Any, InputDone]) -> None:
+    async def _run(self, work: Coroutine[Any, Any, InputDone], what: str) -> None:
         """One input, as a task of its own so that a cancel ends it and nothing else."""
         self._running = asyncio.create_task(work)
         done = InputDone(ok=False)
         try:
             done = await self._running
         except asyncio.CancelledError:
-            self.desk.emit(CommandDone(command="", text=self.desk.say("turn.cancelled"), ok=False))
+            text = self.desk.say("turn.cancelled", what=what)
+            self.desk.emit(CommandDone(command="", text=text, ok=False))
         except RecordError as error:
             self.desk.emit(Failed(str(error), code="record"))
         except Exception as error:  # the last line of defence: a sentence, the details in a file

@@ -19,17 +19,16 @@ KEYWORDS = (
     *("并且", "同时", "另外", "分别", "步骤", "重构", "迁移", "优化"),
     *("refactor", "migrate", "optimize", "additionally", "respectively", "steps", "as well as", "afterwards"),
 )
-_SEPARATORS = re.compile(r"[，。；、,\n]")
-_NUMBERED = re.compile(
-    r"(?:^|[\s:：，。；,;])(?:\(?(\d{1,2})[.)、）]|(第[一二三四五六七八九十]+[步点项])[，,：:]?)\s*"
-)
-_LETTERS = re.compile(r"(?<![A-Za-z/])[A-Z](?:/[A-Z]){2,}(?![A-Za-z/])")
+# Patterns stay text: compiling them is left to the first turn, off the start-up path.
+_SEPARATORS = r"[，。；、,\n]"
+_NUMBERED = r"(?:^|[\s:：，。；,;])(?:\(?(\d{1,2})[.)、）]|(第[一二三四五六七八九十]+[步点项])[，,：:]?)\s*"
+_LETTERS = r"(?<![A-Za-z/])[A-Z](?:/[A-Z]){2,}(?![A-Za-z/])"
 
 
 def is_complex(text: str) -> bool:
     """By explicit enumeration, then length, then keywords and segments, in the seed's order."""
     text = text.strip()
-    if _enumerated(text) or _LETTERS.search(text):
+    if _enumerated(text) or re.search(_LETTERS, text):
         return True
     if len(text) >= MIN_LENGTH:
         return True
@@ -39,7 +38,7 @@ def is_complex(text: str) -> bool:
 
 def _enumerated(text: str) -> list[str]:
     """The items of `1. … 2. …`, where the numbers count up from 1; else nothing."""
-    marks = list(_NUMBERED.finditer(text))
+    marks = list(re.finditer(_NUMBERED, text))
     numbers = [m.group(1) for m in marks]
     counts_up = all(n is None or int(n) == at for at, n in enumerate(numbers, 1))
     if len(marks) < 2 or not counts_up:
@@ -50,7 +49,7 @@ def _enumerated(text: str) -> list[str]:
 
 
 def _segments(text: str) -> list[str]:
-    return [part.strip() for part in _SEPARATORS.split(text) if part.strip()]
+    return [part.strip() for part in re.split(_SEPARATORS, text) if part.strip()]
 
 
 def first_todos(text: str) -> list[str]:

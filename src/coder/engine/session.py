@@ -6,6 +6,8 @@ State and the few ways it changes; every change goes to the record first and is 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from coder.context.conversation import Conversation
@@ -245,6 +247,14 @@ class Turn:
         self.answer = ""
         self.status: TurnStatus = "ok"
         self.error = ""
+        self.doing: list[str] = []  # what is under way just now, in words; a cancel says what it stopped
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Name what is done inside. Where it is cut short the name stays, for whoever tells of it."""
+        self.doing.append(what)
+        yield
+        self.doing.remove(what)
 
 
 def tokens_meta(usage: Usage) -> dict[str, Any]:

@@ -87,7 +87,7 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
     try:
         await work
     except asyncio.CancelledError:
-        turn.status, turn.error = "cancelled", session.desk.say("turn.cancelled")
+        turn.status, turn.error = "cancelled", cancelled_text(session, turn.doing)
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()  # the cancel was for this turn; ending it properly must not be cut off
@@ -98,6 +98,11 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
         turn.status, turn.error = "error", str(error)
         session.desk.emit(Failed(str(error), code="record"))
     _end(session, turn)
+
+
+def cancelled_text(session: Session, doing: list[str]) -> str:
+    say = session.desk.say
+    return say("turn.cancelled", what=", ".join(doing)) if doing else say("turn.cancelled_idle")
 
 
 def _end(session: Session, turn: Turn) -> None:

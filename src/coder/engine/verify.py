@@ -28,10 +28,9 @@ WHITELIST = (
     "./gradlew test",
 )
 
-_ASKED = re.compile(
+_ASKED = (
     r"验证|跑.{0,4}测试|运行.{0,4}测试|执行.{0,4}测试|\bverify\b|\brun (?:the |all |your )?(?:unit )?tests?\b"
-    r"|\btests? (?:must |should )?pass\b",
-    re.IGNORECASE,
+    r"|\btests? (?:must |should )?pass\b"
 )
 _DOCUMENTS = {".md", ".markdown", ".rst", ".txt", ".adoc"}
 # Not the code's fault, so not the model's to repair: no such program, not executable, time-out.
@@ -80,7 +79,7 @@ def _due(session: Session, turn: Turn) -> bool:
 
 def asked_for(text: str) -> bool:
     """Whether the person asked for verification in so many words."""
-    return bool(_ASKED.search(text)) or any(command in text for command in WHITELIST)
+    return bool(re.search(_ASKED, text, re.IGNORECASE)) or any(command in text for command in WHITELIST)
 
 
 def _is_document(path: str) -> bool:
@@ -154,9 +153,12 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     turn.verify_attempts += 1
     attempt = turn.verify_attempts
     desk.emit(VerifyChanged(state="started", command=command, attempt=attempt))
-    result = await desk.tools["bash"].run(
-        {"command": command}, session.context, lambda text: desk.emit(ToolOutput(call_id="verify", text=text))
-    )
+    with turn.busy(desk.say("stopped.verify", command=command)):
+        result = await desk.tools["bash"].run(
+            {"command": command},
+            session.context,
+            lambda text: desk.emit(ToolOutput(call_id="verify", text=text)),
+        )
     exit_code = int(result.meta.get("exit_code", 127))
     meta = {"command": command, "exit_code": exit_code, "attempt": attempt}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -202,6 +201,8 @@ def _decode_change(line: bytes) -> _Change:
 
 
 def _digest(content: bytes) -> str:
+    from hashlib import blake2b
+
     return blake2b(content, digest_size=20).hexdigest()
 
 

@@ -174,7 +174,6 @@ TEXTS: dict[str, str] = {
     "trust.prompt": "Trust them? [y/N] ",
     "trust.question": "The settings of {folder} would change what coder may do:",
     "trust.revoked": "The settings of {folder} are trusted no longer.",
-    "turn.cancelled": "Cancelled.",
     "undo.conflict": (
         "Turn {turn} was not undone, because these files have changed since:\n{files}\n/undo force "
         "replaces them all the same (a copy is kept)."
@@ -206,4 +205,10 @@ TEXTS: dict[str, str] = {
     "view.verify.passed": "✓ verify: {command} passed",
     "view.verify.skipped": "not verified",
     "view.verify.started": "verify: {command} …",
+    "stopped.approval": "the question about {tool}",
+    "stopped.compaction": "summarising older history",
+    "stopped.model": "the model's answer",
+    "stopped.verify": "verification ({command})",
+    "turn.cancelled": "Cancelled: {what} was stopped.",
+    "turn.cancelled_idle": "Cancelled.",
 }

@@ -154,7 +154,6 @@ TEXTS: dict[str, str] = {
     "trust.prompt": "信任吗？[y/N] ",
     "trust.question": "{folder} 的设置会改变 coder 的权限：",
     "trust.revoked": "已不再信任 {folder} 的设置。",
-    "turn.cancelled": "Cancelled（已取消）。",
     "undo.conflict": (
         "第 {turn} 回合未撤销，因为这些文件之后又有改动：\n{files}\n"
         "/undo force 可强制替换（会保留一份副本）。"
@@ -181,4 +180,10 @@ TEXTS: dict[str, str] = {
     "view.verify.passed": "✓ 验证：{command} 通过",
     "view.verify.skipped": "未验证",
     "view.verify.started": "验证：{command} …",
+    "stopped.approval": "对 {tool} 的询问",
+    "stopped.compaction": "历史摘要",
+    "stopped.model": "模型的回答",
+    "stopped.verify": "验证（{command}）",
+    "turn.cancelled": "Cancelled（已取消）：{what} 已停止。",
+    "turn.cancelled_idle": "Cancelled（已取消）。",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import threading
@@ -10,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coder.tools.ignoring import Rules
-from coder.tools.textfile import SAMPLE, NotText, detect
 
 MAX_SEARCHED_BYTES = 32 * 1024 * 1024  # of one file; larger ones are passed over
+
+_WIDE = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 Match = Callable[[str, int, int, str], bool]
 
@@ -80,21 +82,22 @@ def _entries(folder: str, rules: Rules) -> Iterator[tuple[str, Rules | None]]:
 
 
 def _text(path: str) -> str | None:
-    """The file's text, or None where it is binary, huge or unreadable."""
+    """The file's text, or None where it is binary, huge or unreadable.
+
+    Like ripgrep: bytes are searched as they are, whatever 8-bit encoding they were meant in.
+    """
     try:
-        with Path(path).open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MAX_SEARCHED_BYTES:
-                return None
-            data = file.read(MAX_SEARCHED_BYTES)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            data = os.read(descriptor, size + 1) if size <= MAX_SEARCHED_BYTES else b"\0"
+        finally:
+            os.close(descriptor)
     except OSError:
         return None
-    try:
-        encoding, bom = detect(data[:SAMPLE], whole=len(data) <= SAMPLE)
-    except NotText:
-        return None
-    if encoding.startswith("utf-16"):
-        return data[len(bom) :].decode(encoding, "replace")
-    # Like ripgrep: bytes are searched as they are, whatever 8-bit encoding they were meant in.
+    for bom, encoding in _WIDE:
+        if data.startswith(bom):
+            return data[len(bom) :].decode(encoding, "replace")
     return None if b"\0" in data else data.decode("utf-8", "surrogateescape")
 
 
@@ -102,8 +105,10 @@ def _hits(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
     if regex.flags & re.MULTILINE:
         yield from _hits_across_lines(regex, text)
         return
+    crlf = "\r" in text
     for number, line in enumerate(text.split("\n"), 1):
-        line = line.removesuffix("\r")
+        if crlf:
+            line = line.removesuffix("\r")
         match = regex.search(line)
         if match is not None:
             yield number, _column(line, match.start()), line
