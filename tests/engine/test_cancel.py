@@ -28,7 +28,7 @@ SCRIPT = [
 ]
 
 
-def cancel_when(project: Project, script: list[dict[str, Any]], when: Any, delay: float = 0.0) -> Driver:
+def cancel_when(project: Project, script: list[Any], when: Any, delay: float = 0.0) -> Driver:
     """Cancel at the first event for which `when` is true, then check that the session goes on."""
 
     async def scenario(url: str) -> Driver:

@@ -14,7 +14,7 @@ from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
 
-def run(project: Project, *inputs: str, script: list[dict[str, Any]] | None = None, **options: Any) -> Driver:
+def run(project: Project, *inputs: str, script: list[Any] | None = None, **options: Any) -> Driver:
     with ScriptedServer(script or []) as server:
         driver = drive(project, server.url, inputs, **options)
         driver.chats = server.chats

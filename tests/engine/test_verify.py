@@ -35,7 +35,7 @@ def gradle(project: Project, body: str) -> None:
     path.chmod(0o755)
 
 
-def play(project: Project, answers: list[dict[str, Any]], text: str = "do it", **options: Any) -> Driver:
+def play(project: Project, answers: list[Any], text: str = "do it", **options: Any) -> Driver:
     with ScriptedServer(answers) as server:
         driver = drive(project, server.url, [text], **{"mode": "auto-edit", **options})
         driver.chats = server.chats

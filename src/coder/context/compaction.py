@@ -5,12 +5,19 @@ Pure functions: the engine asks the model and records the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from coder.protocol.messages import Message
 
-# A summary request must itself fit: the transcript's items are cut to this many characters each.
+# A summary request must itself fit: the transcript's items are cut to this many characters each, an earlier
+# summary to more, since it stands for all that came before it.
 _ITEM = 2_000
+_EARLIER_SUMMARY = 12_000
+# Characters of transcript per token of the window: half the window for English, most of it for Chinese.
+_PER_TOKEN = 1.2
+# An output longer than this is worth a file of its own once it is old.
+_LONG_OUTPUT = 2_400
+_KEPT_OF_IT = 600
 
 INSTRUCTION = """\
 Summarise the conversation below for the agent that will continue it and will not see it. Use exactly these \
@@ -27,6 +34,8 @@ headings, leave none out, and write "none" where there is nothing:
 Keep names, paths, numbers and error messages exact. No preamble."""
 
 SUMMARY_HEAD = "Summary of the conversation so far (older messages were compacted):\n\n"
+NO_SUMMARY = "(no summary could be made; what follows was kept by the engine itself)"
+_LEDGER = "<ledger>"
 
 
 def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float) -> int:
@@ -43,14 +52,44 @@ def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float) ->
     return at if at > first + 1 else 0
 
 
-def transcript(messages: Sequence[Message]) -> str:
-    """The older part as plain text: a request made of it has no tool calls that could be orphaned."""
+def with_ledger(summary: str, ledger: str) -> str:
+    return f"{summary}\n\n{_LEDGER}\n{ledger}\n</ledger>" if ledger else summary
+
+
+def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]) -> list[tuple[int, str]]:
+    """The long tool outputs among `messages`, by index, each as its head and tail and where all of it is."""
+    found = []
+    for index, message in enumerate(messages):
+        left_out = len(message.content) - 2 * _KEPT_OF_IT
+        if message.role != "tool" or len(message.content) <= _LONG_OUTPUT:
+            continue
+        head, tail = message.content[:_KEPT_OF_IT], message.content[-_KEPT_OF_IT:]
+        note = f"[… {left_out} characters left out; all of it is in {file_of(index)} …]"
+        found.append((index, f"{head}\n{note}\n{tail}"))
+    return found
+
+
+def transcript(messages: Sequence[Message], window: int) -> str:
+    """The older part as plain text: a request made of it has no tool calls that could be orphaned.
+
+    Of what does not fit, the middle is left out: the task stands at the start, the state at the end.
+    """
+    text = _lines(messages)
+    room = int(window * _PER_TOKEN)
+    if len(text) <= room:
+        return text
+    return f"{text[: room // 3]}\n\n[… middle left out …]\n\n{text[-(2 * room // 3) :]}"
+
+
+def _lines(messages: Sequence[Message]) -> str:
     lines = []
     for message in messages:
         if message.role == "system":
             continue
         name = f"tool {message.name}" if message.role == "tool" else message.role
-        if message.content:
+        if message.content.startswith(SUMMARY_HEAD):
+            lines.append(message.content.split(_LEDGER)[0][:_EARLIER_SUMMARY])
+        elif message.content:
             lines.append(f"[{name}]\n{_shortened(message.content)}")
         lines += [
             f"[{message.role} calls {call.name}]\n{_shortened(call.function.arguments)}"

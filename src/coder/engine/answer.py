@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any, cast
 
+from coder.engine.routing import fall_back
 from coder.engine.session import Session, Turn, tokens_meta
 from coder.model.base import (
     CallReady,
@@ -32,6 +33,7 @@ class Answer:
         self.calls: list[CallReady] = []
         self.finish_reason = ""
         self.usage: Usage | None = None
+        self.cut_by_loop = False
 
     @property
     def text(self) -> str:
@@ -54,28 +56,52 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     """Send the conversation, show the answer as it comes, record it whole."""
     desk = session.desk
     answer = Answer()
-    request = ModelRequest(
-        model=desk.model_name,
-        messages=session.conversation.messages,
-        tools=desk.specs,
-        prompt_id=turn.prompt_id,
-    )
     try:
         with turn.busy(desk.say("stopped.model")):
-            async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
-                async for chunk in chunks:
-                    _take(session, answer, chunk)
-    except (asyncio.CancelledError, ModelError):
+            await _stream(session, turn, answer)
+    except ModelError as error:
+        if fall_back(session, turn, error):
+            if answer.text_parts:
+                desk.emit(ContentRestarted())
+            return await ask_model(session, turn)
+        _record_partial(session, answer)
+        raise
+    except asyncio.CancelledError:
         _record_partial(session, answer)
         raise
     usage = answer.usage or _counted_here(session, answer)
     turn.usage = turn.usage.plus(usage)
-    session.count(usage)
-    meta = {"tokens": tokens_meta(usage), "finish_reason": answer.finish_reason, "model": desk.model_name}
+    cost = session.count(turn.model, usage)
+    meta: dict[str, Any] = {
+        "tokens": tokens_meta(usage),
+        "finish_reason": answer.finish_reason,
+        "model": turn.model,
+        "prompt_id": turn.prompt_id,
+    }
+    if cost is not None:
+        turn.cost += cost
+        meta["cost_usd"] = cost
     session.add_assistant(answer.message(), meta)
     turn.answer = answer.text
     desk.emit(Finished(answer.finish_reason))
     return answer
+
+
+async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
+    desk = session.desk
+    request = ModelRequest(
+        model=turn.model,
+        messages=session.conversation.messages,
+        tools=desk.specs,
+        prompt_id=turn.prompt_id,
+    )
+    async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+        async for chunk in chunks:
+            _take(session, answer, chunk)
+            circling = isinstance(chunk, TextDelta) and session.loop_guard and turn.loops.saw_text(chunk.text)
+            if circling:  # the rest would be more of the same: the request is closed here
+                answer.cut_by_loop, answer.finish_reason = True, "loop"
+                return
 
 
 def _take(session: Session, answer: Answer, chunk: object) -> None:

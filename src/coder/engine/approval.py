@@ -11,7 +11,7 @@ from coder.engine.session import Session
 from coder.policy.decide import decide
 from coder.policy.verdict import Ruling
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
-from coder.protocol.messages import ToolCall
+from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.tools.base import Tool, ToolResult, denied
 
@@ -68,6 +68,17 @@ async def ask_person(
         return None
     reason = f": {reply.reason}" if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=desk.say("approval.refused"))
+
+
+async def ask_to_go_on(session: Session, question: str) -> str:
+    """A question that is about the turn and not about a call; `always` means: do not ask again."""
+    meta = {"approval_id": os.urandom(4).hex(), "tool": "turn", "subject": question, "reasons": []}
+    ruling = Ruling("ask", [], can_always=True)
+    call = tool_call("", "turn", "{}")
+    session.log.append("approval", meta=meta)
+    reply = await _reply(session, call, ruling, meta, "text")
+    session.log.append("approval", meta={**meta, "answer": reply.answer})
+    return reply.answer
 
 
 async def _reply(

@@ -141,6 +141,9 @@ def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False)
     result = job.result
     assert result is not None
     session.add_observation(job.call, result)
+    if not cancelled:
+        arguments = job.call.function.arguments
+        turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
     if job.call.name in EDITING and result.ok:
         turn.edited.update(_edited(result.meta))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")

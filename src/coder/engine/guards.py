@@ -1,28 +1,26 @@
 """What may stop a turn before its next step. A guard is one function: the reason to stop, or None.
 
-Limits, budgets and loop detection are all of this shape; a new one is a new line in `GUARDS`.
+Limits, budget and loop detection are all of this shape; a new one is a new line in `GUARDS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from coder.engine.approval import ask_to_go_on
 from coder.engine.session import Session, Turn
-from coder.protocol.events import Failed, MaxSessionTurns, Notice, TurnStatus
+from coder.protocol.events import Failed, LoopDetected, MaxSessionTurns, Notice, TurnStatus
 
 Stop = tuple[TurnStatus, str]
-Guard = Callable[[Session, Turn], Stop | None]
+Guard = Callable[[Session, Turn], Awaitable[Stop | None]]
+
+LOOP_NOTE = (
+    "You seem to be going in circles: {finding}. Do not repeat it. Say what you know, why it does not work, "
+    "and try something else; if nothing is left to try, say so and stop."
+)
 
 
-def step_limit(session: Session, turn: Turn) -> Stop | None:
-    limit = session.desk.config.runtime.max_steps
-    if turn.steps < limit:
-        return None
-    session.desk.emit(Failed(session.desk.say("guard.steps", limit=limit), code="max_steps"))
-    return "max_steps", "step limit reached"
-
-
-def session_turns(session: Session, turn: Turn) -> Stop | None:
+async def session_turns(session: Session, turn: Turn) -> Stop | None:
     limit = session.desk.config.runtime.max_session_turns
     if limit < 0 or turn.number <= limit:
         return None
@@ -32,13 +30,47 @@ def session_turns(session: Session, turn: Turn) -> Stop | None:
     return "error", text
 
 
-def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
+async def step_limit(session: Session, turn: Turn) -> Stop | None:
+    limit = session.desk.config.runtime.max_steps
+    if turn.steps < limit:
+        return None
+    session.desk.emit(Failed(session.desk.say("guard.steps", limit=limit), code="max_steps"))
+    return "max_steps", "step limit reached"
+
+
+async def loop(session: Session, turn: Turn) -> Stop | None:
+    """The first time the model is told; the second time a person is asked, or the turn ends."""
+    finding = turn.loops.finding
+    if not finding or not session.loop_guard:
+        return None
+    desk = session.desk
+    turn.loops.strikes += 1
+    session.log.append("loop", finding, meta={"strike": turn.loops.strikes})
+    desk.emit(LoopDetected(finding))
+    turn.loops.reset()
+    if turn.loops.strikes == 1:
+        session.add_note(LOOP_NOTE.format(finding=finding), "loop")
+        return None
+    if desk.can_ask:
+        with turn.busy(desk.say("stopped.approval", tool="loop")):
+            answer = await ask_to_go_on(session, desk.say("guard.loop_question", finding=finding))
+        if answer != "no":
+            turn.loops.strikes = 0
+            session.loop_guard = answer != "always"
+            return None
+    text = desk.say("guard.loop", finding=finding)
+    desk.emit(Failed(text, code="loop"))
+    return "error", text
+
+
+async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     """Counted before the request is sent (seed 004): too long is refused here, not by the provider."""
     desk = session.desk
     limits = desk.limits
-    if limits.maximum and session.conversation.exceeds(limits.maximum):
+    maximum = min(limits.maximum or desk.context_window, desk.context_window)
+    if session.conversation.exceeds(maximum):
         count = session.conversation.tokens()
-        text = desk.say("guard.prompt_limit", count=count, limit=limits.maximum)
+        text = desk.say("guard.prompt_limit", count=count, limit=maximum)
         desk.emit(Failed(text, code="prompt_limit"))
         return "prompt_limit", text
     if limits.warning and not turn.warned_of_size and session.conversation.exceeds(limits.warning):
@@ -49,4 +81,22 @@ def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     return None
 
 
-GUARDS: tuple[Guard, ...] = (session_turns, step_limit, prompt_tokens)
+async def budget(session: Session, turn: Turn) -> Stop | None:
+    """Stops before the request that would pass the limit, not after it."""
+    desk, money = session.desk, session.budget
+    if money.limit is None:
+        return None
+    if money.price_of(turn.model) is None and not money.warned:
+        money.warned = True
+        desk.emit(Notice(desk.say("budget.no_price", model=turn.model), "warning"))
+    if money.would_pass(turn.model, session.context_tokens()):
+        text = desk.say("budget.reached", spent=f"{money.spent:.4f}", limit=f"{money.limit:.2f}")
+        desk.emit(Failed(text, code="budget"))
+        return "error", text
+    if money.warning_due():
+        text = desk.say("budget.near", spent=f"{money.spent:.4f}", limit=f"{money.limit:.2f}")
+        desk.emit(Notice(text, "warning"))
+    return None
+
+
+GUARDS: tuple[Guard, ...] = (session_turns, step_limit, loop, prompt_tokens, budget)

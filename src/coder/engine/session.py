@@ -11,15 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from coder.context.conversation import Conversation
+from coder.context.ledger import Ledger
 from coder.context.prompt import system_prompt
 from coder.context.tokens import TokenCounter
+from coder.engine.budget import Budget
 from coder.engine.desk import Desk
+from coder.engine.loops import LoopWatch
 from coder.protocol.events import Notice, Recorded, SessionStarted, StateChanged, TodosChanged, TurnStatus
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, answered
 from coder.protocol.usage import Usage
 from coder.record.log import SessionLog, now, read_log
-from coder.record.replay import INTERRUPTED, Replay, replay, title_of
+from coder.record.replay import INTERRUPTED, Replay, title_of
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
 from coder.record.undo import UndoJournal
@@ -53,6 +56,13 @@ class Session:
         self.told_mode = ""  # the operating mode that the model was last told of
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
+        self.compaction_floor = 0  # tokens below which another compaction would not help
+        self.ledger = Ledger()
+        self.budget = Budget(desk.config.budget)
+        self.loop_guard = desk.config.runtime.loop_guard
+        self.model_in_use = (
+            desk.model_name
+        )  # of the newest request; differs from the desk's where routing chose
         self.next_note = ""  # something the model should know with the next message
 
     # beginnings and ends
@@ -74,8 +84,12 @@ class Session:
         path = desk.store.log_path(session_id)
         sink = JsonlHistorySink(path)
         sink.open()
-        state = replay(read_log(path))
+        state, ledger = Replay(), Ledger()
+        for event in read_log(path):
+            state.take(event)
+            ledger.take(event)
         session = cls(desk, session_id, [sink, *desk.sinks], state.created_at)
+        session.ledger = ledger
         session._take_over(state)
         session._announce(resumed=True)
         return session
@@ -133,6 +147,7 @@ class Session:
         self.log.close()
 
     def _recorded(self, event: HistoryEvent) -> None:
+        self.ledger.take(event)
         self.desk.emit(Recorded(event))
 
     # the conversation
@@ -178,9 +193,18 @@ class Session:
         self.log.append("note", text, role="user", meta={"reason": reason})
         self.conversation.append(Message(role="user", content=text))
 
-    def count(self, usage: Usage) -> None:
+    def count(self, model: str, usage: Usage) -> float | None:
+        """A request of the conversation; returns what it cost, where that is known."""
         self.usage = self.usage.plus(usage)
         self.last_usage = usage
+        self.model_in_use = model
+        return self.budget.add(model, usage)
+
+    def count_aside(self, model: str, usage: Usage) -> None:
+        """A request of the engine's own (summary, routing, checks): it costs, but is not the context."""
+        self.usage = self.usage.plus(usage)
+        cost = self.budget.add(model, usage)
+        self.log.append("usage", meta={"model": model, "tokens": tokens_meta(usage), "cost_usd": cost})
 
     # what others show and keep
 
@@ -244,6 +268,10 @@ class Turn:
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
+        self.loops = LoopWatch()
+        self.model = ""  # which answers this prompt, all of it
+        self.models_tried: list[str] = []
+        self.cost = 0.0
         self.answer = ""
         self.status: TurnStatus = "ok"
         self.error = ""

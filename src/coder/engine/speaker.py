@@ -1,12 +1,29 @@
-"""Whether the model should go on speaking after an answer without tool calls (SPEC §1.9)."""
+"""Whether the model should go on speaking after an answer without tool calls (SPEC §1.9, seed 002)."""
 
 from __future__ import annotations
 
+import re
+
 from coder.engine.answer import Answer
+from coder.engine.routing import ask_aside
 from coder.engine.session import Session, Turn
+from coder.model.base import ModelError, ModelRequest
+from coder.protocol.messages import Message
 
 CONTINUE = "Please continue."
 _EMPTY_IN_A_ROW = 2  # a model that says nothing three times has nothing to say
+_END = 300  # characters at the end of an answer where an announcement would stand
+
+# The last words announce work that no tool call followed.
+_ANNOUNCES = (
+    r"(?:\b(?:let me|i(?:'ll| will| am going to|'m going to)|next,? i|now i(?:'ll| will)?|going to)\b"
+    r"[^.!?\n]*"
+    r"|(?:接下来|现在|下面|然后)?我(?:将|来|会|先|去|要)[^。！？\n]*)[.:：。…]*\s*$"
+)
+
+_QUESTION = """\
+Below is the end of an assistant's answer to a person who gave it a task. Who should speak next?
+Reply with one word: MODEL if it announced work that it has not done yet, USER if it is done or asks back."""
 
 
 async def wants_to_continue(session: Session, turn: Turn, answer: Answer) -> bool:
@@ -14,10 +31,34 @@ async def wants_to_continue(session: Session, turn: Turn, answer: Answer) -> boo
     runtime = session.desk.config.runtime
     if runtime.next_speaker == "off" or turn.continuations >= runtime.max_continuations:
         return False
-    empty = not answer.text.strip()
-    turn.empty_answers = turn.empty_answers + 1 if empty else 0
-    if answer.finish_reason != "length" and (not empty or turn.empty_answers > _EMPTY_IN_A_ROW):
+    reason = _by_rule(turn, answer)
+    if not reason and answer.text.strip() and (runtime.next_speaker == "always" or announces(answer.text)):
+        reason = await _by_model(session, turn, answer.text)
+    if not reason:
         return False
     turn.continuations += 1
-    session.add_note(CONTINUE, "truncated" if answer.finish_reason == "length" else "empty")
+    session.add_note(CONTINUE, reason)
     return True
+
+
+def _by_rule(turn: Turn, answer: Answer) -> str:
+    empty = not answer.text.strip()
+    turn.empty_answers = turn.empty_answers + 1 if empty else 0
+    if answer.finish_reason == "length":
+        return "truncated"
+    return "empty" if empty and turn.empty_answers <= _EMPTY_IN_A_ROW else ""
+
+
+def announces(text: str) -> bool:
+    return bool(re.search(_ANNOUNCES, text.rstrip()[-_END:], re.IGNORECASE))
+
+
+async def _by_model(session: Session, turn: Turn, text: str) -> str:
+    """Where the check itself fails, the turn simply ends."""
+    messages = [Message(role="system", content=_QUESTION), Message(role="user", content=text[-2000:])]
+    request = ModelRequest(model=turn.model, messages=messages, prompt_id=turn.prompt_id)
+    try:
+        said = await ask_aside(session, turn, request)
+    except ModelError:
+        return ""
+    return "announced" if said.strip().upper().startswith("MODEL") else ""

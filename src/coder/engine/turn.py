@@ -17,6 +17,7 @@ from coder.engine.calls import run_calls
 from coder.engine.compact import maybe_compact
 from coder.engine.guards import GUARDS
 from coder.engine.plan import start_with_todos
+from coder.engine.routing import choose_model
 from coder.engine.session import Session, Turn, tokens_meta
 from coder.engine.speaker import wants_to_continue
 from coder.engine.verify import verify_edits
@@ -32,6 +33,7 @@ async def run_turn(session: Session, text: str) -> Turn:
     turn = _begin(session, text)
 
     async def work() -> None:
+        await choose_model(session, turn)
         await start_with_todos(session, turn)
         await _steps(session, turn)
 
@@ -69,13 +71,15 @@ async def _steps(session: Session, turn: Turn) -> None:
         session.log.step = turn.steps
         await maybe_compact(session, turn)
         for guard in GUARDS:
-            if stop := guard(session, turn):
+            if stop := await guard(session, turn):
                 turn.status, turn.error = stop
                 return
         answer = await ask_model(session, turn)
         turn.steps += 1
         if answer.calls:
             await run_calls(session, turn, answer.calls)
+        elif answer.cut_by_loop:
+            continue  # the loop guard has the next word
         elif await wants_to_continue(session, turn, answer):
             continue
         elif not await verify_edits(session, turn):
@@ -108,13 +112,15 @@ def cancelled_text(session: Session, doing: list[str]) -> str:
 def _end(session: Session, turn: Turn) -> None:
     desk = session.desk
     duration = round((time.monotonic() - turn.begun) * 1000)
-    meta = {
+    meta: dict[str, Any] = {
         "status": turn.status,
         "step_count": turn.steps,
         "duration_ms": duration,
         "tokens": tokens_meta(turn.usage),
         "prompt_id": turn.prompt_id,
     }
+    if turn.cost:
+        meta["cost_usd"] = turn.cost
     if turn.error:
         meta["error_message"] = turn.error
     try:
@@ -155,6 +161,7 @@ async def continue_turn(session: Session) -> Turn | None:
         session.record_interrupted(lost)
         for call in lost:
             session.conversation.append(answered(call, INTERRUPTED))
+        await choose_model(session, turn)
         await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
         turn.steps += 1
         await _steps(session, turn)

@@ -16,13 +16,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import msgspec
 
 Turn = dict[str, Any]
-Script = Iterable[Turn | Callable[[dict[str, Any]], Turn]]
+# Turns, or functions from a request to a turn. `Any`, because literal turns of different shapes have no
+# common type but `object`.
+Script = Iterable[Any]
 
 AFTER_THE_SCRIPT = "The script has no further answer."
 

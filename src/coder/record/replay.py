@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, answered, tool_call
 from coder.protocol.usage import Usage
@@ -95,7 +97,10 @@ class Replay:
             self._message(Message(role="user", content=event.content))
 
     def _compaction(self, event: HistoryEvent) -> None:
-        self.messages = compacted(self.messages, event.content, int(event.meta.get("kept", 0)))
+        if event.meta.get("kind") == "shorten":
+            self.messages = with_replaced(self.messages, [(i, t) for i, t in event.meta.get("replaced", [])])
+        else:
+            self.messages = compacted(self.messages, event.content, int(event.meta.get("kept", 0)))
 
     def _approval(self, event: HistoryEvent) -> None:
         self.pending_approval = None if event.meta.get("answer") else dict(event.meta)
@@ -146,6 +151,15 @@ def compacted(messages: list[Message], summary: str, kept: int) -> list[Message]
     head = [m for m in messages[:1] if m.role == "system"]
     tail = messages[len(messages) - kept :] if kept else []
     return [*head, Message(role="user", content=summary), *tail]
+
+
+def with_replaced(messages: list[Message], replaced: list[tuple[int, str]]) -> list[Message]:
+    """The conversation with the contents of some messages, by index, put in a shorter form."""
+    contents = dict(replaced)
+    return [
+        msgspec.structs.replace(m, content=contents[at]) if at in contents else m
+        for at, m in enumerate(messages)
+    ]
 
 
 def title_of(text: str) -> str:

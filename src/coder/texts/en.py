@@ -211,4 +211,41 @@ TEXTS: dict[str, str] = {
     "stopped.verify": "verification ({command})",
     "turn.cancelled": "Cancelled: {what} was stopped.",
     "turn.cancelled_idle": "Cancelled.",
+    "budget.near": "{spent} of {limit} USD of the budget are spent.",
+    "budget.no_price": "The budget cannot be kept: budget.prices has no price for {model}.",
+    "budget.reached": (
+        "The next request would pass the budget: {spent} of {limit} USD are spent. /budget AMOUNT raises it."
+    ),
+    "guard.loop": "The model went in circles ({finding}), so the turn was ended.",
+    "guard.loop_question": (
+        "The model goes in circles: {finding}. Go on? (always: do not check again in this session)"
+    ),
+    "routing.chosen": "model for this prompt: {model}",
+    "routing.fallback": "{old} cannot answer ({reason}) {new} takes over for this prompt.",
+    # policy: the sandbox
+    "sandbox.first_use": "Commands of the model run in a sandbox: {level}",
+    "sandbox.level.bwrap": (
+        "bubblewrap: writes only in the workspace and a temporary folder of its own; no secrets of your home; "
+        "no process outlives its command"
+    ),
+    "sandbox.level.landlock": (
+        "Landlock: writes only in the workspace and temporary folders; no secrets of your home. It does not stop "
+        "changes of permissions and times of your other files"
+    ),
+    "sandbox.level.none": "none ({reason}): commands can do whatever you can",
+    "sandbox.off": "off, as configured: commands can do whatever you can",
+    "sandbox.refused.network": "The sandbox stopped this command: the network is off here.",
+    "sandbox.refused.plan": "The sandbox stopped this command: in plan mode nothing in the workspace is written ({path}).",
+    "sandbox.refused.secret": "The sandbox stopped this command: {path} may not be read.",
+    "sandbox.refused.somewhere": "The sandbox stopped this command: it wrote outside the workspace.",
+    "sandbox.refused.write": (
+        "The sandbox stopped this command: it may not write {path}. The setting sandbox.writable can name "
+        "further folders."
+    ),
+    "sandbox.required": "The sandbox is required (sandbox.mode) and there is none here: {reason}",
+    "sandbox.rerun": "Run it again without the sandbox?",
+    # policy: secrets
+    "secrets.count": "{n} secrets were replaced by placeholders",
+    "secrets.count.one": "one secret was replaced by a placeholder",
+    "secrets.none": "no secrets seen",
 }

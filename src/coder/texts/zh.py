@@ -186,4 +186,30 @@ TEXTS: dict[str, str] = {
     "stopped.verify": "验证（{command}）",
     "turn.cancelled": "Cancelled（已取消）：{what} 已停止。",
     "turn.cancelled_idle": "Cancelled（已取消）。",
+    "budget.near": "预算 {limit} 美元已用 {spent} 美元。",
+    "budget.no_price": "无法执行预算：budget.prices 中没有 {model} 的价格。",
+    "budget.reached": "下一次请求将超出预算：已用 {spent} / {limit} 美元。/budget 金额 可调高。",
+    "guard.loop": "模型在兜圈子（{finding}），本回合已结束。",
+    "guard.loop_question": "模型在兜圈子：{finding}。继续吗？（always：本会话不再检查）",
+    "routing.chosen": "本次使用的模型：{model}",
+    "routing.fallback": "{old} 无法回答（{reason}）本次改用 {new}。",
+    # policy: the sandbox
+    "sandbox.first_use": "模型执行的命令在沙箱中运行：{level}",
+    "sandbox.level.bwrap": "bubblewrap：只能写入工作区和专用临时目录；读不到主目录中的密钥；命令结束后不留任何进程",
+    "sandbox.level.landlock": (
+        "Landlock：只能写入工作区和临时目录；读不到主目录中的密钥。但它不阻止修改其他文件的权限和时间"
+    ),
+    "sandbox.level.none": "无（{reason}）：命令可以做你能做的一切",
+    "sandbox.off": "已按配置关闭：命令可以做你能做的一切",
+    "sandbox.refused.network": "沙箱阻止了该命令：此处网络已关闭。",
+    "sandbox.refused.plan": "沙箱阻止了该命令：plan 模式下不写入工作区（{path}）。",
+    "sandbox.refused.secret": "沙箱阻止了该命令：不允许读取 {path}。",
+    "sandbox.refused.somewhere": "沙箱阻止了该命令：它试图写入工作区之外。",
+    "sandbox.refused.write": "沙箱阻止了该命令：不允许写入 {path}。可在设置 sandbox.writable 中列出更多目录。",
+    "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
+    "sandbox.rerun": "不使用沙箱重新运行吗？",
+    # policy: secrets
+    "secrets.count": "已有 {n} 个密钥被替换为占位符",
+    "secrets.count.one": "已有 1 个密钥被替换为占位符",
+    "secrets.none": "未发现密钥",
 }

@@ -22,6 +22,7 @@ from coder.tools.textfile import NotText, load
 MAX_CHANGED_BYTES = (
     64 * 1024 * 1024
 )  # a file is changed in memory, with its diff; larger ones are for the shell
+SEEN_BYTES = 8 * 1024 * 1024  # `read` remembers what files up to this size hold
 DETAIL_LINES = 400  # of diff, for a person
 RECORD_LINES = 4000  # of diff, for the record
 
@@ -108,7 +109,8 @@ def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know
         reason = f"{name} changed on disk since you last read it; nothing was written. Read it again first"
         raise Stop(failed(reason, f"{name} changed on disk", path=name, stale=True))
     if must_know and not context.files.known(path):
-        reason = f"{name} exists and you have not read it; nothing was written. Read it first, or use edit"
+        advice = "Read it first, or use edit" if len(now) <= SEEN_BYTES else "It is large: use edit"
+        reason = f"{name} exists and you have not read it; nothing was written. {advice}"
         raise Stop(failed(reason, f"{name} exists and was not read", path=name, unread=True))
 
 

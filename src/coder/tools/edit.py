@@ -55,8 +55,10 @@ class Edit:
     async def run(
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
     ) -> ToolResult:
+        import asyncio
+
         try:
-            plan = _planned(args, context)
+            plan = await asyncio.to_thread(_planned, args, context)
             note = hard_link_note(plan.change.path) if plan.change.operation == "updated" else ""
             apply([plan.change], context)
         except Stop as stop:

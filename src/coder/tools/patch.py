@@ -61,9 +61,11 @@ class Patch:
     async def run(
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
     ) -> ToolResult:
+        import asyncio
+
         dry_run = bool(args.get("dry_run"))
         try:
-            changes = _planned(args, context)
+            changes = await asyncio.to_thread(_planned, args, context)
             if not dry_run:
                 apply(changes, context)
         except Stop as stop:

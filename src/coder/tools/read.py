@@ -14,6 +14,7 @@ import msgspec
 
 from coder.tools import base
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.changes import SEEN_BYTES
 from coder.tools.filelines import (
     MAX_LINE,
     Cancelled,
@@ -28,7 +29,7 @@ from coder.tools.textfile import SAMPLE, NotText, TextFile, detect, load
 
 DEFAULT_LIMIT = 2000
 MAX_BYTES = 256 * 1024  # of text in one answer
-WHOLE_BYTES = 8 * 1024 * 1024  # files up to this size are read whole; larger ones are streamed
+WHOLE_BYTES = SEEN_BYTES  # files up to this size are read whole; larger ones are streamed
 COUNTED_BYTES = 1 << 30  # beyond this, lines near the end are numbered from the end
 
 

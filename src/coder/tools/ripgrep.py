@@ -131,7 +131,7 @@ class _Process:
                     stderr=subprocess.PIPE,
                     start_new_session=True,
                 )
-        except OSError:
+        except (OSError, ValueError):  # not startable, or an argument that no program can be given
             return Ended(-1, "", timed_out=False, unusable=True)
         timed_out, message = False, ""
         with child:  # closes the pipes and reaps

@@ -43,8 +43,10 @@ class Write:
     async def run(
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
     ) -> ToolResult:
+        import asyncio
+
         try:
-            change = _planned(args, context)
+            change = await asyncio.to_thread(_planned, args, context)
             note = hard_link_note(change.path) if change.operation == "updated" else ""
             apply([change], context)
         except Stop as stop:

@@ -1,0 +1,117 @@
+"""What a session has done, kept by the engine itself: no summary can lose it.
+
+Built from the record's events, one at a time, live and on resume alike. Its text goes into the context at
+each compaction, bounded; all of it goes into a file that `read` can page.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coder.protocol.history import HistoryEvent
+
+_LINE = 200  # characters of one command, error or decision
+_EDITING = ("write", "edit", "patch")
+
+
+class Ledger:
+    """Files read and changed, commands and their outcome, what failed, what the person decided, todos."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, None] = {}
+        self.changed: dict[str, None] = {}
+        self.commands: dict[str, str] = {}
+        self.failures: dict[str, int] = {}
+        self.decisions: list[str] = []
+        self.todos: list[dict[str, Any]] = []
+        self._inputs: dict[str, Any] = {}
+
+    def take(self, event: HistoryEvent) -> None:
+        meta = event.meta
+        if event.type == "action":
+            self._inputs[str(meta.get("call_id"))] = meta.get("input")
+        elif event.type == "observation":
+            self._observed(event)
+        elif event.type == "verify" and "command" in meta:
+            self.commands[meta["command"]] = f"exit {meta.get('exit_code')}"
+        elif event.type == "approval" and meta.get("answer") in ("no", "always") and "because" not in meta:
+            reason = f": {meta['reason']}" if meta.get("reason") else ""
+            self._decided(f"{meta['answer']} to {meta['tool']} {meta.get('subject', '')}{reason}")
+        elif event.type == "undo":
+            self._decided(f"undid the file changes of turn {meta.get('undone_turn')}")
+
+    def _observed(self, event: HistoryEvent) -> None:
+        meta = event.meta
+        tool = str(meta.get("tool", ""))
+        arguments = self._inputs.pop(str(meta.get("call_id")), None)
+        given = arguments if isinstance(arguments, dict) else {}
+        if tool == "bash":
+            outcome = f"exit {meta['exit_code']}" if "exit_code" in meta else _short(event.content)
+            self.commands[_short(str(given.get("command", "")))] = outcome
+        elif meta.get("ok"):
+            self._done(tool, meta, given)
+        if not meta.get("ok"):
+            failure = f"{tool} {_subject(given)}: {_short(event.content)}"
+            self.failures[failure] = self.failures.get(failure, 0) + 1
+
+    def _done(self, tool: str, meta: dict[str, Any], given: dict[str, Any]) -> None:
+        if tool == "read":
+            self.read[str(given.get("path", ""))] = None
+        elif tool == "todowrite":
+            self.todos = list(meta.get("todos", []))
+        elif tool in _EDITING and not meta.get("dry_run"):
+            for path in [f["path"] for f in meta.get("files", [])] or [meta.get("path", "")]:
+                self.changed[str(path)] = None
+
+    def _decided(self, text: str) -> None:
+        self.decisions.append(_short(text))
+
+    def sections(self) -> list[tuple[str, list[str]]]:
+        """Everything, newest last."""
+        return [
+            ("Files changed", list(self.changed)),
+            ("Files read", [path for path in self.read if path not in self.changed]),
+            ("Commands and outcome", [f"{line} → {outcome}" for line, outcome in self.commands.items()]),
+            ("Failed", [f"{text} (×{n})" if n > 1 else text for text, n in self.failures.items()]),
+            ("Decisions by the person", self.decisions),
+            ("Todos", [f"[{t.get('status')}] {t.get('content')}" for t in self.todos]),
+        ]
+
+    def whole_text(self) -> str:
+        return "\n\n".join(
+            f"## {title} ({len(lines)})\n" + "\n".join(f"- {line}" for line in lines)
+            for title, lines in self.sections()
+            if lines
+        )
+
+    def text(self, limit: int) -> str:
+        """At most about `limit` characters: of each section the newest, with a word on what is left out."""
+        whole = self.whole_text()
+        if len(whole) <= limit:
+            return whole
+        filled = [(title, lines) for title, lines in self.sections() if lines]
+        share = limit // max(1, len(filled))
+        return "\n\n".join(_newest(title, lines, share) for title, lines in filled)
+
+
+def _newest(title: str, lines: list[str], room: int) -> str:
+    kept: list[str] = []
+    for line in reversed(lines):
+        room -= len(line) + 3
+        if room < 0:
+            break
+        kept.append(f"- {line}")
+    left_out = len(lines) - len(kept)
+    head = f"## {title} ({len(lines)})"
+    if left_out:
+        head += f"\n- … {left_out} earlier ones"
+    return "\n".join([head, *reversed(kept)])
+
+
+def _subject(given: dict[str, Any]) -> str:
+    return _short(str(given.get("path") or given.get("command") or given.get("pattern") or ""))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"

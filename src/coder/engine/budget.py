@@ -1,0 +1,58 @@
+"""What a session costs, from the person's own price table, and where it must stop (SPEC §2, `budget`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coder.config.schema import BudgetSection, Price
+from coder.protocol.usage import Usage
+
+_MILLION = 1_000_000
+
+
+class Budget:
+    """Money spent so far and the limit on it. Prices are found by a model's exact name, then by prefix."""
+
+    def __init__(self, settings: BudgetSection) -> None:
+        self.prices: Mapping[str, Price] = settings.prices
+        self.limit = settings.max_usd
+        self.warn_at = settings.warn_at
+        self.spent = 0.0
+        self.warned = False
+
+    def price_of(self, model: str) -> Price | None:
+        if model in self.prices:
+            return self.prices[model]
+        fitting = [name for name in self.prices if model.startswith(name)]
+        return self.prices[max(fitting, key=len)] if fitting else None
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """None where the model has no price."""
+        price = self.price_of(model)
+        if price is None:
+            return None
+        cached_price = price.input if price.cached_input is None else price.cached_input
+        fresh = max(0, usage.prompt - usage.cached)
+        return (
+            fresh * price.input + usage.cached * cached_price + usage.completion * price.output
+        ) / _MILLION
+
+    def add(self, model: str, usage: Usage) -> float | None:
+        cost = self.cost(model, usage)
+        self.spent += cost or 0.0
+        return cost
+
+    def would_pass(self, model: str, prompt_tokens: int) -> bool:
+        """Whether sending a prompt of that size could take the session over its limit. The answer's length is
+        unknown, so the prompt alone decides, at the full price: the cache may or may not hold."""
+        price = self.price_of(model)
+        if self.limit is None or price is None:
+            return False
+        return self.spent + prompt_tokens * price.input / _MILLION > self.limit
+
+    def warning_due(self) -> bool:
+        """Once, when the warning share of the limit is reached."""
+        if self.limit is None or self.warned or self.spent < self.warn_at * self.limit:
+            return False
+        self.warned = True
+        return True

@@ -1,0 +1,130 @@
+"""Notices a model that goes in circles (seed 002, "LoopDetected").
+
+What counts is a call *with its result*: polling whose result changes, and honest batches of one tool with
+different arguments, are not circles. Text counts outside code fences, lists and tables only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+SAME_CALL = 5  # the same call with the same result so many times in a row
+CYCLE_ROUNDS = 3  # a cycle of two to five calls gone through so many times
+MAX_CYCLE = 5
+SAME_FAILURE = 6  # the same failure on the same thing, whatever was tried in between, with no success on it
+_CHUNK = 50  # characters of text compared at a time
+_CHUNK_TIMES = 10
+_CHUNK_SPREAD = 5 * _CHUNK  # repeats that lie further apart than this are prose, not a stutter
+_TEXT_KEPT = 5_000
+
+
+class LoopWatch:
+    """Fed with what a turn does; `finding` says in words what was noticed, or is empty."""
+
+    def __init__(self) -> None:
+        self.finding = ""
+        self.strikes = 0
+        self._calls: deque[int] = deque(maxlen=MAX_CYCLE * CYCLE_ROUNDS)
+        self._names: deque[str] = deque(maxlen=MAX_CYCLE * CYCLE_ROUNDS)
+        self._failures: dict[tuple[str, str, str], int] = {}
+        self._text = TextWatch()
+
+    def reset(self) -> None:
+        """Start over, as after the model was told."""
+        self.finding = ""
+        self._calls.clear()
+        self._names.clear()
+        self._failures.clear()
+        self._text = TextWatch()
+
+    def saw_call(self, tool: str, arguments: str, subject: str, result: str, ok: bool) -> None:
+        self._text = TextWatch()
+        self._calls.append(hash((tool, arguments, result)))
+        self._names.append(tool)
+        self._count_failure(tool, subject, result, ok)
+        self.finding = self.finding or self._repeated() or self._cycle()
+
+    def _count_failure(self, tool: str, subject: str, result: str, ok: bool) -> None:
+        if ok:
+            self._failures = {key: n for key, n in self._failures.items() if key[:2] != (tool, subject)}
+            return
+        key = (tool, subject, result.split("\n", 1)[0][:80])
+        self._failures[key] = self._failures.get(key, 0) + 1
+        if self._failures[key] >= SAME_FAILURE:
+            self.finding = self.finding or f"{tool} {subject} failed the same way {SAME_FAILURE} times"
+
+    def _repeated(self) -> str:
+        last = list(self._calls)[-SAME_CALL:]
+        if len(last) == SAME_CALL and len(set(last)) == 1:
+            return f"the same {self._names[-1]} call with the same result {SAME_CALL} times in a row"
+        return ""
+
+    def _cycle(self) -> str:
+        calls = list(self._calls)
+        for length in range(2, MAX_CYCLE + 1):
+            tail = calls[-length * CYCLE_ROUNDS :]
+            if len(tail) < length * CYCLE_ROUNDS or len(set(tail[:length])) == 1:
+                continue
+            if all(tail[at] == tail[at % length] for at in range(len(tail))):
+                names = ", ".join(list(self._names)[-length:])
+                return f"a cycle of {length} calls ({names}) gone through {CYCLE_ROUNDS} times"
+        return ""
+
+    def saw_text(self, text: str) -> bool:
+        """True where the text itself has begun to go round."""
+        if self._text.add(text):
+            self.finding = self.finding or "the same words over and over"
+            return True
+        return False
+
+
+class TextWatch:
+    """Looks for a piece of text that comes again and again within a short distance."""
+
+    def __init__(self) -> None:
+        self._line = ""
+        self._prose = ""
+        self._in_fence = False
+        self._done = 0  # how far chunks of the prose have been looked at
+        self._places: dict[str, list[int]] = {}
+
+    def add(self, text: str) -> bool:
+        *lines, rest = (self._line + text).split("\n")
+        found = False
+        for line in lines:
+            found = self._take_line(line + "\n") or found
+        if len(rest) > 4 * _CHUNK:  # one endless line
+            found = self._take_line(rest) or found
+            rest = ""
+        self._line = rest
+        return found
+
+    def _take_line(self, line: str) -> bool:
+        bare = line.lstrip()
+        if bare.startswith(("```", "~~~")):
+            self._in_fence = not self._in_fence
+            self._forget()
+            return False
+        if self._in_fence:
+            return False
+        if bare.startswith(("#", "-", "*", "+", "|", ">", "=")) or bare[:2].rstrip(".)").isdigit():
+            self._forget()
+            return False
+        self._prose += line
+        return self._look()
+
+    def _forget(self) -> None:
+        self._prose, self._done = "", 0
+        self._places.clear()
+
+    def _look(self) -> bool:
+        while self._done + _CHUNK <= len(self._prose):
+            places = self._places.setdefault(self._prose[self._done : self._done + _CHUNK], [])
+            places.append(self._done)
+            recent = places[-_CHUNK_TIMES:]
+            if len(recent) == _CHUNK_TIMES and recent[-1] - recent[0] <= _CHUNK_SPREAD * _CHUNK_TIMES:
+                return True
+            self._done += 1
+        if len(self._prose) > _TEXT_KEPT:
+            self._forget()
+        return False

@@ -1,0 +1,97 @@
+"""`save_memory`: one fact, kept for this and all later sessions.
+
+The result itself tells the model that the fact holds from now on: what was sent before stays as it was, so
+that the provider's cache holds, and the next session has the fact in its first message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from coder.tools.base import Arguments, Journal, Preview, ToolContext, ToolResult, denied, failed, spec
+
+Scope = Literal["project", "home"]
+
+DESCRIPTION = (
+    "Keep one lasting fact for later sessions: a convention, a decision, a preference, something the person "
+    "asked to remember. One plain sentence. Not for the progress of this task, nor for secrets."
+)
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """The fact as it stands in the file, and whether it is new there."""
+
+    path: Path
+    fact: str
+    added: bool
+
+
+class NotSaved(Exception):
+    """Why the fact was not kept, and what would work. `refused`: it could be, but may not."""
+
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
+
+
+class MemoryFile(Protocol):
+    """Where facts are kept."""
+
+    def save(self, fact: str, scope: Scope, journal: Journal | None = None) -> Saved:
+        """Raises `NotSaved`."""
+        ...
+
+
+class SaveMemory:
+    """Append a fact to the memory file."""
+
+    spec = spec(
+        "save_memory",
+        DESCRIPTION,
+        {
+            "fact": {"type": "string", "description": "One self-contained sentence."},
+            "scope": {
+                "type": "string",
+                "enum": ["project", "home"],
+                "description": "project (default): about this project. home: about the person, everywhere.",
+            },
+        },
+        ["fact"],
+    )
+    concurrent = False
+
+    def __init__(self, memory: MemoryFile) -> None:
+        self._memory = memory
+
+    def argument(self, args: Arguments) -> str:
+        return str(args.get("fact", ""))
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        return Preview(subject=f"{_scope(args)}: {args.get('fact', '')}")
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        scope = _scope(args)
+        try:
+            saved = self._memory.save(str(args["fact"]), scope, context.journal)
+        except NotSaved as reason:
+            answer = denied if reason.refused else failed
+            return answer(str(reason), scope=scope)
+        path = context.workspace.show(saved.path)
+        meta = {"path": path, "scope": scope, "fact": saved.fact, "added": saved.added}
+        if not saved.added:
+            return ToolResult(f"Already in {path}: {saved.fact}", "already remembered", meta=meta)
+        return ToolResult(
+            for_model=f"Saved to {path}. It holds from now on, here and in later sessions: {saved.fact}",
+            summary=f"remembered in {path}",
+            meta=meta,
+        )
+
+
+def _scope(args: Arguments) -> Scope:
+    return "home" if args.get("scope") == "home" else "project"
