@@ -35,14 +35,14 @@ MODE_NOTES = {
 
 
 def system_prompt(workspace: Path, home: Path) -> str:
-    parts = [ROLE, _environment(workspace)]
+    parts = [ROLE, environment_text(workspace)]
     instructions = project_instructions(workspace, home)
     if instructions:
         parts.append(f"<instructions>\n{instructions}\n</instructions>")
     return "\n\n".join(parts)
 
 
-def _environment(workspace: Path) -> str:
+def environment_text(workspace: Path) -> str:
     git = "yes" if any((p / ".git").exists() for p in (workspace, *workspace.parents)) else "no"
     lines = [
         f"folder: {workspace}",

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from coder.engine.command_diff import show_diff
+from coder.engine.command_money import budget_text, context_text, loop_text
 from coder.engine.compact import compact
 from coder.engine.desk import Desk
 from coder.engine.session import Session
@@ -224,6 +225,7 @@ async def _status(desk: Desk, args: str) -> Reply:
             "used",
             desk.say("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
         ),
+        ("budget", budget_text(desk, "")[0]),
         ("folder", str(desk.root)),
         ("trust", desk.say("status.trusted" if desk.trusted else "status.untrusted")),
         ("record", str(desk.store.log_path(session.id))),
@@ -235,6 +237,20 @@ async def _status(desk: Desk, args: str) -> Reply:
 async def _diff(desk: Desk, args: str) -> Reply:
     text, files = await show_diff(desk, args)
     return Reply(text, data={"files": files})
+
+
+async def _context(desk: Desk, args: str) -> Reply:
+    return Reply(context_text(desk))
+
+
+async def _budget(desk: Desk, args: str) -> Reply:
+    text, ok = budget_text(desk, args)
+    return Reply(text, ok)
+
+
+async def _loop(desk: Desk, args: str) -> Reply:
+    text, ok = loop_text(desk, args)
+    return Reply(text, ok)
 
 
 async def _fork(desk: Desk, args: str) -> Reply:
@@ -264,6 +280,9 @@ COMMANDS = {
         Command("diff", "[full|PATH]", _diff),
         Command("undo", "[force]", _undo),
         Command("status", "", _status),
+        Command("context", "", _context),
+        Command("budget", "[USD|off]", _budget),
+        Command("loop", "[on|off]", _loop),
         Command("fork", "", _fork),
         Command("exit", "", _exit),
     )

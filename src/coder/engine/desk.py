@@ -85,6 +85,7 @@ class Desk:
         self.session_kind = session_kind
         self.system_extra = system_extra
         self.trusted = trusted
+        self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"
         self.preset: Preset = config.permission.preset
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}

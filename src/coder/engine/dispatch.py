@@ -6,11 +6,12 @@ from coder.engine.bang import run_bang_command
 from coder.engine.desk import Desk
 from coder.engine.turn import run_turn
 from coder.protocol.events import InputDone
+from coder.record.files import valid_text
 
 
 async def run_input(desk: Desk, text: str) -> InputDone:
     """`!` is the person's shell, `/` a command, anything else a turn."""
-    text = text.strip()
+    text = valid_text(text).strip()
     if text.startswith("!"):
         done = await run_bang_command(desk.session, text, text[1:].strip())
         desk.emit(done)

@@ -68,15 +68,17 @@ class Engine:
 
     async def _work(self) -> None:
         desk = self.desk
-        if desk.session.pending is not None:
-            await self._run(self._continued(), "")
-        while (op := await self._inputs.get()) is not None:
-            await self._run(run_input(desk, op.text), op.text.strip())
-        with contextlib.suppress(RecordError):
-            desk.session.close()
-        desk.emit(SessionEnded(desk.session.id))
-        await desk.model.close()
-        self._events.put_nowait(None)
+        try:
+            if desk.session.pending is not None:
+                await self._run(self._continued(), "")
+            while (op := await self._inputs.get()) is not None:
+                await self._run(run_input(desk, op.text), op.text.strip())
+            with contextlib.suppress(RecordError):
+                desk.session.close()
+            desk.emit(SessionEnded(desk.session.id))
+            await desk.model.close()
+        finally:
+            self._events.put_nowait(None)  # a reader never waits for an engine that has ended
 
     async def _continued(self) -> InputDone:
         turn = await continue_turn(self.desk.session)
@@ -100,6 +102,9 @@ class Engine:
         with contextlib.suppress(RecordError):
             self.desk.session.show_state()
         self.desk.emit(done)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # not the input was cancelled, but the engine itself
+            raise asyncio.CancelledError
 
     def _kept_for_report(self, error: Exception) -> str:
         import traceback

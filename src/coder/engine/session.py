@@ -54,6 +54,7 @@ class Session:
         self.usage = Usage()
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
         self.told_mode = ""  # the operating mode that the model was last told of
+        self.turn: Turn | None = None  # the one that is running, or ran last
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
         self.compaction_floor = 0  # tokens below which another compaction would not help
@@ -224,6 +225,8 @@ class Session:
                 context_tokens=self.context_tokens(),
                 context_window=desk.context_window,
                 usage=self.usage,
+                cost_usd=self.budget.spent,
+                budget_usd=self.budget.limit,
             )
         )
 
@@ -236,6 +239,8 @@ class Session:
     def write_snapshot(self) -> None:
         """Derived from the record, so a failure to write it is worth a line, not the turn."""
         desk = self.desk
+        if not desk.keeps_snapshot:
+            return
         meta = {
             "title": self.title,
             "model": desk.model_name,

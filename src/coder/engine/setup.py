@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -122,7 +123,8 @@ def open_desk(
     )
     desk.mode = options.mode or "default"
     if options.log_dir is None:
-        ensure_folder(root)
+        with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
+            ensure_folder(root)
     if settings.loaded.ignored:
         keys = ", ".join(sorted({one.key for one in settings.loaded.ignored}))
         emit(Notice(desk.say("trust.ignored", keys=keys), "warning"))

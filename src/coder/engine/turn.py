@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from coder.context.prompt import MODE_NOTES
@@ -20,6 +21,7 @@ from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
 from coder.engine.session import Session, Turn, tokens_meta
 from coder.engine.speaker import wants_to_continue
+from coder.engine.subagent import run_subagent
 from coder.engine.verify import verify_edits
 from coder.model.base import CallReady, ModelError
 from coder.protocol.events import Failed, TurnEnded, TurnStarted
@@ -46,6 +48,9 @@ def _begin(session: Session, text: str) -> Turn:
     session.log.turn += 1
     session.log.step = 0
     turn = Turn(session.log.turn, text, session.id)
+    session.turn = turn
+    if "task" in desk.tools:
+        session.context.start_task = partial(run_subagent, session)
     session.undo.begin_turn(turn.number)
     tokens = {"prompt": session.conversation.counter.quick(text)}
     session.add_user(text, _with_notes(session, text), {"prompt_id": turn.prompt_id, "tokens": tokens})

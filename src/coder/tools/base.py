@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -124,6 +124,9 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: str = "medium"
 
 
+TaskStarter = Callable[[str, str, Callable[[str], None]], Awaitable[ToolResult]]
+
+
 class ToolContext:
     """What a call is handed: the workspace, what was seen of its files, undo, bounds."""
 
@@ -144,6 +147,7 @@ class ToolContext:
         self.todos: list[Todo] = []
         # How a command line becomes an argument vector; a sandbox puts itself in front here.
         self.wrap_command: Callable[[list[str]], list[str]] = list
+        self.start_task: TaskStarter | None = None  # None where a subagent may not be started
 
 
 class Tool(Protocol):

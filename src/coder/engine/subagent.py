@@ -1,0 +1,158 @@
+"""Subagents: a turn and a context of their own, under the same policy, record, undo and budget."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from coder.context.prompt import environment_text
+from coder.engine.desk import Desk
+from coder.engine.session import Session
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
+    Failed,
+    Notice,
+    ToolCallChanged,
+)
+from coder.protocol.history import HistoryEvent
+from coder.protocol.messages import Message
+from coder.record.log import now
+from coder.tools.base import ToolResult, failed
+
+_MAX_STEPS = 60  # a piece of work that takes more is not a piece
+_MAX_SUMMARY = 8_000  # characters: the point of a subagent is that its details stay with it
+_EXPLORING = ("read", "list", "glob", "grep", "bash")
+_NOT_FOR_SUBAGENTS = ("task", "todoread", "todowrite", "save_memory")
+
+PROMPTS = {
+    "general": (
+        "You are a subagent of coder, a coding agent. You are given one piece of work in a person's folder, "
+        "with tools. Do it completely, check it, and answer with a report: what you did and found, file "
+        "names and lines, what is left open. Nobody can answer questions."
+    ),
+    "explore": (
+        "You are a subagent of coder, a coding agent. Find out what you are asked in a person's folder by "
+        "reading and searching; change nothing. Answer with a report that can be used without looking again: "
+        "findings, file names and line numbers, short quotes where they matter. Nobody can answer questions."
+    ),
+}
+
+
+class _IntoParent:
+    """A history sink that puts the subagent's events into its parent's record."""
+
+    def __init__(self, parent: Session, task_id: str, agent: str) -> None:
+        self.parent = parent
+        self.task_id = task_id
+        self.agent = agent
+
+    def append(self, event: HistoryEvent) -> None:
+        inner = {"type": event.type, "step": event.step, "role": event.role, "meta": event.meta}
+        meta = {"task_id": self.task_id, "agent": self.agent, "event": inner}
+        self.parent.log.append("subagent", event.content, meta=meta)
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def run_subagent(
+    parent: Session, agent: str, objective: str, on_output: Callable[[str], None]
+) -> ToolResult:
+    """To its end. A cancel of the parent's turn cancels it as well."""
+    from coder.engine.turn import run_turn  # the turn runs tools, and this is one
+
+    if agent not in PROMPTS:
+        return failed(f"there is no agent {agent!r}; there are {', '.join(PROMPTS)}")
+    child = _child(parent, agent)
+    turn = await run_turn(child, objective)
+    parent.usage = parent.usage.plus(turn.usage)
+    if parent.turn is not None:
+        parent.turn.usage = parent.turn.usage.plus(turn.usage)
+        parent.turn.edited |= turn.edited
+        parent.turn.cost += turn.cost
+    if turn.status == "cancelled":
+        raise asyncio.CancelledError
+    meta: dict[str, Any] = {
+        "agent": agent,
+        "steps": turn.steps,
+        "status": turn.status,
+        "tokens": turn.usage.total,
+    }
+    if turn.status != "ok":
+        reason = f"the subagent did not finish: {turn.error or turn.status}"
+        return failed(f"{reason}\n{turn.answer}".rstrip(), reason, **meta)
+    report = turn.answer.strip()
+    if len(report) > _MAX_SUMMARY:
+        report = report[:_MAX_SUMMARY] + f"\n[cut at {_MAX_SUMMARY} characters]"
+    return ToolResult(
+        for_model=report or "(the subagent reported nothing)",
+        summary=f"{turn.steps} steps, {turn.usage.total} tokens",
+        detail=report,
+        detail_kind="text",
+        meta=meta,
+    )
+
+
+def _child(parent: Session, agent: str) -> Session:
+    task_id = os.urandom(3).hex()
+    desk = _child_desk(parent.desk, agent)
+    child = Session(desk, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, agent)], now())
+    desk.session = child
+    child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
+    child.context.journal = parent.undo
+    child.undo = parent.undo
+    child.context.wrap_command = parent.context.wrap_command
+    child.budget = parent.budget
+    child.told_mode = desk.mode
+    prompt = f"{PROMPTS[agent]}\n\n{environment_text(desk.root)}"
+    child.conversation.append(Message(role="system", content=prompt))
+    return child
+
+
+def _child_desk(parent: Desk, agent: str) -> Desk:
+    desk = copy.copy(parent)
+    if agent == "explore":
+        desk.mode = "plan"
+        desk.tools = {name: tool for name, tool in parent.tools.items() if name in _EXPLORING}
+    else:
+        desk.tools = {name: tool for name, tool in parent.tools.items() if name not in _NOT_FOR_SUBAGENTS}
+    config = parent.config
+    desk.config = msgspec.structs.replace(
+        config,
+        runtime=msgspec.structs.replace(
+            config.runtime, max_steps=min(_MAX_STEPS, config.runtime.max_steps), max_session_turns=-1
+        ),
+        workflow=msgspec.structs.replace(
+            config.workflow, require_todo_for_complex=False, auto_verify_after_edit=False
+        ),
+    )
+    desk.emit = _forwarding(parent.emit, agent)
+    desk.keeps_snapshot = False
+    return desk
+
+
+def _forwarding(emit: Callable[[AnyEvent], None], agent: str) -> Callable[[AnyEvent], None]:
+    """Of a subagent a person sees what it does and asks, not all that it says."""
+
+    def forward(event: AnyEvent) -> None:
+        match event:
+            case ToolCallChanged(state=state) if state not in ("scheduled", "executing"):
+                emit(
+                    msgspec.structs.replace(event, tool=f"{agent} › {event.tool}", detail="", detail_kind="")
+                )
+            case ApprovalRequested() | ApprovalResolved() | Notice():
+                emit(event)
+            case Failed(text):
+                emit(Notice(text, "warning"))
+            case _:
+                pass
+
+    return forward
