@@ -10,16 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from coder.protocol.base import Event
 from coder.protocol.history import HistoryEvent
-from coder.protocol.tagging import snake
+from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ModeStateChanged
 from coder.protocol.usage import Usage
 
 ToolState = Literal["scheduled", "executing", "success", "error", "cancelled"]
 TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
-
-
-class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):
-    """Base of all events; the JSON form names the kind in `event`."""
 
 
 class SessionStarted(Event, frozen=True):
@@ -49,6 +46,8 @@ class StateChanged(Event, frozen=True):
     context_tokens: int
     context_window: int
     usage: Usage
+    cost_usd: float = 0.0
+    budget_usd: float | None = None
 
 
 class TurnStarted(Event, frozen=True):
@@ -170,7 +169,7 @@ class CommandDone(Event, frozen=True):
     command: str
     text: str
     ok: bool = True
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Notice(Event, frozen=True):
@@ -237,4 +236,7 @@ AnyEvent = (
     | TurnEnded
     | InputDone
     | Recorded
+    | CustomModesListed
+    | ModeStateChanged
+    | InstantModeExecuted
 )

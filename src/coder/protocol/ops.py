@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from coder.protocol.tagging import snake
-
-
-class Op(msgspec.Struct, frozen=True, tag_field="op", tag=snake):
-    """Base of all ops; the JSON form names the kind in `op`."""
+from coder.protocol.base import Op
+from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 
 
 class UserInput(Op, frozen=True):
@@ -35,4 +30,4 @@ class Close(Op, frozen=True):
     """End the session: the record is completed and every child process ended."""
 
 
-AnyOp = UserInput | Cancel | ApprovalReply | Close
+AnyOp = UserInput | Cancel | ApprovalReply | Close | ListCustomModes | SetModeState | TriggerInstantMode

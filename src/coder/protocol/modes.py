@@ -1,0 +1,185 @@
+"""Custom modes as front ends see them (seed 003 §5.1, §8, §10): definitions, state, ops and events."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from coder.protocol.base import Event, Op
+
+ModeKind = Literal["persistent", "instant"]
+ModeCategory = Literal["mode", "prompt"]
+VariableType = Literal["text", "enum", "boolean", "number", "path"]
+ValueSource = Literal["explicit", "session", "default", "unset"]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ModeErrorCode = Literal[
+    "file",  # the mode's file is broken
+    "unknown_mode",
+    "wrong_kind",
+    "unknown_variable",
+    "missing",  # a required variable has no value
+    "invalid",  # a value is not of the variable's type, list or pattern
+    "argument",  # a line of arguments cannot be read
+    "template",
+    "path",
+    "command",
+    "too_long",
+    "stale",  # the request is older than what was already done
+]
+
+
+class ModeError(msgspec.Struct, frozen=True):
+    """What is wrong with a mode, and with which variable of it where there is one."""
+
+    mode_id: str
+    message: str
+    variable: str | None = None
+    code: ModeErrorCode = "file"
+    line: int = 0  # of the mode's file, from 1; 0 where it is about no line
+
+
+class ModeScope(msgspec.Struct, frozen=True):
+    """Where a mode comes from. `label` is `(project:<dirname>)` or `(global)`."""
+
+    kind: Literal["project", "global"]
+    label: str
+    folder: str
+
+
+class ModeVariable(msgspec.Struct, frozen=True):
+    """A variable as the frontmatter declares it; values are text whatever their type."""
+
+    name: str
+    type: VariableType = "text"
+    default: str | None = None
+    required: bool = False
+    enum: list[str] = []
+    shortcuts: list[str] = []
+    pattern: str | None = None
+    inline_edit: bool | None = None
+    mode_scoped: bool = True
+
+
+class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """One mode or saved prompt, usable or not.
+
+    `command` is what to type for it: `mode_id`, `/modes:name` where a built-in command has the name,
+    or empty where another definition (`shadowed_by`) has taken its place.
+    """
+
+    mode_id: str
+    display_name: str
+    scope: ModeScope
+    path: str
+    kind: ModeKind = "instant"
+    category: ModeCategory = "mode"
+    description: str = ""
+    argument_hint: str = ""
+    variables: list[ModeVariable] = []
+    default_enabled: bool = False
+    model: str | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    allowed_tools: list[str] = []
+    command: str = ""
+    shadowed_by: str | None = None
+    shadowed_by_path: str | None = None
+    error: ModeError | None = None
+    warnings: list[str] = []
+
+
+class ModeVariableState(msgspec.Struct, frozen=True):
+    """A variable's value now, and where it is from. `problem` says why `is_valid` is false."""
+
+    name: str
+    type: VariableType
+    value: str | None
+    is_valid: bool
+    source: ValueSource
+    required: bool
+    default: str | None = None
+    enum: list[str] = []
+    problem: str = ""
+
+
+class RenderedMode(msgspec.Struct, frozen=True):
+    """A persistent mode with its values; `rendered_instructions` is None where it could not be rendered."""
+
+    mode_id: str
+    display_name: str
+    scope: ModeScope
+    variables: list[ModeVariableState]
+    rendered_instructions: str | None
+    warnings: list[str] = []
+
+
+class SetValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An explicit value; an empty text is one too. JSON: `{"set": "…"}`."""
+
+    value: str = msgspec.field(name="set")
+
+
+# What a variable is asked to become: back to its default (JSON `"use_default"`), or an explicit value.
+ModeVariableInput = Literal["use_default"] | SetValue
+ModeArg = ModeVariableInput
+USE_DEFAULT: Literal["use_default"] = "use_default"
+
+
+class PersistentModeTarget(msgspec.Struct, frozen=True):
+    """A mode that shall be on. Variables that are not named keep their value."""
+
+    mode_id: str
+    variables: dict[str, ModeVariableInput] = {}
+    enabled: bool = True
+
+
+class ListCustomModes(Op, frozen=True):
+    """Asks for all definitions; answered by `CustomModesListed`."""
+
+
+class SetModeState(Op, frozen=True):
+    """The whole set of persistent modes that shall be on; whatever is not named goes off."""
+
+    modes: list[PersistentModeTarget]
+    client_rev: int | None = None
+
+
+class TriggerInstantMode(Op, frozen=True):
+    """Render an instant mode (or saved prompt) and take the result as the person's message."""
+
+    mode_id: str
+    variables: dict[str, ModeArg] = msgspec.field(default_factory=dict)
+    client_rev: int | None = None
+
+
+class CustomModesListed(Event, frozen=True):
+    """Every definition that was found, nearest first; the seed's `ListCustomModesResponseEvent`."""
+
+    modes: list[ModeDefinition]
+
+
+class ModeStateChanged(Event, frozen=True):
+    """What is in force after a `SetModeState`, or still is where `errors` say that it was refused.
+
+    `enabled_modes` is the only truth of what is on. `refused_modes` shows the modes of a refused
+    target with their values, so that a front end can mark what is missing.
+    """
+
+    enabled_modes: list[RenderedMode]
+    combined_user_instructions: str | None
+    server_rev: int
+    changed: bool
+    errors: list[ModeError] = msgspec.field(default_factory=list)
+    refused_modes: list[RenderedMode] = msgspec.field(default_factory=list)
+
+
+class InstantModeExecuted(Event, frozen=True):
+    """An instant mode was rendered; with `errors` it was not, and nothing is said to the model."""
+
+    mode_id: str
+    rendered_prompt: str
+    warnings: list[str] = msgspec.field(default_factory=list)
+    errors: list[ModeError] = msgspec.field(default_factory=list)
+
+
+ListCustomModesResponseEvent = CustomModesListed
