@@ -282,3 +282,20 @@ def test_a_session_in_which_nothing_was_said_leaves_no_file(project: Project) ->
     with ScriptedServer([]) as server:
         project.coder("--once", "/exit", url=server.url)
     assert project.logs() == []
+
+
+def test_export_is_one_page_with_nothing_live_in_it(project: Project) -> None:
+    answer = "<script>alert(1)</script> & \x1b[31mred"
+    with ScriptedServer([{"reasoning": "hmm", "calls": [LS]}, {"text": answer}]) as server:
+        project.coder("--once", "what is <b>here</b>?", url=server.url)
+    session = project.events()[0]["session_id"]
+    done = project.coder("export", session, "--html", "out.html")
+    page = (project.cwd / "out.html").read_text(encoding="utf-8")
+    assert done.returncode == 0
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script" not in page
+    assert "&lt;b&gt;here" in page
+    assert "hmm" in page
+    assert "\x1b" not in page
+    assert project.coder("export", "nope", "--html", "x.html").returncode == 2
+    assert project.coder("export", session, "--html", "no/such/folder.html").returncode == 2

@@ -13,6 +13,7 @@ subcommands:
   coder demo                   a tour with no network and no key
   coder sessions               the sessions of this folder
   coder show ID                what happened in one
+  coder export ID --html FILE  the same as a page
   coder doctor                 what works here
   coder explain "shell line"   what the policy would do with it, and why
   coder trust                  let this folder's own settings take effect

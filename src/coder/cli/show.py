@@ -52,10 +52,15 @@ def lines_of(event: HistoryEvent) -> Iterator[str]:
             yield from _prefixed("» ", content)
         case "approval" if meta.get("answer"):
             yield f"  approval: {meta['answer']} {safe(str(meta.get('reason') or ''))}".rstrip()
-        case kind if kind in _ONE_LINE:
-            yield safe(_ONE_LINE[kind](event))
         case _:
-            return
+            if line := one_line(event):
+                yield safe(line)
+
+
+def one_line(event: HistoryEvent) -> str:
+    """The event in a line, for those that need no more; empty for bookkeeping."""
+    form = _ONE_LINE.get(event.type)
+    return form(event) if form else ""
 
 
 _ONE_LINE: dict[str, Callable[[HistoryEvent], str]] = {

@@ -1,0 +1,77 @@
+"""`coder export ID --html FILE`: a session as one page that needs nothing else to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from coder.cli.common import parser_for, settings_from
+from coder.cli.errors import Exit, UsageError
+from coder.cli.show import one_line
+from coder.protocol.history import HistoryEvent
+from coder.record.files import write_atomically
+from coder.record.log import read_log
+from coder.record.store import SessionStore
+from coder.terminal.safe import safe
+
+_STYLE = """\
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+       color: #1c1c1c; background: #fff }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .4rem 0; padding: .5rem .8rem;
+      background: #f5f5f2; border-radius: 4px; font: 13px/1.45 ui-monospace, monospace }
+.user { border-left: 4px solid #3b6ea5; background: #eef4fb } .thought { color: #777; background: none }
+.error { border-left: 4px solid #b3423a } .line { color: #666; margin: .3rem 0 }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } pre { background: #242424 }
+  .user { background: #1d2a38 } }"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("export", "Write a session as one HTML page.")
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--html", type=Path, required=True, metavar="FILE")
+    chosen = parser.parse_args(arguments)
+    options, _settings = settings_from(chosen)
+    store = SessionStore(options.cwd, options.log_dir)
+    if not store.exists(chosen.id):
+        raise UsageError(f"There is no session {chosen.id}; `coder sessions` lists those of this folder.")
+    page = "\n".join(_page(chosen.id, read_log(store.log_path(chosen.id))))
+    try:
+        write_atomically(chosen.html, page.encode("utf-8", errors="replace"), 0o644)
+    except OSError as error:
+        raise UsageError(f"{chosen.html} cannot be written: {error.strerror}.") from error
+    return Exit.ANSWERED
+
+
+def _page(session_id: str, events: Iterator[HistoryEvent]) -> Iterator[str]:
+    title = escape(session_id)
+    yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+    yield f"<style>{_STYLE}</style>"
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<h1>{title}</h1>"
+    for event in events:
+        yield from _parts(event)
+    yield "</html>"
+
+
+def _parts(event: HistoryEvent) -> Iterator[str]:
+    match event.type:
+        case "turn_start":
+            yield f"<h2>{event.turn}</h2>" + _block("user", event.content)
+        case "assistant":
+            if event.meta.get("reasoning"):
+                yield _block("thought", str(event.meta["reasoning"]))
+            if event.content:
+                yield _block("assistant", event.content)
+        case "observation":
+            detail = str(event.meta.get("diff") or event.content)
+            yield _block("" if event.meta.get("ok") else "error", detail)
+        case "command" | "note":
+            yield _block("user", event.content)
+        case _:
+            if line := one_line(event):
+                yield f'<p class="line">{escape(safe(line))}</p>'
+
+
+def _block(kind: str, text: str) -> str:
+    return f'<pre class="{kind}">{escape(safe(text))}</pre>'
