@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -87,17 +88,40 @@ def _cancel_on_signals(engine: Engine) -> None:
 
 
 async def watch(engine: Engine, view: Output) -> int:
+    """Show what happens until the input is done; the status. Raises `OSError`, but only after the record is
+    complete, where stdout takes no more."""
     reading = _Reading()
+    shown = _Shown(view, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
-        view.show(event)
+        shown.show(event)
         if reading.take(event):
             break
     closing = asyncio.create_task(engine.close())
     async for event in engine.events():
-        view.show(event)
+        shown.show(event)
     await closing
+    if shown.error is not None:
+        raise shown.error
     view.finish(reading.status)
     return reading.status
+
+
+class _Shown:
+    """Hands events to the output until that fails."""
+
+    def __init__(self, view: Output, lost: Callable[[], None]) -> None:
+        self._view = view
+        self._lost = lost
+        self.error: OSError | None = None
+
+    def show(self, event: AnyEvent) -> None:
+        if self.error is not None:
+            return
+        try:
+            self._view.show(event)
+        except OSError as error:
+            self.error = error
+            self._lost()
 
 
 class _Reading:

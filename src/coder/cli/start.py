@@ -10,23 +10,30 @@ from pathlib import Path
 from coder.cli import SUBCOMMANDS
 from coder.cli.args import main_parser
 from coder.cli.errors import Exit, UsageError, complain
+from coder.cli.streams import forsake_stdout, prepare
 from coder.config.errors import ConfigError
 from coder.policy.decide import OPERATING_MODES, OperatingMode
 
 
 def run(arguments: list[str]) -> int:
     """The exit status; every foreseeable error ends here as a sentence."""
+    prepare()
     try:
-        return _run(arguments)
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
     except UsageError as error:
         complain(str(error))
     except ConfigError as error:
         complain(_in_language(error))
     except KeyboardInterrupt:
         return Exit.CANCELLED
-    except BrokenPipeError:
-        # Whoever read our output has left; Python must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        forsake_stdout()
+        if not isinstance(error, BrokenPipeError):  # whoever read our output has left: not worth a word
+            what = os.fsdecode(error.filename) if error.filename else "The output cannot be written"
+            complain(f"{what}: {error.strerror}.")
         return Exit.FAILED
     return Exit.USAGE
 
@@ -97,11 +104,21 @@ def _session(chosen: argparse.Namespace) -> int:
     if interactive:
         from coder.terminal.loop import run_interactive
 
+        _look_for_garbage()
         return run_interactive(options, settings, resume, question)
     from coder.cli.once import run_once
 
+    _look_for_garbage()
     provider = provider_of(options, settings)
     return run_once(options, settings, provider, resume, question, chosen.output)
+
+
+def _look_for_garbage() -> None:
+    """From now on, and not in what start-up has made."""
+    import gc
+
+    gc.freeze()
+    gc.enable()
 
 
 def _is_interactive(chosen: argparse.Namespace) -> bool:

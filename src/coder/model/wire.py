@@ -107,6 +107,7 @@ class Wire(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         assert self.transport is not None
+        self._quick = 0  # pacing is for one long answer; the first bytes of the next one are not to wait
         self.transport.write(data)
 
     def take(self) -> bytes:

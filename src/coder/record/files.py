@@ -58,5 +58,10 @@ def valid_text(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
+        pass
+    else:
+        return text
+    try:
         return text.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="backslashreplace")
-    return text
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

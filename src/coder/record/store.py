@@ -49,7 +49,10 @@ class SessionStore:
         plain = (
             session_id and not session_id.startswith(".") and "/" not in session_id and "\0" not in session_id
         )
-        return bool(plain) and self.log_path(session_id).is_file()
+        try:
+            return bool(plain) and self.log_path(session_id).is_file()
+        except OSError:  # a name that is too long for any file
+            return False
 
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""

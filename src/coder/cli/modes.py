@@ -1,0 +1,99 @@
+"""`coder modes`: the custom modes and saved prompts that this folder has; `coder modes import`: make
+modes of another tool's command files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import msgspec
+
+from coder.cli.common import parser_for, settings_from
+from coder.cli.errors import Exit, UsageError
+from coder.engine.commands import COMMANDS
+from coder.engine.setup import Settings
+from coder.modes.catalogue import BUILT_IN, Catalogue
+from coder.modes.discover import places
+from coder.protocol.modes import ModeDefinition
+from coder.terminal.safe import safe
+from coder.texts import Texts
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("modes", "List custom modes and saved prompts, or import another tool's commands.")
+    parser.add_argument("action", nargs="?", choices=("list", "import"), default="list")
+    parser.add_argument("--json", action="store_true", help="definitions as JSON, one a line")
+    parser.add_argument("--from", dest="source", type=Path, metavar="DIR", help="folder to import from")
+    chosen = parser.parse_args(arguments)
+    options, settings = settings_from(chosen)
+    if chosen.action == "import":
+        return _import(chosen, options.cwd, settings.texts)
+    if chosen.source is not None:
+        raise UsageError("--from belongs to `coder modes import`.")
+    where = places(options.cwd, os.environ, settings.home)
+    definitions = Catalogue(where, settings.texts, COMMANDS).definitions
+    if chosen.json:
+        for definition in definitions:
+            print(msgspec.json.encode(definition).decode("utf-8"))
+        return Exit.ANSWERED
+    _print(definitions, settings)
+    return Exit.ANSWERED
+
+
+def _print(definitions: list[ModeDefinition], settings: Settings) -> None:
+    texts = settings.texts
+    if not definitions:
+        print(texts.say("modes.list_none", home=safe(str(settings.home))))
+        return
+    rows = [
+        (one.mode_id, one.scope.label, _kind(one, texts), _state(one, texts), one.description)
+        for one in definitions
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row, definition in zip(rows, definitions, strict=True):
+        cells = [safe(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, safe(row[4])]).rstrip())
+        if definition.error is not None:
+            print(f"    ✗ {safe(definition.error.message)}")
+        for warning in definition.warnings:
+            print(f"    ! {safe(warning)}")
+
+
+def _kind(definition: ModeDefinition, texts: Texts) -> str:
+    return texts.say(
+        "modes.kind_prompt" if definition.category == "prompt" else f"modes.kind_{definition.kind}"
+    )
+
+
+def _state(definition: ModeDefinition, texts: Texts) -> str:
+    """How it stands before any session."""
+    if definition.error is not None:
+        return texts.say("modes.state_broken")
+    if definition.shadowed_by == BUILT_IN:
+        return texts.say("modes.state_typed", command=definition.command)
+    if definition.shadowed_by is not None:
+        return texts.say("modes.state_shadowed", scope=definition.shadowed_by)
+    return texts.say("modes.state_default" if definition.default_enabled else "modes.state_off")
+
+
+def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
+    from coder.modes.importing import DEFAULT_SOURCE, import_commands
+
+    source: Path = chosen.source.absolute() if chosen.source else cwd / DEFAULT_SOURCE
+    if not source.is_dir():
+        raise UsageError(f"{source} is not a folder; name one with --from DIR.")
+    outcomes = import_commands(source, cwd / ".coder" / "modes", texts)
+    if chosen.json:
+        for outcome in outcomes:
+            print(msgspec.json.encode(outcome).decode("utf-8"))
+    elif not outcomes:
+        print(texts.say("modes.import_none", folder=safe(str(source))))
+    else:
+        for outcome in outcomes:
+            print(safe(outcome.text))
+            for note in outcome.notes:
+                print(f"    ! {safe(note)}")
+        counts = {state: sum(one.state == state for one in outcomes) for state in ("done", "kept", "failed")}
+        print(texts.say("modes.import_summary", **counts))
+    return Exit.FAILED if any(one.state == "failed" for one in outcomes) else Exit.ANSWERED
