@@ -34,11 +34,15 @@ MODE_NOTES = {
 }
 
 
-def system_prompt(workspace: Path, home: Path) -> str:
+def system_prompt(workspace: Path, home: Path, skills: str = "", memory: str = "") -> str:
+    """`skills` and `memory` are bounded by those who keep them."""
     parts = [ROLE, environment_text(workspace)]
-    instructions = project_instructions(workspace, home)
-    if instructions:
-        parts.append(f"<instructions>\n{instructions}\n</instructions>")
+    injected = {
+        "instructions": project_instructions(workspace, home),
+        "memory": memory,
+        "skills": skills,
+    }
+    parts += [f"<{name}>\n{text}\n</{name}>" for name, text in injected.items() if text]
     return "\n\n".join(parts)
 
 

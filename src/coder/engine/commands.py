@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from coder.context.for_person import memory_answer, skills_answer
 from coder.engine.command_diff import show_diff
 from coder.engine.command_money import budget_text, context_text, loop_text
 from coder.engine.compact import compact
@@ -121,7 +122,15 @@ async def _tools(desk: Desk, args: str) -> Reply:
 
 
 async def _skills(desk: Desk, args: str) -> Reply:
-    return Reply(desk.say("skills.none"))
+    answer = skills_answer(desk.skills, desk.say)
+    return Reply(answer.text, answer.ok)
+
+
+async def _memory(desk: Desk, args: str) -> Reply:
+    answer = memory_answer(desk.memory, desk.say, args)
+    if answer.note:
+        desk.session.next_note = answer.note
+    return Reply(answer.text, answer.ok)
 
 
 async def _todos(desk: Desk, args: str) -> Reply:
@@ -272,6 +281,7 @@ COMMANDS = {
         Command("modes", "", _mode),
         Command("tools", "", _tools),
         Command("skills", "", _skills),
+        Command("memory", "[add FACT|forget N]", _memory),
         Command("todos", "", _todos),
         Command("new", "", _new),
         Command("resume", "[ID]", _resume),

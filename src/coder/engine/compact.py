@@ -54,7 +54,7 @@ async def compact(session: Session, *, forced: bool, prompt_id: str = "") -> Cha
     if not at:
         return None
     summary = await _summary(session, conversation.messages[:at], prompt_id)
-    text = with_ledger(SUMMARY_HEAD + summary, _ledger_text(session))
+    text = with_ledger(SUMMARY_HEAD + summary + _new_memories(session), _ledger_text(session))
     before = conversation.tokens()
     kept = len(conversation.messages) - at
     messages = compacted(conversation.messages, text, kept)
@@ -72,10 +72,18 @@ async def compact(session: Session, *, forced: bool, prompt_id: str = "") -> Cha
     return event
 
 
+def _new_memories(session: Session) -> str:
+    """Facts saved since the system message was made were told in messages that are now gone."""
+    facts = session.desk.memory.missing_from(session.conversation.messages[0].content)
+    return "\n\nRemembered since: " + "; ".join(facts) if facts else ""
+
+
 def _replaced(session: Session, messages: list[Message]) -> None:
     session.conversation.replace(messages)
     session.last_usage = None  # what the provider last counted is no longer what will be sent
     session.told_mode = ""
+    if session.desk.editor is not None:
+        session.desk.editor.context.tell_all_again()
     session.compaction_failed = False
     session.compaction_floor = 0
 

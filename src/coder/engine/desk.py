@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from coder.config.schema import Config
+from coder.context.memory import Memory
+from coder.context.skills import Skills
 from coder.model.base import ChatModel
 from coder.policy.decide import OperatingMode, Preset
 from coder.protocol.events import AnyEvent
@@ -21,6 +23,7 @@ from coder.texts import Texts
 from coder.tools.base import Tool, Workspace
 
 if TYPE_CHECKING:
+    from coder.context.ide_client import IdeClient
     from coder.engine.session import Session
 
 
@@ -55,6 +58,8 @@ class Desk:
         context_window: int,
         vocabulary: str,
         tools: Sequence[Tool],
+        skills: Skills,
+        memory: Memory,
         allowed: AllowedCommands,
         environment: Mapping[str, str],
         can_ask: bool,
@@ -62,7 +67,6 @@ class Desk:
         limits: PromptLimits,
         sinks: Sequence[HistorySink] = (),
         session_kind: str = "interactive",
-        system_extra: str = "",
         trusted: bool = False,
     ) -> None:
         self.config = config
@@ -76,6 +80,9 @@ class Desk:
         self.context_window = context_window
         self.vocabulary = vocabulary
         self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in tools}
+        self.skills = skills
+        self.memory = memory
+        self.editor: IdeClient | None = None  # the person's editor, where one is to be listened to
         self.allowed = allowed
         self.environment = environment
         self.can_ask = can_ask
@@ -83,7 +90,6 @@ class Desk:
         self.limits = limits
         self.sinks = sinks
         self.session_kind = session_kind
-        self.system_extra = system_extra
         self.trusted = trusted
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"

@@ -33,6 +33,8 @@ class Engine:
     def start(self, resume: str | None = None) -> None:
         """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
         self.desk.session = Session.resumed(self.desk, resume) if resume else Session.new(self.desk)
+        if self.desk.editor is not None:
+            self.desk.editor.start()
         self._worker = asyncio.create_task(self._work())
 
     def submit(self, op: AnyOp) -> None:
@@ -76,6 +78,8 @@ class Engine:
             with contextlib.suppress(RecordError):
                 desk.session.close()
             desk.emit(SessionEnded(desk.session.id))
+            if desk.editor is not None:
+                await desk.editor.close()
             await desk.model.close()
         finally:
             self._events.put_nowait(None)  # a reader never waits for an engine that has ended

@@ -73,8 +73,9 @@ class Session:
         session_id = new_session_id()
         sinks: list[HistorySink] = [JsonlHistorySink(desk.store.log_path(session_id)), *desk.sinks]
         session = cls(desk, session_id, sinks, now())
-        prompt = system_prompt(desk.root, desk.home)
-        session.log.append("session_start", prompt, role="system", meta=session._start_meta())
+        prompt = system_prompt(desk.root, desk.home, desk.skills.index(), desk.memory.text())
+        start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
+        session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
         session._announce(resumed=False)
         return session
@@ -110,7 +111,8 @@ class Session:
         self.conversation.replace(state.messages)
         self.record_interrupted(unanswered)
         if state.turn_open:
-            self.log.append("turn_end", meta={"status": "cancelled", "error_message": "interrupted"})
+            meta = {"status": "cancelled", "step_count": state.steps, "tokens": tokens_meta(state.turn_usage)}
+            self.log.append("turn_end", meta={**meta, "error_message": "interrupted"})
 
     def record_interrupted(self, calls: list[ToolCall]) -> None:
         for call in calls:
@@ -131,6 +133,8 @@ class Session:
 
     def _announce(self, *, resumed: bool) -> None:
         desk = self.desk
+        if desk.editor is not None:
+            desk.editor.context.tell_all_again()
         desk.emit(
             SessionStarted(
                 session_id=self.id,

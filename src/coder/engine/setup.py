@@ -17,6 +17,8 @@ from coder.config.provider import Provider, resolve_provider
 from coder.config.save import ensure_folder
 from coder.config.schema import DEFAULT_CONTEXT_WINDOW
 from coder.config.trust import load_with_trust
+from coder.context.memory import Memory
+from coder.context.skills import Skills
 from coder.engine.desk import Desk, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
@@ -92,10 +94,13 @@ def open_desk(
     """Everything but the session. Makes no request and writes nothing."""
     config = settings.loaded.config
     root = Path(os.path.realpath(options.cwd))
+    person = options.environ.get("HOME")
+    skills = Skills(root, settings.home, Path(person) if person else None, config.skills.paths)
+    memory = Memory(root, settings.home)
     desk = Desk(
         config=config,
         texts=settings.texts,
-        workspace=FolderWorkspace(root, readable=[settings.home / "outputs"]),
+        workspace=FolderWorkspace(root, readable=[settings.home / "outputs", *skills.readable_folders()]),
         home=settings.home,
         store=SessionStore(root, options.log_dir),
         model=model
@@ -111,7 +116,9 @@ def open_desk(
         or context_window_of(provider.model)
         or DEFAULT_CONTEXT_WINDOW,
         vocabulary=options.tokenizer or tokenizer_of(provider.model),
-        tools=built_in_tools(),
+        tools=built_in_tools(skills, memory),
+        skills=skills,
+        memory=memory,
         allowed=Allowlist(settings.home, root),
         environment=child_environment(options.environ, provider),
         can_ask=options.can_ask,
@@ -122,6 +129,11 @@ def open_desk(
         trusted=settings.trusted,
     )
     desk.mode = options.mode or "default"
+    if config.ide.enabled:
+        from coder.context.ide import EditorContext
+        from coder.context.ide_client import IdeClient
+
+        desk.editor = IdeClient(EditorContext(root), root, options.environ)
     if options.log_dir is None:
         with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
             ensure_folder(root)

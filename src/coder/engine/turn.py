@@ -32,6 +32,8 @@ from coder.record.replay import INTERRUPTED
 
 async def run_turn(session: Session, text: str) -> Turn:
     """Take a message through to its answer. Whatever happens, the turn ends recorded and answered."""
+    if session.desk.editor is not None:
+        await session.desk.editor.settle()
     turn = _begin(session, text)
 
     async def work() -> None:
@@ -65,6 +67,8 @@ def _with_notes(session: Session, text: str) -> str:
     if session.told_mode != session.desk.mode:
         session.told_mode = session.desk.mode
         notes.append(MODE_NOTES[session.desk.mode])
+    if session.desk.editor is not None and (seen := session.desk.editor.context.next_note()):
+        notes.append(seen)
     if session.next_note:
         notes.append(session.next_note)
         session.next_note = ""
@@ -114,8 +118,21 @@ def cancelled_text(session: Session, doing: list[str]) -> str:
     return say("turn.cancelled", what=", ".join(doing)) if doing else say("turn.cancelled_idle")
 
 
+def _leave_no_call_open(session: Session) -> None:
+    """A record that could not be written may have kept a call's answer out; resuming says the same of it."""
+    messages = session.conversation.messages
+    at = len(messages)
+    while at and messages[at - 1].role == "tool":
+        at -= 1
+    given = {message.tool_call_id for message in messages[at:]}
+    for call in messages[at - 1].tool_calls if at else ():
+        if call.id not in given:
+            session.conversation.append(answered(call, INTERRUPTED))
+
+
 def _end(session: Session, turn: Turn) -> None:
     desk = session.desk
+    _leave_no_call_open(session)
     duration = round((time.monotonic() - turn.begun) * 1000)
     meta: dict[str, Any] = {
         "status": turn.status,
@@ -157,7 +174,10 @@ async def continue_turn(session: Session) -> Turn | None:
     if state is None:
         return None
     session.pending = None
-    turn = Turn(state.turn, state.title, session.id)
+    turn = Turn(state.turn, state.text, session.id)
+    turn.steps, turn.usage = state.steps, state.turn_usage
+    session.turn = turn
+    session.log.step = max(0, turn.steps - 1)
     session.told_mode = session.desk.mode
     waiting = (state.pending_approval or {}).get("call_id")
     lost = [call for call in state.unanswered if call.id != waiting]
@@ -168,7 +188,6 @@ async def continue_turn(session: Session) -> Turn | None:
             session.conversation.append(answered(call, INTERRUPTED))
         await choose_model(session, turn)
         await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
-        turn.steps += 1
         await _steps(session, turn)
 
     await _to_the_end(session, turn, work())

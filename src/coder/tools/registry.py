@@ -10,10 +10,26 @@ from coder.tools.grep import Grep
 from coder.tools.listing import List
 from coder.tools.patch import Patch
 from coder.tools.read import Read
+from coder.tools.save_memory import MemoryFile, SaveMemory
+from coder.tools.skill import Skill, SkillSource
 from coder.tools.task import Task
 from coder.tools.todo import TodoRead, TodoWrite
 from coder.tools.write import Write
 
 
-def built_in_tools() -> list[Tool]:
-    return [Read(), List(), Glob(), Grep(), Write(), Edit(), Patch(), Bash(), TodoRead(), TodoWrite(), Task()]
+def built_in_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:
+    return [
+        Read(),
+        List(),
+        Glob(),
+        Grep(),
+        Write(),
+        Edit(),
+        Patch(),
+        Bash(),
+        TodoRead(),
+        TodoWrite(),
+        Task(),
+        Skill(skills),
+        SaveMemory(memory),
+    ]

@@ -1,0 +1,159 @@
+"""`@` commands (seed 002): files, folders and globs named in a message, put into it.
+
+What is named stays in the text as it was written; the contents follow below. Every file and the whole are
+bounded, what `.gitignore` hides is left out, and whatever could not be put in is said in a note.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from coder.texts import Phrase
+from coder.tools.base import OutsideWorkspace, Workspace
+from coder.tools.globs import BadGlob, matcher
+from coder.tools.ignoring import Rules
+from coder.tools.textfile import NotText, load
+from coder.tools.walking import Walk
+
+# One file at most about 12,000 tokens, all of them about 48,000: what is larger is read in parts by a tool.
+MAX_FILE_BYTES = 48_000
+MAX_TOTAL_BYTES = 192_000
+MAX_FILES = 100
+_WALK_SECONDS = 5.0
+_MARKS = ".,;:!?)]}'\"»”’。，；：！？）】"
+
+_FENCED = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1|\Z)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"(?:^|(?<=[\s(（，。、；：]))@((?:\\.|[^\s\\])+)")
+
+
+class _Taken(msgspec.Struct):
+    """What has been put in so far."""
+
+    parts: list[str] = []
+    notes: list[Phrase] = []
+    seen: set[str] = set()
+    room: int = MAX_TOTAL_BYTES
+
+
+def expand(text: str, workspace: Workspace) -> tuple[str, list[Phrase]]:
+    """The message with the contents of what it names, and notes for the person. Reads files: run it off the
+    event loop."""
+    taken = _Taken()
+    for name in named(text):
+        _attach(name, workspace, taken)
+    if not taken.parts:
+        return text, taken.notes
+    return "\n\n".join([text, *taken.parts]), taken.notes
+
+
+def named(text: str) -> list[str]:
+    """The paths after `@`, escapes undone, each once; not those inside code."""
+    bare = _FENCED.sub(lambda found: " " * len(found[0]), text)
+    found = (re.sub(r"\\(.)", r"\1", match[1]) for match in _COMMAND.finditer(bare))
+    return list(dict.fromkeys(found))
+
+
+def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
+    # A full stop after a name ends the sentence more often than the name.
+    for candidate in dict.fromkeys((name, name.rstrip(_MARKS))):
+        if not candidate:
+            continue
+        try:
+            path = workspace.resolve(candidate)
+        except OutsideWorkspace:
+            taken.notes.append(Phrase("attach.outside", name=candidate))
+            return
+        if path.is_dir():
+            _attach_many(candidate, _files(workspace.root, path), workspace, taken)
+            return
+        if path.is_file():
+            _attach_named_file(candidate, path, workspace, taken)
+            return
+    if any(char in name for char in "*?[{"):
+        _attach_glob(name.rstrip(",;:!"), workspace, taken)
+    else:
+        taken.notes.append(Phrase("attach.missing", name=name.rstrip(_MARKS) or name))
+
+
+def _attach_named_file(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
+    if _ignored(path, workspace.root):
+        taken.notes.append(Phrase("attach.ignored", name=name))
+    else:
+        _attach_file(path, workspace, taken)
+
+
+def _attach_glob(pattern: str, workspace: Workspace, taken: _Taken) -> None:
+    try:
+        fits = matcher(pattern)
+    except BadGlob:
+        taken.notes.append(Phrase("attach.missing", name=pattern))
+        return
+    base = len(os.fspath(workspace.root).rstrip("/")) + 1
+    found = (path for path in _files(workspace.root, workspace.root) if fits(os.fspath(path)[base:]))
+    _attach_many(pattern, found, workspace, taken)
+
+
+def _attach_many(name: str, paths: Iterator[Path], workspace: Workspace, taken: _Taken) -> None:
+    count = left_out = 0
+    for path in paths:
+        count += 1
+        if count > MAX_FILES or taken.room <= 0:
+            left_out += 1
+        else:
+            _attach_file(path, workspace, taken)
+    if not count:
+        taken.notes.append(Phrase("attach.nothing", name=name))
+    elif left_out:
+        taken.notes.append(Phrase("attach.left_out", name=name, n=left_out))
+        taken.parts.append(f"[{left_out} more files of {name} are not shown; read or search those you need]")
+
+
+def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
+    name = workspace.show(path)
+    if name in taken.seen:
+        return
+    taken.seen.add(name)
+    limit = min(MAX_FILE_BYTES, taken.room)
+    if limit <= 0:
+        taken.notes.append(Phrase("attach.full", name=name))
+        return
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+        content = load(data[:limit]).text
+    except OSError as error:
+        taken.notes.append(Phrase("attach.unreadable", name=name, why=error.strerror or str(error)))
+        return
+    except NotText:
+        taken.notes.append(Phrase("attach.binary", name=name))
+        return
+    cut = len(data) > limit
+    if cut:
+        content = content.rpartition("\n")[0] or content
+        taken.notes.append(Phrase("attach.cut", name=name, limit=limit))
+    taken.room -= min(len(data), limit)
+    end = "\n[the file goes on; read the rest with the read tool]" if cut else ""
+    taken.parts.append(f'<file path="{name}">\n{content.rstrip(chr(10))}{end}\n</file>')
+
+
+def _files(root: Path, folder: Path) -> Iterator[Path]:
+    """The files below a folder that are not ignored, in the order of their paths."""
+    return map(Path, Walk(root, folder, _WALK_SECONDS).files())
+
+
+def _ignored(path: Path, root: Path) -> bool:
+    """Whether a `.gitignore` hides the file or a folder above it."""
+    if root not in path.parents:
+        return False
+    rules = Rules.at(root, root)
+    for folder in [*reversed(path.parents[: len(path.relative_to(root).parts) - 1]), path]:
+        if rules.hide(os.fspath(folder), is_folder=folder != path):
+            return True
+        if folder != path:
+            rules = rules.inside(os.fspath(folder))
+    return False

@@ -1,0 +1,93 @@
+"""What `/skills` and `/memory` answer: the same things that the model sees, in words for the person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from coder.context.memory import Memory, note_of
+from coder.context.skills import Skills
+from coder.tools.save_memory import NotSaved, Scope
+
+Say = Callable[..., str]
+_WIDTH = 160  # characters of a description; the whole stands in its file
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Text for the person; `note` is for the model, with the person's next message."""
+
+    text: str
+    ok: bool = True
+    note: str = ""
+
+
+def skills_answer(skills: Skills, say: Say) -> Answer:
+    """All skills with where they come from, then the broken ones with file and reason."""
+    skills.scan()
+    found = skills.all()
+    width = max((len(skill.name) for skill in found), default=0)
+    lines = [
+        f"{skill.name.ljust(width)}  [{say(f'skills.origin.{skill.origin}')}] {_short(skill.description)}"
+        for skill in found
+    ]
+    broken = skills.broken()
+    if broken:
+        lines += ["", say("skills.broken", n=len(broken))]
+        lines += [f"  {one.file}: {one.reason}" for one in broken]
+    return Answer("\n".join(lines) or say("skills.none"))
+
+
+def memory_answer(memory: Memory, say: Say, args: str) -> Answer:
+    """`/memory`, `/memory add [--home] FACT`, `/memory forget N`."""
+    word, _, rest = args.strip().partition(" ")
+    try:
+        if not word or word in ("show", "list"):
+            return _shown(memory, say)
+        if word == "add":
+            return _added(memory, say, rest.strip())
+        if word in ("forget", "remove"):
+            return _forgotten(memory, say, rest.strip())
+    except NotSaved as reason:
+        return Answer(say("memory.not_saved", reason=reason), ok=False)
+    return Answer(say("memory.usage"), ok=False)
+
+
+def _shown(memory: Memory, say: Say) -> Answer:
+    facts = memory.facts()
+    if not facts:
+        return Answer(say("memory.none", project=memory.path("project"), home=memory.path("home")))
+    lines: list[str] = []
+    scope: Scope | None = None
+    for fact in facts:
+        if fact.scope != scope:
+            scope = fact.scope
+            lines.append(f"{say(f'memory.{scope}')} ({memory.path(scope)})")
+        lines.append(f"  {fact.number}. {fact.text}")
+    return Answer("\n".join(lines))
+
+
+def _added(memory: Memory, say: Say, text: str) -> Answer:
+    scope: Scope = "home" if text == "--home" or text.startswith("--home ") else "project"
+    fact = text.removeprefix("--home").strip() if scope == "home" else text
+    if not fact:
+        return Answer(say("memory.usage"), ok=False)
+    saved = memory.save(fact, scope)
+    if not saved.added:
+        return Answer(say("memory.known", fact=saved.fact))
+    return Answer(say("memory.added", fact=saved.fact, path=saved.path), note=note_of(saved))
+
+
+def _forgotten(memory: Memory, say: Say, text: str) -> Answer:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
+    if not number:
+        return Answer(say("memory.usage"), ok=False)
+    fact = memory.forget(number)
+    if fact is None:
+        return Answer(say("memory.missing", number=number), ok=False)
+    note = f"The person removed from the memory; it no longer holds: {fact.text}"
+    return Answer(say("memory.forgotten", fact=fact.text), note=note)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1].rstrip() + "…"

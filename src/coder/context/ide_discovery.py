@@ -1,0 +1,143 @@
+"""Finding the editor's companion: the files that Gemini CLI's editor extensions write, and their variables.
+
+The published protocol: `<tmp>/gemini/ide/gemini-ide-server-<pid>-<port>.json` holds port, token and the open
+folders; `GEMINI_CLI_IDE_SERVER_PORT` of the editor's own terminal decides between several windows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+PORT = "GEMINI_CLI_IDE_SERVER_PORT"
+WORKSPACE = "GEMINI_CLI_IDE_WORKSPACE_PATH"
+TOKEN = "GEMINI_CLI_IDE_AUTH_TOKEN"  # noqa: S105 - the name of a variable, not a token
+PID = "GEMINI_CLI_IDE_PID"
+
+_PREFIX, _SUFFIX = "gemini-ide-server-", ".json"
+_MAX_FILE = 65_536  # bytes; real ones have a few hundred
+_MAX_FILES = 200  # editors that crashed leave theirs behind
+_MAX_DEPTH = 32  # of the process tree, as the protocol's own client has it
+
+
+class IdeInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """Which editor it is."""
+
+    name: str = ""
+    display_name: str = ""
+
+
+class Companion(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a companion listens, and for which folders."""
+
+    port: int | str
+    workspace_path: str = ""
+    auth_token: str = ""
+    ide_info: IdeInfo | None = None
+
+    @property
+    def number(self) -> int:
+        """The port; 0 where it is none."""
+        text = str(self.port)
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+        return number if number < 65_536 else 0
+
+    @property
+    def editor(self) -> str:
+        info = self.ide_info
+        return (info.display_name or info.name if info else "") or "IDE"
+
+
+def find_companions(cwd: Path, environ: Mapping[str, str]) -> list[Companion]:
+    """Those that have `cwd` open, the likeliest first."""
+    found = [one for one in _from_files(environ) if one.number and covers(one.workspace_path, cwd)]
+    port = environ.get(PORT, "")
+    if len(found) > 1:
+        found.sort(key=lambda one: str(one.port) != port)
+    named = Companion(port, environ.get(WORKSPACE, ""), environ.get(TOKEN, ""))
+    if named.number and covers(named.workspace_path, cwd):
+        known = any(one.number == named.number for one in found)
+        found += [] if known else [named]
+    return found
+
+
+def covers(workspace_path: str, cwd: Path) -> bool:
+    """Whether `cwd` lies in one of the folders that the editor has open."""
+    real = Path(os.path.realpath(cwd))
+    folders = [text for text in workspace_path.split(os.pathsep) if text]
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
+
+
+def _from_files(environ: Mapping[str, str]) -> list[Companion]:
+    folder = _temporary(environ) / "gemini" / "ide"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
+    except OSError:
+        return []
+    ranked = [(pid, name) for name in names[:_MAX_FILES] if (pid := _pid_of(name))]
+    if not ranked:
+        return []
+    parents = _ancestors(environ)
+    ranked.sort(key=lambda one: (one[0] not in parents, not _alive(one[0]), -one[0]))
+    return [companion for _, name in ranked if (companion := _read(folder / name))]
+
+
+def _temporary(environ: Mapping[str, str]) -> Path:
+    """As Node's `os.tmpdir()` decides it, because the extensions use that."""
+    named = environ.get("TMPDIR") or environ.get("TMP") or environ.get("TEMP") or "/tmp"  # noqa: S108 - as above
+    return Path(named)
+
+
+def _pid_of(name: str) -> int:
+    """The process id in a discovery file's name, with or without the port; 0 where it is no such file."""
+    if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX)):
+        return 0
+    pid, _, port = name[len(_PREFIX) : -len(_SUFFIX)].partition("-")
+    return int(pid) if pid.isdecimal() and len(pid) < 12 and (not port or port.isdecimal()) else 0
+
+
+def _read(path: Path) -> Companion | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            # In a shared temporary folder anybody may write such a file and so talk to the model.
+            if os.fstat(descriptor).st_uid not in (os.getuid(), 0):
+                return None
+            return msgspec.json.decode(stream.read(_MAX_FILE), type=Companion)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _ancestors(environ: Mapping[str, str]) -> set[int]:
+    """The processes above us, or the one that the person names: the editor is among them."""
+    named = environ.get(PID, "")
+    if named.isdecimal() and int(named):
+        return {int(named)}
+    found: set[int] = set()
+    pid = os.getppid()
+    while pid > 1 and pid not in found and len(found) < _MAX_DEPTH:
+        found.add(pid)
+        pid = _parent(pid)
+    return found
+
+
+def _parent(pid: int) -> int:
+    """From `/proc`; where there is none the nearest parent has to do."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return int(status.rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,172 @@
+"""MCP as the editor's companion speaks it: JSON-RPC over local streamable HTTP, by hand.
+
+One endpoint: requests are posted and answered as JSON or as a short event stream; what the editor says by
+itself comes over one long event stream. The official SDK takes 690 ms to import, for these few messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import msgspec
+
+from coder.model.faults import HttpFault
+from coder.model.http import HttpClient, Response
+from coder.model.sse import LineTooLong, SseParser
+
+PROTOCOL = "2025-06-18"
+_ANSWER = 60.0  # seconds without a byte; the companion is on this machine and answers at once
+_LISTENING = 7 * 86_400.0  # the editor may say nothing for days; a companion that ends closes the stream
+_MAX_MESSAGE = 16 * 1024 * 1024  # bytes; a diff's content may be a large file
+_METHOD_NOT_FOUND = -32601
+
+Message = dict[str, Any]
+
+
+class IdeFault(Exception):
+    """The editor cannot be talked to, or says no; the text is for the person."""
+
+
+class CompanionWire:
+    """One session with a companion. Any fault ends it; whoever uses it opens another."""
+
+    def __init__(self, port: int, token: str) -> None:
+        # The server refuses any host but this one, and no proxy may stand between.
+        self._url = f"http://127.0.0.1:{port}/mcp"
+        self._http = HttpClient(idle=_ANSWER, connect=5.0, environment={})
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._next_id = 0
+
+    async def open(self) -> list[str]:
+        """Shake hands; the names of the editor's tools."""
+        from coder import __version__
+
+        result = await self.request(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL,
+                "capabilities": {},
+                "clientInfo": {"name": "coder", "version": __version__},
+            },
+        )
+        version = result.get("protocolVersion")
+        self._headers["MCP-Protocol-Version"] = version if isinstance(version, str) else PROTOCOL
+        await self._notify("notifications/initialized")
+        try:
+            tools = (await self.request("tools/list", {})).get("tools")
+        except IdeFault:  # an editor that only tells of its files need not have any
+            return []
+        named = tools if isinstance(tools, list) else []
+        return [str(tool.get("name")) for tool in named if isinstance(tool, dict)]
+
+    async def request(self, method: str, params: Message) -> Message:
+        """The result; raises `IdeFault`."""
+        self._next_id += 1
+        wanted = self._next_id
+        response = await self._post({"jsonrpc": "2.0", "id": wanted, "method": method, "params": params})
+        try:
+            if session := response.headers.get("mcp-session-id"):
+                self._headers["Mcp-Session-Id"] = session
+            async for message in _messages(response):
+                if message.get("id") == wanted and "method" not in message:
+                    return _result(message)
+        except (HttpFault, LineTooLong) as fault:
+            raise IdeFault(str(fault)) from fault
+        finally:
+            response.abort()
+        raise IdeFault(f"{method} got no answer")
+
+    async def notifications(self) -> AsyncGenerator[tuple[str, Message], None]:
+        """What the editor says by itself, until it ends the stream; its requests are answered on the way."""
+        headers = {**self._headers, "Accept": "text/event-stream"}
+        try:
+            response = await self._http.request("GET", self._url, headers)
+        except HttpFault as fault:
+            raise IdeFault(str(fault)) from fault
+        try:
+            if response.status != 200:
+                raise IdeFault(f"the companion answers {response.status}")
+            response.idle = _LISTENING
+            async for message in _messages(response):
+                method = message.get("method")
+                if isinstance(method, str) and "id" in message:
+                    await self._answer(message["id"], method)
+                elif isinstance(method, str):
+                    params = message.get("params")
+                    yield method, params if isinstance(params, dict) else {}
+        except (HttpFault, LineTooLong) as fault:
+            raise IdeFault(str(fault)) from fault
+        finally:
+            response.abort()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _notify(self, method: str) -> None:
+        (await self._post({"jsonrpc": "2.0", "method": method})).abort()
+
+    async def _answer(self, request_id: object, method: str) -> None:
+        """A ping gets its answer; nothing else can be asked of us."""
+        body: Message = {"jsonrpc": "2.0", "id": request_id}
+        if method == "ping":
+            body["result"] = {}
+        else:
+            body["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported"}
+        (await self._post(body)).abort()
+
+    async def _post(self, message: Message) -> Response:
+        headers = {
+            **self._headers,
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        try:
+            response = await self._http.request("POST", self._url, headers, msgspec.json.encode(message))
+        except HttpFault as fault:
+            raise IdeFault(str(fault)) from fault
+        if response.status >= 300:
+            response.abort()
+            raise IdeFault(f"the companion answers {response.status}")
+        return response
+
+
+async def _messages(response: Response) -> AsyncGenerator[Message, None]:
+    """The JSON-RPC messages of a body, whether it is one object, a batch or an event stream."""
+    if "text/event-stream" not in response.headers.get("content-type", ""):
+        for message in _decoded(await response.read(_MAX_MESSAGE)):
+            yield message
+        return
+    parser = SseParser(_MAX_MESSAGE)
+    async for chunk in response.chunks():
+        for data in parser.feed(chunk):
+            for message in _decoded(data.encode("utf-8")):
+                yield message
+
+
+def _decoded(data: bytes) -> list[Message]:
+    """What is no JSON object is left out: a companion's slip is no reason to drop the connection."""
+    try:
+        value = msgspec.json.decode(data) if data.strip() else None
+    except (msgspec.DecodeError, RecursionError):
+        value = _decoded_leniently(data)
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+
+
+def _decoded_leniently(data: bytes) -> Any:
+    """JavaScript cuts text in the middle of a character and sends the half, which is no Unicode."""
+    import json
+
+    try:
+        text = json.dumps(json.loads(data), ensure_ascii=False)
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return None
+
+
+def _result(message: Mapping[str, Any]) -> Message:
+    error = message.get("error")
+    if isinstance(error, dict):
+        raise IdeFault(str(error.get("message") or "the companion reports an error"))
+    result = message.get("result")
+    return result if isinstance(result, dict) else {}

@@ -1,0 +1,220 @@
+"""Memory: facts that outlive a session, one bullet each, in files that a person can read and edit.
+
+`.coder/memory.md` of the project, and `memory.md` in coder's home for what is true of the person
+everywhere. Both are in the first message of each session (seed 002).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from coder.tools.base import Journal
+from coder.tools.save_memory import NotSaved, Saved, Scope
+from coder.tools.storing import replace_file
+
+MAX_FACT = 500  # characters: a fact is a sentence; longer text belongs in AGENTS.md or a skill
+MAX_TEXT = 8_000  # characters of one file in the context, about 2,000 tokens in every request
+MAX_FILE = 262_144  # bytes; far more than the context takes, so nobody meant it
+HEADING = "# Memory\n\n"
+SCOPES: tuple[Scope, ...] = ("project", "home")
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One remembered line. `number` counts through both files, as `/memory` shows it."""
+
+    number: int
+    scope: Scope
+    text: str
+
+
+class Memory:
+    """The two files of one workspace. Read anew each time: a person may edit them at any moment."""
+
+    def __init__(self, workspace: Path, coder_home: Path) -> None:
+        self._workspace = workspace
+        self._paths = {"project": workspace / ".coder" / "memory.md", "home": coder_home / "memory.md"}
+
+    def path(self, scope: Scope) -> Path:
+        return self._paths[scope]
+
+    def text(self, limit: int = MAX_TEXT) -> str:
+        """Both files for the system prompt, each at most `limit` characters; empty where there are none."""
+        titles = {"project": "About this project", "home": "About the person"}
+        parts = []
+        for scope in SCOPES:
+            body = _bounded(_without_heading(self._held(scope)), limit, self._paths[scope])
+            if body:
+                parts.append(f"{titles[scope]} ({self._paths[scope]}):\n{body}")
+        return "\n\n".join(parts)
+
+    def facts(self) -> list[Fact]:
+        found = [(scope, text) for scope in SCOPES for text in _bullets(self._held(scope))]
+        return [Fact(number, scope, text) for number, (scope, text) in enumerate(found, 1)]
+
+    def missing_from(self, prompt: str) -> list[str]:
+        """Facts that a session's first message does not hold: saved since it was made.
+
+        After a compaction, which may have dropped the result that told of them, they must be said again.
+        """
+        return [fact.text for fact in self.facts() if f"- {fact.text}" not in prompt]
+
+    def save(self, fact: str, scope: Scope = "project", journal: Journal | None = None) -> Saved:
+        """Append a fact. Raises `NotSaved`; the file is then as it was."""
+        text = _checked(fact)
+        path = self._paths[scope]
+        with self._alone(scope):
+            held = _read(path)
+            if _same(text) in map(_same, _bullets(held)):
+                return Saved(path, text, added=False)
+            data = _appended(held, text)
+            if journal is not None:
+                journal.before_change(path, held.encode("utf-8", "surrogateescape") + data)
+            _append(path, data, 0o644 if scope == "project" else 0o600)
+        return Saved(path, text, added=True)
+
+    def forget(self, number: int) -> Fact | None:
+        """Remove the fact of that number; None where there is none. Raises `NotSaved`."""
+        fact = next((one for one in self.facts() if one.number == number), None)
+        if fact is None:
+            return None
+        path = self._paths[fact.scope]
+        with self._alone(fact.scope):
+            lines = _read(path).splitlines(keepends=True)
+            at = next((i for i, line in enumerate(lines) if _bullet(line) == fact.text), None)
+            if at is None:
+                return None
+            kept = "".join(lines[:at] + lines[at + 1 :])
+            replace_file(Path(os.path.realpath(path)), kept.encode("utf-8", "surrogateescape"))
+        return fact
+
+    def _held(self, scope: Scope) -> str:
+        """What is there; a file that cannot be read is no memory, and no reason to fail."""
+        try:
+            return _read(self._paths[scope])
+        except (OSError, ValueError, NotSaved):
+            return ""
+
+    @contextlib.contextmanager
+    def _alone(self, scope: Scope) -> Iterator[None]:
+        """Nobody else of ours changes the file meanwhile. A fault of the disk becomes `NotSaved`."""
+        import fcntl
+
+        path = self._paths[scope]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if scope == "project":
+                self._refuse_links(path)
+            # The folder is locked and not the file, which may not be there yet and may be replaced.
+            descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise NotSaved(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+    def _refuse_links(self, path: Path) -> None:
+        """A link in somebody's project must not make us write into the person's other files."""
+        inside = Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(self._workspace))
+        if not inside or path.is_symlink():
+            raise NotSaved(f"{path} is a link that leads elsewhere; it is not written", refused=True)
+
+
+def note_of(saved: Saved) -> str:
+    """For the model, with the person's next message, where the person saved it and not the model."""
+    return f"The person added to the memory ({saved.path.name}): {saved.fact}"
+
+
+def _checked(fact: str) -> str:
+    """The fact on one line; `NotSaved` where it is none."""
+    from coder.context.secrets import secret_in
+
+    words = "".join(c if c.isprintable() else " " for c in fact)
+    line = " ".join(words.split())
+    text = line.lstrip("-*+#> ").strip()
+    if not text:
+        raise NotSaved("the fact is empty; give one plain sentence")
+    if len(text) > MAX_FACT:
+        raise NotSaved(
+            f"the fact has {len(text)} characters; keep it to one sentence of at most {MAX_FACT}, "
+            "and put longer text into AGENTS.md or a skill"
+        )
+    if what := secret_in(line):
+        raise NotSaved(
+            f"this looks like {what}; the memory file is plain text and sent with every session. "
+            "Remember where the secret is kept, not the secret",
+            refused=True,
+        )
+    return text
+
+
+def _same(text: str) -> str:
+    return text.casefold().rstrip(".。!")
+
+
+def _bullet(line: str) -> str:
+    text = line.strip()
+    return text[2:].strip() if text[:2] in ("- ", "* ") else ""
+
+
+def _bullets(text: str) -> list[str]:
+    return [bullet for line in text.splitlines() if (bullet := _bullet(line))]
+
+
+def _appended(held: str, fact: str) -> bytes:
+    """What must be written after `held` for the fact to stand on a line of its own."""
+    before = HEADING if not held.strip() else "" if held.endswith("\n") else "\n"
+    return f"{before}- {fact}\n".encode()
+
+
+def _append(path: Path, data: bytes, mode: int) -> None:
+    """All of it or nothing: half a line would be half a fact."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, mode)
+    try:
+        size = os.fstat(descriptor).st_size
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> str:
+    """What the file holds; empty where it is not there. Never waits on a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    with os.fdopen(descriptor, "rb") as stream:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise NotSaved(f"{path} is not a file")
+        if info.st_size > MAX_FILE:
+            raise NotSaved(f"{path} is larger than {MAX_FILE} bytes; remove what is no longer true")
+        return stream.read().decode("utf-8", "surrogateescape")
+
+
+def _without_heading(text: str) -> str:
+    return text.removeprefix("\ufeff").strip().removeprefix("# Memory").strip()
+
+
+def _bounded(text: str, limit: int, path: Path) -> str:
+    """The newest part that fits, from the start of a line: what was saved last is most likely to hold."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= limit:
+        return text
+    tail = text[-limit:]
+    tail = tail.partition("\n")[2] or tail
+    return f"[older facts are left out here; read {path} for all of them]\n{tail}"

@@ -1,0 +1,287 @@
+"""Skills: folders with a `SKILL.md` (the Agent Skills convention), found near and far.
+
+Nearest wins: the workspace and its ancestors up to the repository's root, then the person's home, then
+`skills.paths`, then those that come with coder. Only heads are read until one is loaded. A broken skill is
+reported with its file and the reason and disturbs nothing else. A skill grants nothing: its `allowed-tools`
+is read past, because what may run is the person's policy.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from coder.context.frontmatter import MAX_HEAD, BadHead, read_head, split_head
+from coder.tools.skill import LoadedSkill, NoSkill
+
+PROJECT_FOLDERS = (".coder/skills", ".agents/skills", ".claude/skills")
+HOME_FOLDERS = (".agents/skills", ".claude/skills")
+BUILT_IN = Path(__file__).parent / "builtin_skills"
+
+MAX_FILE = 1 << 20  # bytes; a larger SKILL.md is a mistake, and would be read in one piece
+MAX_BODY = 48_000  # characters, about 12,000 tokens: more than twice what the convention recommends
+MAX_INDEX = 8_000  # characters, about 2,000 tokens: the index is part of every request of a session
+MAX_LISTING = 40_000  # characters; asked for once, not sent each time
+MAX_FOLDERS = 500  # looked at below one root; a folder with more is not a folder of skills
+MAX_FILES = 100  # of one skill, listed to the model; more would bury the instructions
+MAX_NAME = 64
+# Descriptions are shortened step by step until the index fits; the convention allows 1024 characters.
+_WIDTHS = (1024, 300, 120, 60, 0)
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+
+
+class SkillInfo(msgspec.Struct, frozen=True):
+    """What is known of a skill without loading it. `folder` is real: links followed."""
+
+    name: str
+    description: str
+    folder: Path
+    origin: str  # project, home, paths or built-in
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "SKILL.md"
+
+
+class BrokenSkill(msgspec.Struct, frozen=True):
+    """A skill that cannot be used, and why, as a clause."""
+
+    name: str
+    file: Path
+    reason: str
+
+
+class Root(msgspec.Struct, frozen=True):
+    """A folder that may hold skills. `inside`: its skills may not lead out of there by links."""
+
+    folder: Path
+    origin: str
+    inside: Path | None = None
+
+
+class Skills:
+    """All the skills of one workspace. Scanned when first asked, and again at `list` and `load`."""
+
+    def __init__(
+        self, workspace: Path, coder_home: Path, person_home: Path | None, paths: Sequence[str] = ()
+    ) -> None:
+        self._workspace = workspace
+        self._roots = [
+            *_project_roots(workspace),
+            Root(coder_home / "skills", "home"),
+            *(Root(person_home / name, "home") for name in HOME_FOLDERS if person_home),
+            *(Root(_named(text, workspace, person_home), "paths") for text in paths),
+            Root(BUILT_IN, "built-in"),
+        ]
+        self._found: dict[str, SkillInfo] | None = None
+        self._broken: list[BrokenSkill] = []
+
+    def scan(self) -> None:
+        """Look again; a skill may have been written in this session."""
+        found: dict[str, SkillInfo] = {}
+        broken: dict[tuple[str, str], BrokenSkill] = {}  # a folder that is named twice is reported once
+        for root in self._roots:
+            for one in _skills_below(root):
+                if isinstance(one, BrokenSkill):
+                    broken.setdefault((os.path.realpath(one.file), one.reason), one)
+                else:
+                    found.setdefault(one.name, one)
+        self._found, self._broken = found, list(broken.values())
+
+    def all(self) -> list[SkillInfo]:
+        """Nearest first, one of each name."""
+        if self._found is None:
+            self.scan()
+        return list((self._found or {}).values())
+
+    def broken(self) -> list[BrokenSkill]:
+        self.all()
+        return list(self._broken)
+
+    def index(self, limit: int = MAX_INDEX) -> str:
+        """One line a skill for the system prompt, at most `limit` characters; empty where there is none."""
+        return _index(self.all(), limit)
+
+    def readable_folders(self) -> list[Path]:
+        """Folders outside the workspace that hold skills' files, for `read`."""
+        real = Path(os.path.realpath(self._workspace))
+        folders = [
+            Path(os.path.realpath(root.folder))
+            for root in self._roots
+            if root.inside is None and root.origin != "paths" and root.folder.is_dir()
+        ]
+        for skill in self.all():
+            if not any(skill.folder.is_relative_to(folder) for folder in (real, *folders)):
+                folders.append(skill.folder)
+        return folders
+
+    # what the tool asks
+
+    def listing(self) -> tuple[str, int]:
+        self.scan()
+        skills = self.all()
+        lines = [_index(skills, MAX_LISTING) or "There are no skills here."]
+        if self._broken:
+            lines += ["", "Broken, not usable:", *(f"- {b.file}: {b.reason}" for b in self._broken[:20])]
+        return "\n".join(lines), len(skills)
+
+    def load(self, name: str) -> LoadedSkill:
+        self.scan()
+        skill = (self._found or {}).get(name)
+        if skill is None:
+            raise NoSkill(self._why_not(name))
+        try:
+            text, whole = _read(skill.file, MAX_FILE)
+            _, body = split_head(text, whole)
+        except (OSError, BadHead, ValueError) as error:
+            raise NoSkill(f"the skill {name} cannot be read: {_reason(error)}. Go on without it.") from error
+        files, more = _files(skill)
+        return LoadedSkill(name, skill.file, body[:MAX_BODY], files, more, cut=len(body) > MAX_BODY)
+
+    def _why_not(self, name: str) -> str:
+        for broken in self._broken:
+            if broken.name == name:
+                return f"the skill {name} is broken: {broken.file}: {broken.reason}. Go on without it."
+        from difflib import get_close_matches
+
+        names = [skill.name for skill in self.all()]
+        near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+        near += [other for other in names if name and name.lower() in other and other not in near][:3]
+        hint = (
+            f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names[:20]) or 'none'}"
+        )
+        return f"there is no skill {name!r}; {hint}. Go on without it if none fits."
+
+
+def repository_chain(workspace: Path) -> list[Path]:
+    """The workspace and its ancestors up to the folder that holds `.git`; else the workspace alone."""
+    chain: list[Path] = []
+    for folder in (workspace, *workspace.parents):
+        chain.append(folder)
+        if (folder / ".git").exists():
+            return chain
+    return [workspace]
+
+
+def _project_roots(workspace: Path) -> list[Root]:
+    chain = repository_chain(workspace)
+    inside = Path(os.path.realpath(chain[-1]))
+    return [Root(folder / name, "project", inside) for folder in chain for name in PROJECT_FOLDERS]
+
+
+def _named(text: str, workspace: Path, person_home: Path | None) -> Path:
+    if person_home and (text == "~" or text.startswith("~/")):
+        return person_home / text[2:]
+    return workspace / text
+
+
+def _skills_below(root: Root) -> Iterator[SkillInfo | BrokenSkill]:
+    """The root's skills by name; the root itself where it is one."""
+    try:
+        with os.scandir(root.folder) as entries:
+            names = sorted((e.name, e.is_symlink()) for e in entries if not e.name.startswith("."))
+    except (OSError, ValueError):
+        return
+    real_root = os.path.realpath(root.folder)
+    if root.origin == "paths" and any(name == "SKILL.md" for name, _ in names):
+        names = [("", False)]
+    for name, linked in names[:MAX_FOLDERS]:
+        file = root.folder / name / "SKILL.md"
+        # Following links anew for each folder would be half of the whole scan.
+        real = os.path.realpath(file.parent) if linked else os.path.join(real_root, name)  # noqa: PTH118 - hot
+        try:
+            info = os.lstat(file)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            yield BrokenSkill(file.parent.name, file, _reason(error))
+            continue
+        yield _skill(root, Path(real), file, info)
+
+
+def _skill(root: Root, folder: Path, file: Path, info: os.stat_result) -> SkillInfo | BrokenSkill:
+    name = file.parent.name
+    try:
+        _check_file(root, folder, file, info)
+        text, whole = _read(file, MAX_HEAD * 4)
+        description = _checked(read_head(split_head(text, whole)[0]), name)
+    except (OSError, BadHead, ValueError) as error:
+        return BrokenSkill(name, file, _reason(error))
+    return SkillInfo(name, description, folder, root.origin)
+
+
+def _check_file(root: Root, folder: Path, file: Path, info: os.stat_result) -> None:
+    if stat.S_ISLNK(info.st_mode):
+        info = file.stat()
+        folder = Path(os.path.realpath(file)).parent
+    if root.inside is not None and not folder.is_relative_to(root.inside):
+        raise BadHead("it is a link that leads out of the project")
+    if not stat.S_ISREG(info.st_mode):
+        raise BadHead("it is not a file")
+    if info.st_size > MAX_FILE:
+        raise BadHead(f"it is {info.st_size} bytes; at most {MAX_FILE} are read")
+
+
+def _checked(fields: dict[str, object], name: str) -> str:
+    """The description on one line, where name and description are as they should be."""
+    stated = fields.get("name", name)
+    if stated != name:
+        raise BadHead(f"its name is {stated!r}, but its folder is {name!r}; they must be the same")
+    if len(name) > MAX_NAME or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise BadHead("its name may have letters, digits and hyphens only, at most 64")
+    description = fields.get("description")
+    if not isinstance(description, str) or not description.strip():
+        raise BadHead("it has no description, so nothing would tell when to use it")
+    return " ".join(description.split())
+
+
+def _read(file: Path, limit: int) -> tuple[str, bool]:
+    """The first `limit` bytes as text, and whether that is all. Never waits on a pipe."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        data = stream.read(limit + 1)
+    if b"\0" in data:
+        raise BadHead("it is not a text file")
+    return data[:limit].decode("utf-8", errors="replace"), len(data) <= limit
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+
+
+def _files(skill: SkillInfo) -> tuple[list[Path], int]:
+    """The skill's other files, and how many are left out."""
+    found: list[Path] = []
+    for folder, below, names in os.walk(skill.folder):
+        below[:] = sorted(b for b in below if not b.startswith(".") and b not in _SKIPPED)
+        here = Path(folder)
+        found += [here / n for n in sorted(names) if not n.startswith(".") and here / n != skill.file]
+        if len(found) > 10 * MAX_FILES:
+            break
+    return found[:MAX_FILES], max(0, len(found) - MAX_FILES)
+
+
+def _index(skills: Sequence[SkillInfo], limit: int) -> str:
+    for width in _WIDTHS:
+        lines = [_line(skill, width) for skill in skills]
+        if sum(map(len, lines)) + len(lines) <= limit:
+            return "\n".join(lines)
+    kept: list[str] = []
+    room = limit - 80  # for the line that says what is missing
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join([*kept, f"- and {len(lines) - len(kept)} more: see skill with action list"])
+
+
+def _line(skill: SkillInfo, width: int) -> str:
+    text = skill.description
+    if width == 0:
+        return f"- {skill.name}"
+    return f"- {skill.name}: {text if len(text) <= width else text[: width - 1].rstrip() + '…'}"

@@ -1,0 +1,287 @@
+"""The line to the editor, against a companion that this suite runs over real HTTP and SSE."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from companion import FakeEditor
+
+from coder.context.ide import EditorContext
+from coder.context.ide_client import IdeClient
+from coder.context.ide_discovery import find_companions
+from coder.context.ide_wire import IdeFault
+
+QUICK = (0.01, 0.02)
+
+
+class Desk:
+    """A workspace, an editor that has it open, and a client that should find it."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.workspace = root / "project"
+        self.temporary = root / "tmp"
+        self.workspace.mkdir()
+        self.temporary.mkdir()
+        self.environ = {"TMPDIR": str(self.temporary)}
+        self.editor = FakeEditor(self.workspace, **options)
+        self.context = EditorContext(self.workspace)
+        self.client = IdeClient(self.context, self.workspace, self.environ, QUICK)
+
+    def file(self, name: str, timestamp: int = 1, **more: Any) -> dict[str, Any]:
+        return {"path": str(self.workspace / name), "timestamp": timestamp, **more}
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110 - what is waited for is not ours to give an event
+                await asyncio.sleep(0.002)
+
+
+def with_editor(root: Path, use: Callable[[Desk], Awaitable[None]], **options: Any) -> Desk:
+    async def run() -> Desk:
+        desk = Desk(root, **options)
+        await desk.editor.start()
+        desk.editor.announce(desk.temporary)
+        try:
+            await use(desk)
+        finally:
+            await desk.client.close()
+            await desk.editor.stop()
+        return desk
+
+    return asyncio.run(run())
+
+
+def note(desk: Desk) -> Any:
+    text = desk.context.next_note()
+    return json.loads(text.split("```json\n")[1].split("\n```")[0]) if text else None
+
+
+@pytest.mark.parametrize("plain_json", [False, True])
+def test_the_context_arrives_whole_and_then_as_changes(tmp_path: Path, plain_json: bool) -> None:
+    async def use(desk: Desk) -> None:
+        desk.editor.state = {"workspaceState": {"openFiles": [desk.file("a.py", 5, isActive=True)]}}
+        desk.client.start()
+        await desk.client.settle(10)
+        assert desk.client.connected
+        assert desk.client.editor == "VS Code"
+        assert desk.client.shows_diffs
+        assert note(desk) == {"activeFile": {"path": "a.py"}}
+        await desk.editor.show(
+            desk.file("a.py", 5, isActive=True, cursor={"line": 3, "character": 9}), desk.file("b.py", 2)
+        )
+        await desk.until(lambda: (desk.context._now or [])[1:])
+        assert note(desk) == {
+            "changes": {
+                "filesOpened": ["b.py"],
+                "cursorMoved": {"path": "a.py", "cursor": {"line": 3, "character": 9}},
+            }
+        }
+        assert note(desk) is None
+
+    desk = with_editor(tmp_path, use, plain_json=plain_json)
+    assert desk.editor.refused == []
+    assert [post["method"] for post in desk.editor.posts][:2] == ["initialize", "notifications/initialized"]
+    after = [head for head in desk.editor.heads if "mcp-session-id" in head]
+    assert {head.get("mcp-protocol-version") for head in after[1:]} == {"2025-06-18"}
+
+
+def test_a_selection_cut_through_a_character_still_arrives(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.client.start()
+        await desk.client.settle(10)
+        state = {"workspaceState": {"openFiles": [desk.file("a.py", isActive=True, selectedText="HALF")]}}
+        message = json.dumps({"jsonrpc": "2.0", "method": "ide/contextUpdate", "params": state})
+        await desk.editor.send(message.replace("HALF", "smile \\ud83d"))
+        await desk.editor.send("this is no JSON")
+        await desk.until(lambda: desk.context._now)
+        assert note(desk)["activeFile"]["selectedText"] == "smile ?"
+        await desk.editor.show(desk.file("b.py", isActive=True))
+        await desk.until(lambda: (desk.context._now or [])[0].path == "b.py")
+
+    with_editor(tmp_path, use)
+
+
+def test_it_comes_back_after_a_break_without_a_word(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.editor.state = {"workspaceState": {"openFiles": [desk.file("a.py", isActive=True)]}}
+        desk.client.start()
+        await desk.client.settle(10)
+        assert note(desk)
+        await desk.editor.cut_streams()
+        await desk.until(lambda: len(desk.editor.calls("initialize")) == 2 and desk.context.known)
+        assert note(desk) is None  # nothing changed, so nothing is said again
+        port = desk.editor.port
+        await desk.editor.stop()
+        await desk.until(lambda: not desk.client.connected)
+        assert desk.context.next_note() == ""
+        desk.editor.state = {"workspaceState": {"openFiles": [desk.file("b.py", isActive=True)]}}
+        await desk.editor.start(port)
+        await desk.until(lambda: desk.context.known)
+        assert note(desk)["changes"]["filesClosed"] == ["a.py"]
+
+    with_editor(tmp_path, use)
+
+
+def test_an_editor_that_starts_later_is_found(tmp_path: Path) -> None:
+    async def run() -> None:
+        desk = Desk(tmp_path)
+        desk.client.start()
+        await desk.client.settle(10)  # there is no editor, so there is nothing to wait for
+        assert not desk.client.connected
+        await desk.editor.start()
+        desk.editor.announce(desk.temporary)
+        await desk.until(lambda: desk.context.known)
+        await desk.client.close()
+        assert not desk.client.connected
+        await desk.editor.stop()
+
+    asyncio.run(run())
+
+
+def test_a_wrong_token_is_refused_and_told_in_the_status(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.editor.announce(desk.temporary, authToken="wrong")
+        desk.client.start()
+        await desk.client.settle(10)
+        assert not desk.client.connected
+        assert "401" in desk.client.fault
+
+    assert set(with_editor(tmp_path, use).editor.refused) == {401}
+
+
+def test_pings_are_answered_and_other_requests_declined(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.client.start()
+        await desk.client.settle(10)
+        await desk.editor.say("ping", {})  # as the extension sends it: without an id
+        await desk.editor.say("ping", {}, id=7)
+        await desk.editor.say("sampling/createMessage", {}, id="x")
+        await desk.until(lambda: len([p for p in desk.editor.posts if "method" not in p]) == 2)
+        pong, no = [post for post in desk.editor.posts if "method" not in post]
+        assert pong == {"jsonrpc": "2.0", "id": 7, "result": {}}
+        assert (no["id"], no["error"]["code"]) == ("x", -32601)
+
+    with_editor(tmp_path, use)
+
+
+def test_a_diff_is_shown_and_the_persons_version_comes_back(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.client.start()
+        await desk.client.settle(10)
+        path = desk.workspace / "a.py"
+        task = asyncio.create_task(desk.client.open_diff(path, "proposed\n"))
+        await desk.until(lambda: desk.editor.diffs)
+        assert desk.editor.diffs == {str(path): "proposed\n"}
+        await desk.editor.say("ide/diffAccepted", {"filePath": "/other", "content": "no"})
+        await desk.editor.say("ide/diffAccepted", {"filePath": str(path), "content": "edited\n"})
+        outcome = await task
+        assert (outcome.status, outcome.content) == ("accepted", "edited\n")
+        task = asyncio.create_task(desk.client.open_diff(path, "again\n"))
+        await desk.until(lambda: desk.editor.diffs.get(str(path)) == "again\n")
+        await desk.editor.say("ide/diffRejected", {"filePath": str(path)})
+        assert (await task).status == "rejected"
+
+    with_editor(tmp_path, use)
+
+
+def test_a_cancelled_diff_leaves_the_editor_and_a_lost_one_says_so(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.client.start()
+        await desk.client.settle(10)
+        path = desk.workspace / "a.py"
+        task = asyncio.create_task(desk.client.open_diff(path, "proposed\n"))
+        await desk.until(lambda: desk.editor.diffs)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert desk.editor.diffs == {}
+        task = asyncio.create_task(desk.client.open_diff(path, "proposed\n"))
+        await desk.until(lambda: desk.editor.diffs)
+        assert await desk.client.close_diff(path) == "proposed\n"
+        await desk.editor.stop()
+        with pytest.raises(IdeFault, match="lost"):
+            await task
+        with pytest.raises(IdeFault):
+            await desk.client.open_diff(path, "x")
+
+    with_editor(tmp_path, use)
+
+
+def test_a_diff_that_the_editor_refuses_is_a_fault(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.client.start()
+        await desk.client.settle(10)
+        with pytest.raises(IdeFault, match="not absolute"):
+            await desk.client.open_diff(Path("a.py"), "x")
+
+    with_editor(tmp_path, use)
+
+
+def test_an_editor_without_tools_still_tells_of_its_files(tmp_path: Path) -> None:
+    async def use(desk: Desk) -> None:
+        desk.editor.tools = None
+        desk.client.start()
+        await desk.client.settle(10)
+        assert desk.client.connected
+        assert not desk.client.shows_diffs
+
+    with_editor(tmp_path, use)
+
+
+# discovery
+
+
+def announced(folder: Path, workspace: Path, pid: int, port: int, **more: Any) -> None:
+    editor = FakeEditor(workspace)
+    editor.port = port
+    editor.announce(folder, pid, **more)
+
+
+def test_only_an_editor_with_this_folder_open_is_taken(tmp_path: Path) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    (here / "sub").mkdir(parents=True)
+    other.mkdir()
+    announced(tmp_path, other, 11, 1011)
+    announced(tmp_path, here, 12, 1012, workspacePath=f"{other}{os.pathsep}{here}")
+    announced(tmp_path, here, 13, 1013, workspacePath="")
+    folder = tmp_path / "gemini" / "ide"
+    (folder / "gemini-ide-server-14-1014.json").write_text("{", encoding="utf-8")
+    (folder / "gemini-ide-server-15-1015.json").mkdir()
+    (folder / "notes.json").write_text("{}", encoding="utf-8")
+    environ = {"TMPDIR": str(tmp_path)}
+    assert [one.port for one in find_companions(here / "sub", environ)] == [1012]
+    assert find_companions(tmp_path, environ) == []
+    assert find_companions(here, {"TMPDIR": str(tmp_path / "nowhere")}) == []
+
+
+def test_the_terminals_own_window_comes_first(tmp_path: Path) -> None:
+    announced(tmp_path, tmp_path, os.getppid(), 1001)
+    announced(tmp_path, tmp_path, 999_999_999, 1002)
+    announced(tmp_path, tmp_path, os.getpid(), 1003)
+    environ = {"TMPDIR": str(tmp_path)}
+    # our parent is the editor's; then those that run; then what a crash left behind
+    assert [one.port for one in find_companions(tmp_path, environ)] == [1001, 1003, 1002]
+    chosen = {**environ, "GEMINI_CLI_IDE_SERVER_PORT": "1002"}
+    assert [one.port for one in find_companions(tmp_path, chosen)] == [1002, 1001, 1003]
+    named = {**environ, "GEMINI_CLI_IDE_PID": str(os.getpid())}
+    assert find_companions(tmp_path, named)[0].port == 1003
+
+
+def test_variables_alone_are_enough(tmp_path: Path) -> None:
+    environ = {
+        "TMPDIR": str(tmp_path / "none"),
+        "GEMINI_CLI_IDE_SERVER_PORT": "4711",
+        "GEMINI_CLI_IDE_WORKSPACE_PATH": str(tmp_path),
+        "GEMINI_CLI_IDE_AUTH_TOKEN": "t",
+    }
+    (one,) = find_companions(tmp_path, environ)
+    assert (one.number, one.auth_token) == (4711, "t")
+    for port in ("0", "70000", "80/../x", "-1", "٣"):
+        assert find_companions(tmp_path, {**environ, "GEMINI_CLI_IDE_SERVER_PORT": port}) == []
+    assert find_companions(tmp_path, {**environ, "GEMINI_CLI_IDE_WORKSPACE_PATH": "/elsewhere"}) == []
