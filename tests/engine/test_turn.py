@@ -145,16 +145,17 @@ def test_the_prefix_of_each_request_is_the_request_before(project: Project) -> N
         assert after["tools"] == before["tools"]
 
 
-def test_agents_md_is_in_the_system_message(project: Project) -> None:
+def test_agents_md_is_in_the_instructions(project: Project) -> None:
     project.write("AGENTS.md", "Always answer in rhymes.")
     (project.home / ".coder").mkdir()
     (project.home / ".coder" / "AGENTS.md").write_text("Prefer tabs.", encoding="utf-8")
     with ScriptedServer([{"text": "ok"}]) as server:
         drive(project, server.url, ["hi"])
-        system = server.chats[0]["messages"][0]
-    assert system["role"] == "system"
-    assert "Always answer in rhymes." in system["content"]
-    assert "Prefer tabs." in system["content"]
+        said = server.chats[0]["messages"][1]
+    assert said["role"] == "user"
+    assert said["content"].startswith("<user_instructions>\n")
+    assert "Always answer in rhymes." in said["content"]
+    assert "Prefer tabs." in said["content"]
 
 
 def test_a_session_has_at_most_the_turns_it_may(project: Project) -> None:

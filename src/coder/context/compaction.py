@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coder.protocol.messages import Message
+from coder.protocol.messages import INSTRUCTIONS, Message, head_length
 
 # A summary request must itself fit: the transcript's items are cut to this many characters each, an earlier
 # summary to more, since it stands for all that came before it.
@@ -40,8 +40,8 @@ _LEDGER = "<ledger>"
 
 def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float) -> int:
     """The index from which messages are kept: the newest `keep` of the total size, never splitting a tool
-    call from its answer and never keeping the system message. 0 where there is nothing to compact."""
-    first = 1 if messages and messages[0].role == "system" else 0
+    call from its answer; the head is not counted. 0 where there is nothing to compact."""
+    first = head_length(messages)
     total = sum(sizes[first:])
     kept, at = 0, len(messages)
     while at > first and kept + sizes[at - 1] <= total * keep:
@@ -84,7 +84,7 @@ def transcript(messages: Sequence[Message], window: int) -> str:
 def _lines(messages: Sequence[Message]) -> str:
     lines = []
     for message in messages:
-        if message.role == "system":
+        if message.role == "system" or message.content.startswith(INSTRUCTIONS):
             continue
         name = f"tool {message.name}" if message.role == "tool" else message.role
         if message.content.startswith(SUMMARY_HEAD):

@@ -1,4 +1,4 @@
-"""The system message: who the model is here, where it works, and what the project says of itself.
+"""The system message, and what person and project say in their `AGENTS.md`.
 
 Made once a session and recorded with it, so that a resumed session sends the same bytes again.
 """
@@ -34,14 +34,10 @@ MODE_NOTES = {
 }
 
 
-def system_prompt(workspace: Path, home: Path, skills: str = "", memory: str = "") -> str:
+def system_prompt(workspace: Path, skills: str = "", memory: str = "") -> str:
     """`skills` and `memory` are bounded by those who keep them."""
     parts = [ROLE, environment_text(workspace)]
-    injected = {
-        "instructions": project_instructions(workspace, home),
-        "memory": memory,
-        "skills": skills,
-    }
+    injected = {"memory": memory, "skills": skills}
     parts += [f"<{name}>\n{text}\n</{name}>" for name, text in injected.items() if text]
     return "\n\n".join(parts)
 

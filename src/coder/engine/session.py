@@ -12,14 +12,14 @@ from typing import Any
 
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
-from coder.context.prompt import system_prompt
+from coder.context.prompt import project_instructions, system_prompt
 from coder.context.tokens import TokenCounter
 from coder.engine.budget import Budget
 from coder.engine.desk import Desk
 from coder.engine.loops import LoopWatch
 from coder.protocol.events import Notice, Recorded, SessionStarted, StateChanged, TodosChanged, TurnStatus
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Message, ToolCall, answered
+from coder.protocol.messages import Message, ToolCall, answered, with_instructions
 from coder.protocol.usage import Usage
 from coder.record.log import SessionLog, now, read_log
 from coder.record.replay import INTERRUPTED, Replay, title_of
@@ -73,10 +73,15 @@ class Session:
         session_id = new_session_id()
         sinks: list[HistorySink] = [JsonlHistorySink(desk.store.log_path(session_id)), *desk.sinks]
         session = cls(desk, session_id, sinks, now())
-        prompt = system_prompt(desk.root, desk.home, desk.skills.index(), desk.memory.text())
+        prompt = system_prompt(desk.root, desk.skills.index(), desk.memory.text())
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
+        base = project_instructions(desk.root, desk.home)
+        if base:
+            from coder.modes.render import user_instructions
+
+            session.instruct(user_instructions(base, ""), "instructions", {})
         session._announce(resumed=False)
         return session
 
@@ -156,6 +161,14 @@ class Session:
         self.desk.emit(Recorded(event))
 
     # the conversation
+
+    def instruct(self, text: str, kind: str, meta: dict[str, Any]) -> None:
+        """Set what person, project and custom modes say, at the head of the conversation (seed 003 §8)."""
+        messages = with_instructions(self.conversation.messages, text)
+        if messages == self.conversation.messages and not meta:
+            return
+        self.log.append(kind, text, role="user", meta=meta)
+        self.conversation.replace(messages)
 
     def add_user(self, text: str, message: str, meta: dict[str, Any]) -> None:
         """A person's input; `message` is what the model gets of it."""

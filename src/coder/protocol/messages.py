@@ -6,6 +6,7 @@ one form of a message in the product and no translation to keep true.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -64,6 +65,25 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(id=call_id, function=FunctionCall(name=name, arguments=arguments))
+
+
+# How the message begins that holds the person's and the project's instructions (seed 003 §8).
+INSTRUCTIONS = "<user_instructions>"
+
+
+def head_length(messages: Sequence[Message]) -> int:
+    """How many messages at the front are not conversation: the system message, and the instructions."""
+    count = 1 if messages and messages[0].role == "system" else 0
+    if len(messages) > count and messages[count].role == "user":
+        count += messages[count].content.startswith(INSTRUCTIONS)
+    return count
+
+
+def with_instructions(messages: Sequence[Message], text: str) -> list[Message]:
+    """The same messages with the instructions replaced, put in, or (where `text` is empty) taken out."""
+    head = [m for m in messages[:1] if m.role == "system"]
+    said = [Message(role="user", content=text)] if text else []
+    return [*head, *said, *messages[head_length(messages) :]]
 
 
 def answered(call: ToolCall, content: str) -> Message:

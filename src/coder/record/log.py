@@ -19,6 +19,9 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
 
 
+_BEGINNINGS = ("instructions", "mode_state")  # what a session may start with before anything is said
+
+
 class SessionLog:
     """Appends; remembers nothing. `told` hears of every event after it is safe in the first sink."""
 
@@ -30,8 +33,8 @@ class SessionLog:
         self.step = 0
         self._sinks = list(sinks)
         self._told = told
-        # A session in which nothing was said leaves no file: its start waits for the first event after it.
-        self._start: HistoryEvent | None = None
+        # A session in which nothing was said leaves no file: its beginnings wait for the first event of use.
+        self._held: list[HistoryEvent] = []
 
     def append(
         self, type_: str, content: str = "", *, role: str | None = None, meta: dict[str, Any] | None = None
@@ -46,15 +49,12 @@ class SessionLog:
             role=role,
             meta=meta or {},
         )
-        if type_ == "session_start":
-            self._start = event
-            return event
-        if self._start is not None:
-            if type_ == "session_end":
-                return event
-            self._write(self._start)
-            self._start = None
-        self._write(event)
+        if type_ == "session_start" or (self._held and type_ in _BEGINNINGS):
+            self._held.append(event)
+        elif not (self._held and type_ == "session_end"):
+            held, self._held = self._held, []
+            for one in (*held, event):
+                self._write(one)
         return event
 
     def _write(self, event: HistoryEvent) -> None:

@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Message, ToolCall, answered, tool_call
+from coder.protocol.messages import (
+    Message,
+    ToolCall,
+    answered,
+    head_length,
+    tool_call,
+    with_instructions,
+)
 from coder.protocol.usage import Usage
 
 INTERRUPTED = (
@@ -28,12 +35,16 @@ class Replay:
         self.created_at = ""
         self.title = ""
         self.turn = 0
+        self.text = ""  # of the newest turn, with its steps and tokens so far
+        self.steps = 0
+        self.turn_usage = Usage()
         self.messages: list[Message] = []
         self.todos: list[dict[str, Any]] = []
         self.usage = Usage()
         self.model = ""
         self.mode = ""
         self.preset = ""
+        self.mode_state: dict[str, Any] = {}
         self.turn_open = False
         self.pending_approval: dict[str, Any] | None = None
         self._open_calls: dict[str, ToolCall] = {}
@@ -65,6 +76,7 @@ class Replay:
     def _turn_start(self, event: HistoryEvent) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
+        self.text, self.steps, self.turn_usage = event.content, 0, Usage()
         self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
 
     def _assistant(self, event: HistoryEvent) -> None:
@@ -78,6 +90,25 @@ class Replay:
             )
         )
         self._open_calls = {c.id: c for c in calls}
+        self._count(event.meta)
+        if "by" not in event.meta:
+            self.steps = event.step + 1
+
+    def _usage(self, event: HistoryEvent) -> None:
+        self._count(event.meta)
+
+    def _subagent(self, event: HistoryEvent) -> None:
+        inner = event.meta.get("event") or {}
+        if inner.get("type") in ("assistant", "usage"):
+            self._count(inner.get("meta") or {})
+
+    def _count(self, meta: dict[str, Any]) -> None:
+        """Summed request by request: a turn that was cut off has no `turn_end` to tell its total."""
+        tokens = meta.get("tokens")
+        if isinstance(tokens, dict):
+            usage = Usage(**{k: tokens.get(k, 0) for k in _USAGE_FIELDS})
+            self.usage = self.usage.plus(usage)
+            self.turn_usage = self.turn_usage.plus(usage)
 
     def _observation(self, event: HistoryEvent) -> None:
         call = self._open_calls.pop(str(event.meta.get("call_id")), None)
@@ -91,6 +122,10 @@ class Replay:
 
     def _note(self, event: HistoryEvent) -> None:
         self._message(Message(role="user", content=event.content))
+
+    def _instructions(self, event: HistoryEvent) -> None:
+        self.messages = with_instructions(self.messages, event.content)
+        self.mode_state = event.meta or self.mode_state
 
     def _command(self, event: HistoryEvent) -> None:
         if event.role == "user":  # a `!` command's result is part of the conversation
@@ -107,8 +142,6 @@ class Replay:
 
     def _turn_end(self, event: HistoryEvent) -> None:
         self.turn_open = False
-        tokens = event.meta.get("tokens") or {}
-        self.usage = self.usage.plus(Usage(**{k: tokens.get(k, 0) for k in _USAGE_FIELDS}))
         self.close_open_calls()
 
     def _message(self, message: Message) -> None:
@@ -120,6 +153,7 @@ class Replay:
         made_up = [answered(call, INTERRUPTED) for call in self._open_calls.values()]
         self.messages += made_up
         self._open_calls = {}
+        self.pending_approval = None
         return made_up
 
 
@@ -132,10 +166,14 @@ _HANDLERS = {
     "assistant": Replay._assistant,
     "observation": Replay._observation,
     "note": Replay._note,
+    "instructions": Replay._instructions,
+    "mode_state": Replay._instructions,
     "command": Replay._command,
     "compaction": Replay._compaction,
     "approval": Replay._approval,
     "turn_end": Replay._turn_end,
+    "usage": Replay._usage,
+    "subagent": Replay._subagent,
 }
 
 
@@ -147,8 +185,8 @@ def replay(events: Iterable[HistoryEvent]) -> Replay:
 
 
 def compacted(messages: list[Message], summary: str, kept: int) -> list[Message]:
-    """The conversation after a compaction: system message, summary, and the newest `kept` messages."""
-    head = [m for m in messages[:1] if m.role == "system"]
+    """The conversation after a compaction: its head, a summary, and the newest `kept` messages."""
+    head = messages[: head_length(messages)]
     tail = messages[len(messages) - kept :] if kept else []
     return [*head, Message(role="user", content=summary), *tail]
 

@@ -1,0 +1,143 @@
+"""A mode on its way to being on: found, its variables settled, and what stands against it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from coder.modes.catalogue import Catalogue
+from coder.modes.faults import ModeFault
+from coder.modes.parse import Mode
+from coder.modes.render import Rendered
+from coder.modes.values import settled, state_of
+from coder.protocol.modes import (
+    ModeError,
+    ModeKind,
+    ModeVariableInput,
+    ModeVariableState,
+    PersistentModeTarget,
+    RenderedMode,
+    SetValue,
+)
+from coder.texts import Phrase, Texts
+
+Inputs = Mapping[str, ModeVariableInput]
+
+
+class Active(msgspec.Struct, frozen=True):
+    """A mode that is on (or is asked to be): what was set explicitly, what that comes to, its text."""
+
+    mode: Mode
+    explicit: dict[str, str]
+    variables: list[ModeVariableState]
+    rendered: Rendered | None = None
+
+    @property
+    def mode_id(self) -> str:
+        return self.mode.definition.mode_id
+
+    def shown(self) -> RenderedMode:
+        definition = self.mode.definition
+        rendered = self.rendered
+        return RenderedMode(
+            mode_id=definition.mode_id,
+            display_name=definition.display_name,
+            scope=definition.scope,
+            variables=self.variables,
+            rendered_instructions=rendered.text if rendered else None,
+            warnings=[*definition.warnings, *(rendered.warnings if rendered else [])],
+        )
+
+
+def usable(
+    catalogue: Catalogue, name: str, kind: ModeKind, texts: Texts
+) -> tuple[Mode | None, list[ModeError]]:
+    """The mode of that name, or why it cannot be used in this way."""
+    mode = catalogue.find(name)
+    if mode is None:
+        return None, [unknown(catalogue, name, texts)]
+    definition = mode.definition
+    if definition.error is not None:
+        return None, [definition.error]
+    if definition.kind != kind:
+        key = "modes.not_persistent" if kind == "persistent" else "modes.not_instant"
+        fault = ModeFault(key, code="wrong_kind", mode=definition.mode_id)
+        return None, [fault.error(definition.mode_id, texts)]
+    return mode, []
+
+
+def bound(
+    mode: Mode, inputs: Inputs, before: Mapping[str, str], cache: Mapping[str, str], texts: Texts
+) -> tuple[Active, list[ModeError]]:
+    """The values after a request, and what is wrong with them.
+
+    `before` are the explicit values of a mode that is on, `cache` the session's own by
+    `{mode_id}:{variable}`.
+    """
+    definition = mode.definition
+    declared = {variable.name for variable in definition.variables}
+    errors = [
+        ModeFault(
+            "modes.unknown_variable",
+            code="unknown_variable",
+            variable=name,
+            mode=definition.mode_id,
+            name=name,
+            declared=", ".join(v.name for v in definition.variables) or Phrase("modes.none"),
+        ).error(definition.mode_id, texts)
+        for name in inputs
+        if name not in declared
+    ]
+    explicit: dict[str, str] = {}
+    states: list[ModeVariableState] = []
+    for variable in definition.variables:
+        cached = None if variable.mode_scoped else cache.get(f"{definition.mode_id}:{variable.name}")
+        value, source = settled(variable, inputs.get(variable.name), before.get(variable.name), cached)
+        if source in ("explicit", "session") and value is not None:
+            explicit[variable.name] = value
+        state = state_of(variable, value, source, texts)
+        states.append(state)
+        if not state.is_valid:
+            errors.append(_invalid(definition.mode_id, state, texts))
+    return Active(mode, explicit, states), errors
+
+
+def _invalid(mode_id: str, state: ModeVariableState, texts: Texts) -> ModeError:
+    missing = not state.value
+    fault = ModeFault(
+        "modes.variable_missing" if missing else "modes.variable_invalid",
+        code="missing" if missing else "invalid",
+        variable=state.name,
+        mode=mode_id,
+        name=state.name,
+        why=state.problem,
+    )
+    return fault.error(mode_id, texts)
+
+
+def unknown(catalogue: Catalogue, name: str, texts: Texts) -> ModeError:
+    from difflib import get_close_matches
+
+    name = "/" + name.removeprefix("/")
+    commands = [definition.command for definition in catalogue.definitions if definition.command]
+    near = get_close_matches(name, commands, n=3, cutoff=0.6)
+    known = Phrase("modes.nearest", near=", ".join(near)) if near else Phrase("modes.see_list")
+    fault = ModeFault("modes.unknown", code="unknown_mode", mode=name, hint=known)
+    return fault.error(name, texts)
+
+
+def recorded_targets(modes: object) -> list[PersistentModeTarget]:
+    """The targets in a record's meta; entries of another form are skipped, as readers of the record do."""
+    targets: list[PersistentModeTarget] = []
+    for entry in modes if isinstance(modes, list) else []:
+        if not isinstance(entry, dict) or not isinstance(entry.get("mode_id"), str):
+            continue
+        values = entry.get("variables")
+        inputs: dict[str, ModeVariableInput] = {
+            str(name): SetValue(value)
+            for name, value in (values if isinstance(values, dict) else {}).items()
+            if isinstance(value, str)
+        }
+        targets.append(PersistentModeTarget(entry["mode_id"], inputs))
+    return targets

@@ -1,0 +1,181 @@
+"""The line after `/name`, bound to a mode's variables (seed 003 §4 `shortcuts`, §5). Pure.
+
+Shortcuts first, in the order of declaration and by full match; what is left goes to the variables in
+their order; what is left then is offered as a message. Quotes and backslashes keep spaces: double
+quotes open anywhere, single ones only where a word begins, so that `don't` is a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from coder.modes.faults import ModeFault
+from coder.modes.values import is_boolean
+from coder.protocol.modes import ModeDefinition, ModeVariable
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One argument: its text, how much of its beginning was typed without quotes, and where it stood."""
+
+    text: str
+    bare: int
+    start: int
+    end: int
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """Values by variable, in order of declaration, and the text that no variable took."""
+
+    values: dict[str, str]
+    leftover: str = ""
+
+
+def split_line(line: str) -> tuple[str, str]:
+    """`/name` and the rest of a slash line."""
+    line = line.strip()
+    for at, char in enumerate(line):
+        if char.isspace():
+            return line[:at], line[at:].lstrip(" \t")
+    return line, ""
+
+
+def bind(definition: ModeDefinition, text: str) -> Bound:
+    """Raises `ModeFault` for a line that cannot be read. Values are not checked here."""
+    words, rest = words_of(text)
+    if definition.category == "prompt":
+        return _bind_prompt(definition, text, words, rest)
+    values: dict[str, str] = {}
+    remaining = _take_shortcuts(definition.variables, words, values)
+    free = [variable.name for variable in definition.variables if variable.name not in values]
+    for name, word in zip(free, remaining, strict=False):
+        values[name] = word.text
+    ordered = {v.name: values[v.name] for v in definition.variables if v.name in values}
+    left = _raw(text, remaining[len(free) :])
+    return Bound(ordered, "\n".join(filter(None, (left, rest))))
+
+
+def _take_shortcuts(
+    variables: Sequence[ModeVariable], words: list[Word], values: dict[str, str]
+) -> list[Word]:
+    """Bind what shortcuts name; the words that are left."""
+    left: list[Word] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        found = _shortcut(variables, word)
+        if found is None:
+            left.append(word)
+            continue
+        variable, shortcut = found
+        if shortcut.endswith("="):
+            values[variable.name] = word.text[len(shortcut) :]
+        elif variable.type == "boolean" and not (at < len(words) and is_boolean(words[at].text)):
+            values[variable.name] = "true"
+        elif at < len(words):
+            values[variable.name] = words[at].text
+            at += 1
+        else:
+            raise ModeFault(
+                "modes.shortcut_bare",
+                code="argument",
+                variable=variable.name,
+                shortcut=shortcut,
+                name=variable.name,
+            )
+    return left
+
+
+def _shortcut(variables: Sequence[ModeVariable], word: Word) -> tuple[ModeVariable, str] | None:
+    """A shortcut must be typed without quotes: `"-t"` is a value that looks like one."""
+    for variable in variables:
+        for shortcut in variable.shortcuts:
+            whole = word.text.startswith(shortcut) if shortcut.endswith("=") else word.text == shortcut
+            if whole and word.bare >= len(shortcut):
+                return variable, shortcut
+    return None
+
+
+def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], rest: str) -> Bound:
+    """A saved prompt takes its words by number; `$ARGUMENTS` is all of them as typed."""
+    wanted = [variable.name for variable in definition.variables]
+    values = {
+        name: words[int(name) - 1].text for name in wanted if name.isdigit() and int(name) <= len(words)
+    }
+    if "ARGUMENTS" in wanted:
+        values["ARGUMENTS"] = text.strip()
+        return Bound(values)
+    taken = max((int(name) for name in wanted), default=0)
+    return Bound(values, "\n".join(filter(None, (_raw(text, words[taken:]), rest))))
+
+
+def _raw(text: str, words: Sequence[Word]) -> str:
+    """Words as they were typed, with what stood between neighbours."""
+    pieces: list[str] = []
+    end = -1
+    for word in words:
+        between = text[end : word.start] if end >= 0 else ""
+        pieces.append((between if not between.strip() else " ") + text[word.start : word.end])
+        end = word.end
+    return "".join(pieces)
+
+
+def words_of(text: str) -> tuple[list[Word], str]:
+    """The words of the first line, and the lines after it. Raises `ModeFault` for an open quote."""
+    words: list[Word] = []
+    at = 0
+    while at < len(text):
+        if text[at] == "\n":
+            return words, text[at + 1 :].strip("\n")
+        if text[at].isspace():
+            at += 1
+            continue
+        word = _word(text, at)
+        words.append(word)
+        at = word.end
+    return words, ""
+
+
+def _word(text: str, start: int) -> Word:
+    out: list[str] = []
+    bare: int | None = None  # how many characters came before the first quote
+    at = start
+    while at < len(text) and not text[at].isspace():
+        char = text[at]
+        opens = char == '"' or (char == "'" and (at == start or text[at - 1] == "="))
+        if opens:
+            bare = len(out) if bare is None else bare
+            inner, at = _quoted(text, at)
+            out += inner
+        elif char == "\\" and at + 1 < len(text):
+            bare = len(out) if bare is None else bare
+            out.append(text[at + 1])
+            at += 2
+        else:
+            out.append(char)
+            at += 1
+    return Word("".join(out), len(out) if bare is None else bare, start, at)
+
+
+def _quoted(text: str, start: int) -> tuple[list[str], int]:
+    """The characters inside the quotes that open at `start`, and where the text goes on."""
+    mark = text[start]
+    out: list[str] = []
+    at = start + 1
+    while at < len(text):
+        char = text[at]
+        if char == mark:
+            return out, at + 1
+        if char == "\\" and mark == '"' and at + 1 < len(text) and text[at + 1] in '"\\':
+            at += 1
+            char = text[at]
+        out.append(char)
+        at += 1
+    raise ModeFault("modes.quote_open", code="argument", quote=mark, rest=text[start : start + 40])
+
+
+def quote(value: str) -> str:
+    """The value as one word that `bind` reads back as itself and never as a shortcut."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,98 @@
+"""All definitions of a session: read once, when first asked for, and the same from then on (seed 003 §8)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+import msgspec
+
+from coder.modes.discover import Places, discover, read_text
+from coder.modes.parse import Mode, parse_mode
+from coder.modes.template import commands_in
+from coder.protocol.modes import ModeDefinition
+from coder.texts import Texts
+
+BUILT_IN = "(built-in)"
+
+
+class Catalogue:
+    """Modes and saved prompts by the name that reaches them; what is overridden stays listed."""
+
+    def __init__(self, where: Places, texts: Texts, built_in: Collection[str] = ()) -> None:
+        """`built_in`: the names of commands, without `/`, that win a clash (SPEC §1.4)."""
+        self._where = where
+        self._texts = texts
+        self._built_in = frozenset(built_in)
+        self._modes: list[Mode] | None = None
+        self._reached: dict[str, Mode] = {}
+        self._reading = threading.Lock()
+
+    @property
+    def modes(self) -> list[Mode]:
+        """Every one, nearest first, overridden and broken ones too."""
+        with self._reading:
+            if self._modes is None:
+                self._modes = self._read()
+            return self._modes
+
+    @property
+    def definitions(self) -> list[ModeDefinition]:
+        return [mode.definition for mode in self.modes]
+
+    def project_commands(self) -> dict[str, list[str]]:
+        """What modes of the project would run, by mode: for whoever asks the person to trust it."""
+        asked: dict[str, list[str]] = {}
+        for mode in self.modes:
+            if mode.definition.scope.kind == "project" and mode.definition.category == "mode":
+                commands = commands_in(mode.body)
+                if commands:
+                    asked.setdefault(mode.definition.mode_id, []).extend(commands)
+        return asked
+
+    async def prepare(self) -> None:
+        """Read everything beside whatever else is going on; a thousand files take a tenth of a second."""
+        import asyncio
+
+        await asyncio.to_thread(lambda: self.modes)
+
+    def find(self, name: str) -> Mode | None:
+        """By id or by what is typed: `/name`, `/modes:name`, `/prompts:name`; without `/` too.
+
+        A saved prompt also answers to its bare name where nothing else has it. Built-in names are
+        not looked at: whoever dispatches a line has tried them first.
+        """
+        if not self.modes:
+            return None
+        name = "/" + name.removeprefix("/")
+        bare = "/" + name.removeprefix("/modes:") if name.startswith("/modes:") else name
+        for wanted in (name, bare, "/prompts:" + name[1:]):
+            if wanted in self._reached:
+                return self._reached[wanted]
+        return None
+
+    def _read(self) -> list[Mode]:
+        modes: list[Mode] = []
+        for found in discover(self._where):
+            mode = parse_mode(found, read_text(found.path), self._texts)
+            modes.append(self._placed(mode))
+        return modes
+
+    def _placed(self, mode: Mode) -> Mode:
+        """With who has its name, if somebody nearer has, and with what to type for it."""
+        definition = mode.definition
+        winner = self._reached.get(definition.mode_id)
+        if winner is not None:
+            placed = msgspec.structs.replace(
+                definition,
+                shadowed_by=winner.definition.scope.label,
+                shadowed_by_path=winner.definition.path,
+            )
+        elif definition.mode_id[1:] in self._built_in:
+            command = "/modes:" + definition.mode_id[1:]
+            placed = msgspec.structs.replace(definition, shadowed_by=BUILT_IN, command=command)
+        else:
+            placed = msgspec.structs.replace(definition, command=definition.mode_id)
+        mode = msgspec.structs.replace(mode, definition=placed)
+        self._reached.setdefault(definition.mode_id, mode)
+        return mode

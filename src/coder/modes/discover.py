@@ -1,0 +1,177 @@
+"""Which mode and prompt files there are, nearest first (seed 003 §3, SPEC §1.5).
+
+Only names are looked at here. Each ancestor of the working folder may have `.coder/modes` and
+`.codex/modes` (and `prompts`), then come the two homes; what is nearer wins, and at the same level
+`.coder` does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from coder.config.errors import shown
+from coder.modes.faults import ModeFault
+from coder.protocol.modes import ModeCategory, ModeScope
+
+MAX_DEPTH = 8
+MAX_FILES = 5_000  # in all; past it somebody has mistaken the folder for something else
+MAX_BYTES = 131_072  # of one file; what a mode renders to is bounded to a quarter of it
+
+_PART = re.compile(r"[A-Za-z0-9_-]+")
+_OWNERS = (".coder", ".codex")
+_FOLDERS: Mapping[ModeCategory, str] = {"mode": "modes", "prompt": "prompts"}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A file, the id that its path gives it, and where it comes from."""
+
+    mode_id: str
+    path: str
+    scope: ModeScope
+    category: ModeCategory = "mode"
+
+
+class _Root(msgspec.Struct, frozen=True):
+    """A folder of modes. Links in it may not lead out of `bound` (empty: they may lead anywhere)."""
+
+    folder: str
+    scope: ModeScope
+    bound: str
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Where to look: the working folder and the two homes."""
+
+    cwd: Path
+    homes: list[Path]
+
+
+def places(cwd: Path, environ: Mapping[str, str], coder_home: Path) -> Places:
+    """`$CODER_HOME` as the configuration resolved it, and `$CODEX_HOME`, else `~/.codex`."""
+    # os.path's expanduser leaves a `~nobody` as it is where pathlib's raises
+    named = os.path.expanduser(environ.get("CODEX_HOME") or f"{environ.get('HOME') or '~'}/.codex")  # noqa: PTH111
+    return Places(cwd=Path(os.path.realpath(cwd)), homes=[coder_home, Path(named).absolute()])
+
+
+def discover(where: Places) -> list[Found]:
+    """Every file, nearest first; a file that another one overrides comes after it."""
+    found: list[Found] = []
+    for category in _FOLDERS:
+        for root in _roots(where, _FOLDERS[category]):
+            before = len(found)
+            for parts, path in _files(root):
+                mode_id = "/" + ":".join(parts if category == "mode" else ("prompts", *parts))
+                found.append(Found(mode_id, path, root.scope, category))
+                if len(found) >= MAX_FILES:
+                    return found
+            found[before:] = sorted(found[before:], key=lambda one: one.mode_id)
+    return found
+
+
+def read_text(path: str) -> str | ModeFault:
+    """The file's text, or why it cannot be read. Waits on no FIFO and reads no more than a mode may have."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return ModeFault("modes.unreadable", code="file", why=error.strerror or error)
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            return ModeFault("modes.no_file", code="file")
+        if info.st_size > MAX_BYTES:
+            return ModeFault("modes.too_big", code="file", size=info.st_size, limit=MAX_BYTES)
+        data = os.read(descriptor, MAX_BYTES + 1)
+    except OSError as error:
+        return ModeFault("modes.unreadable", code="file", why=error.strerror or error)
+    finally:
+        os.close(descriptor)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return ModeFault("modes.no_utf8", code="file", line=data.count(b"\n", 0, error.start) + 1)
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+# -- folders ------------------------------------------------------------------------------------------
+
+
+def _roots(where: Places, name: str) -> Iterator[_Root]:
+    homes = {os.path.realpath(home / name) for home in where.homes}
+    mine = _owner(where.cwd)
+    for ancestor in (where.cwd, *where.cwd.parents):
+        scope = ModeScope("project", f"(project:{shown(ancestor.name) or '/'})", shown(str(ancestor)))
+        for owner in _OWNERS:
+            folder = ancestor / owner / name
+            if not os.path.lexists(folder):
+                continue
+            if os.path.realpath(folder) in homes:
+                continue  # the person's own: it comes last, as global
+            if ancestor != where.cwd and _owner(folder) not in (0, os.geteuid(), mine):
+                continue  # somebody else's, put above us in a folder that all may write to
+            yield _Root(str(folder), scope, os.path.realpath(ancestor))
+    seen: set[str] = set()
+    for home in where.homes:
+        real = os.path.realpath(home / name)
+        if real not in seen:
+            seen.add(real)
+            yield _Root(str(home / name), ModeScope("global", "(global)", shown(str(home))), "")
+
+
+def _owner(path: Path) -> int:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return -1
+
+
+def _files(root: _Root) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Name parts and path of each `.md`. A link is followed where it stays inside and makes no circle."""
+    real = os.path.realpath(root.folder)
+    if _inside(root, real):
+        yield from _walk(root, root.folder, (), (real,))
+
+
+def _walk(
+    root: _Root, folder: str, parts: tuple[str, ...], chain: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    try:
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in listed:
+        kind = _kind(entry)
+        stem = entry.name.removesuffix(".md") if kind == "file" else entry.name
+        if kind is None or not _PART.fullmatch(stem) or (kind == "file" and stem == entry.name):
+            continue
+        real = os.path.realpath(entry.path) if entry.is_symlink() else ""
+        if real and not _inside(root, real):
+            continue
+        if kind == "file":
+            yield (*parts, stem), entry.path
+        elif len(parts) + 1 < MAX_DEPTH:
+            real = real or f"{chain[-1]}/{entry.name}"
+            if real not in chain:
+                yield from _walk(root, entry.path, (*parts, stem), (*chain, real))
+
+
+def _kind(entry: os.DirEntry[str]) -> Literal["file", "folder"] | None:
+    """What is neither, a FIFO called x.md for one, is listed as a file: its entry says what is wrong."""
+    try:
+        if entry.is_dir():
+            return "folder"
+    except OSError:
+        return None  # a circle of links
+    return None if entry.is_symlink() and not Path(entry.path).exists() else "file"
+
+
+def _inside(root: _Root, real: str) -> bool:
+    """A project's link must not make a mode of a private file elsewhere."""
+    return not root.bound or root.bound == "/" or real == root.bound or real.startswith(root.bound + "/")

@@ -1,0 +1,35 @@
+"""The one way in which a mode fails: a text of the catalogue, and the variable and line it is about."""
+
+from __future__ import annotations
+
+from coder.protocol.modes import ModeError, ModeErrorCode
+from coder.texts import Phrase, Texts
+
+
+class ModeFault(Exception):
+    """What is wrong, not said yet: it becomes a `ModeError` in the person's language."""
+
+    def __init__(
+        self,
+        key: str,
+        /,
+        *,
+        code: ModeErrorCode,
+        variable: str | None = None,
+        line: int = 0,
+        **values: object,
+    ) -> None:
+        super().__init__(key)
+        self.phrase = Phrase(key, **values)
+        self.code: ModeErrorCode = code
+        self.variable = variable
+        self.line = line
+
+    def error(self, mode_id: str, texts: Texts, file: str = "") -> ModeError:
+        """With `file`, the message begins with where in it the fault is."""
+        message = self.phrase.text(texts)
+        if file:
+            message = f"{file}:{self.line}: {message}" if self.line else f"{file}: {message}"
+        return ModeError(
+            mode_id=mode_id, message=message, variable=self.variable, code=self.code, line=self.line
+        )

@@ -1,0 +1,45 @@
+"""How a mode's `@path` is read: through the workspace, so that it reaches what the `read` tool reaches."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from coder.modes.render import NotThere, ReadFile, Refused
+from coder.tools.base import OutsideWorkspace, Workspace
+
+
+def reader(workspace: Workspace) -> ReadFile:
+    """For `ModeKeeper`: text files inside the workspace, never more than was asked for."""
+
+    def read_file(path: str, most: int) -> str:
+        try:
+            real = workspace.resolve(path)
+        except OutsideWorkspace as outside:
+            raise Refused(str(outside)) from None
+        except (OSError, ValueError, RuntimeError):
+            raise NotThere from None
+        return _text(os.fspath(real), most)
+
+    return read_file
+
+
+def _text(path: str, most: int) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotThere from None
+    except OSError as error:
+        raise Refused(error.strerror or str(error)) from None
+    with os.fdopen(descriptor, "rb") as file:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise NotThere  # a folder that the text speaks of; the model can list it
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Refused("it is not a regular file")
+        try:
+            data = file.read(most * 4)  # no character takes more bytes
+        except OSError as error:
+            raise Refused(error.strerror or str(error)) from None
+    if b"\0" in data:
+        raise Refused("it is a binary file")
+    return data.decode("utf-8", errors="replace")[:most]

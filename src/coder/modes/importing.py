@@ -1,0 +1,115 @@
+"""Another tool's command files (`.codex/commands`, `.claude/commands`) as modes (seed 003 §12).
+
+A command is an instant mode. `$ARGUMENTS` and `$1` … `$9` become variables, braces that stood in the
+text stay text, and a file that is there already is never written over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from coder.modes.discover import MAX_DEPTH, MAX_FILES, read_text
+from coder.modes.faults import ModeFault
+from coder.modes.frontmatter import Node, read_header, split
+from coder.modes.template import PROMPT_PLACE
+from coder.texts import Texts
+
+DEFAULT_SOURCE = Path(".codex/commands")
+_KEPT = ("description", "argument_hint", "display_name", "model", "reasoning_effort", "allowed_tools")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one file."""
+
+    source: str
+    target: str
+    state: Literal["done", "kept", "failed"]
+    text: str
+    notes: list[str] = []
+
+
+def import_commands(source: Path, target: Path, texts: Texts) -> list[Outcome]:
+    """Every `.md` below `source`, in order of name. Links are left alone."""
+    return [_imported(source, path, target, texts) for path in _commands(source)]
+
+
+def _commands(source: Path) -> list[Path]:
+    found: list[Path] = []
+    for folder, folders, names in os.walk(source, followlinks=False):
+        here = Path(folder)
+        if len(here.relative_to(source).parts) >= MAX_DEPTH:
+            folders.clear()
+        found += [here / name for name in names if name.endswith(".md") and not (here / name).is_symlink()]
+        if len(found) >= MAX_FILES:
+            break
+    return sorted(found)
+
+
+def _imported(source: Path, path: Path, target: Path, texts: Texts) -> Outcome:
+    relative = path.relative_to(source)
+    parts = [re.sub(r"[^A-Za-z0-9_-]+", "-", part).strip("-") or "command" for part in relative.parts[:-1]]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", relative.stem).strip("-") or "command"
+    goal = target.joinpath(*parts, f"{stem}.md")
+    shown = str(goal)
+
+    def outcome(state: Literal["done", "kept", "failed"], notes: list[str], **values: object) -> Outcome:
+        key = {"done": "modes.import_done", "kept": "modes.import_exists", "failed": "modes.import_failed"}
+        text = texts.say(key[state], source=relative.as_posix(), **values)
+        return Outcome(str(path), shown, state, text, notes)
+
+    try:
+        content = read_text(str(path))
+        if isinstance(content, ModeFault):
+            raise content
+        text, one_argument = as_mode(content)
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        with goal.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except ModeFault as fault:
+        return outcome("failed", [], why=fault.phrase)
+    except FileExistsError:
+        return outcome("kept", [], target=shown)
+    except OSError as error:
+        return outcome("failed", [], why=error.strerror or error)
+    command = "/" + ":".join([*parts, stem])
+    notes = [texts.say("modes.import_quoted", command=command)] if one_argument else []
+    return outcome("done", notes, target=shown)
+
+
+def as_mode(content: str) -> tuple[str, bool]:
+    """The mode file for a command file, and whether it takes all its arguments as one. Raises `ModeFault`."""
+    header, body, _ = split(content)
+    fields = {k.replace("-", "_"): node for k, node in (read_header(header) if header else {}).items()}
+    names = sorted({match[1] for match in PROMPT_PLACE.finditer(body) if match[1]})
+    lines = ["---", "kind: instant"]
+    lines += [
+        f"{name}: {_yaml(fields[name])}" for name in _KEPT if name in fields and not fields[name].absent
+    ]
+    if names:
+        lines.append("variables:")
+        lines += [f"  - name: {_variable(name)}" for name in names]
+    body = body.replace("{{", "\\{{")
+    body = PROMPT_PLACE.sub(lambda match: f"{{{{{_variable(match[1])}}}}}" if match[1] else "$", body)
+    return "\n".join([*lines, "---", body]), "ARGUMENTS" in names
+
+
+def _variable(name: str) -> str:
+    return "arguments" if name == "ARGUMENTS" else f"arg{name}"
+
+
+def _yaml(node: Node) -> str:
+    """JSON is YAML."""
+    if isinstance(node.value, list):
+        return "[" + ", ".join(_yaml(item) for item in node.value) + "]"
+    if isinstance(node.value, dict):
+        return "{" + ", ".join(f"{_quoted(k)}: {_yaml(v)}" for k, v in node.value.items()) + "}"
+    return _quoted(node.value)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode("utf-8")

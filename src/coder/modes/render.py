@@ -1,0 +1,219 @@
+"""A mode's body with its values, files and command outputs put in; and the block that all of them make.
+
+Rendering depends on nothing but the mode, the values and what the two callbacks answer: the same state
+gives the same bytes, so that the provider's prompt cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import msgspec
+
+from coder.modes.commands import command_line
+from coder.modes.faults import ModeFault
+from coder.modes.parse import Mode
+from coder.modes.template import (
+    PROMPT_PLACE,
+    CommandReference,
+    FileReference,
+    Part,
+    Text,
+    Variable,
+    parse_template,
+)
+from coder.protocol.modes import ModeDefinition, ModeErrorCode, RenderedMode
+from coder.texts import Phrase, Texts
+
+# A mode is in every request from then on: 8,000 tokens are more than good instructions need.
+MAX_RENDERED = 32_768
+MAX_BLOCK = 65_536
+MAX_INSERTED = 16_384  # of one file, or of one command's output
+MAX_COMMANDS = 16
+MAX_FILES = 32
+
+Values = Mapping[str, str]
+
+
+class Refused(Exception):
+    """A callback may not or cannot do it; the text says why, for the person."""
+
+
+class NotThere(Exception):
+    """There is no file of that name: an `@word` in prose is not an error."""
+
+
+ReadFile = Callable[[str, int], str]
+"""(path, most characters) → its text. Raises `Refused` or `NotThere`."""
+
+RunCommand = Callable[[ModeDefinition, str], Awaitable[str]]
+"""(mode, command) → what it printed. Applies policy and trust; raises `Refused`."""
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """The text, and what the person should know of it."""
+
+    text: str
+    warnings: list[str] = []
+
+
+async def render(
+    mode: Mode, values: Values, read_file: ReadFile, run_command: RunCommand, texts: Texts
+) -> Rendered:
+    """Raises `ModeFault` naming the variable, path or command that stands in the way."""
+    job = _Rendering(mode.definition, values, read_file, run_command)
+    if mode.definition.category == "prompt":
+        text = _prompt(mode.body, values)
+    else:
+        pieces = [await job.piece(part) for part in parse_template(mode.body, mode.body_line)]
+        text = "".join([*pieces, *job.files.values()])
+    text, cut = _limited(text.strip(), MAX_RENDERED)
+    if cut:
+        job.warnings.append(Phrase("modes.warn_cut", mode=mode.definition.mode_id, limit=MAX_RENDERED))
+    return Rendered(text, [warning.text(texts) for warning in job.warnings])
+
+
+def _prompt(body: str, values: Values) -> str:
+    return PROMPT_PLACE.sub(lambda match: values.get(match[1], "") if match[1] else "$", body)
+
+
+class _Rendering:
+    """One body on its way: files are added once each, after the text that names them."""
+
+    def __init__(
+        self, definition: ModeDefinition, values: Values, read_file: ReadFile, run_command: RunCommand
+    ) -> None:
+        self.definition = definition
+        self.values = values
+        self.declared = {variable.name for variable in definition.variables}
+        self.read_file = read_file
+        self.run_command = run_command
+        self.files: dict[str, str] = {}
+        self.commands = 0
+        self.warnings: list[Phrase] = []
+
+    async def piece(self, part: Part) -> str:
+        match part:
+            case FileReference():
+                return self.reference(part)
+            case CommandReference():
+                return await self.output(part)
+            case Text() | Variable():
+                return self.plain(part)
+
+    def plain(self, part: Text | Variable) -> str:
+        if isinstance(part, Text):
+            return part.text
+        self.check(part)
+        return self.values.get(part.name, "")
+
+    def check(self, part: Variable) -> None:
+        if part.name not in self.declared:
+            raise ModeFault(
+                "modes.undeclared",
+                code="template",
+                variable=part.name,
+                line=part.line,
+                mode=self.definition.mode_id,
+                name=part.name,
+                declared=", ".join(v.name for v in self.definition.variables) or Phrase("modes.none"),
+            )
+
+    def reference(self, part: FileReference) -> str:
+        path = "".join(self.plain(piece) for piece in part.path)
+        if path in self.files or not path:
+            return f"@{path}"
+        variable = next((piece.name for piece in part.path if isinstance(piece, Variable)), None)
+        if len(self.files) >= MAX_FILES:
+            raise self._fault("modes.files_many", "path", part.line, variable, limit=MAX_FILES)
+        try:
+            text = self.read_file(path, MAX_INSERTED + 1)
+        except NotThere:
+            self.warnings.append(Phrase("modes.warn_no_file", mode=self.definition.mode_id, path=path))
+        except Refused as refusal:
+            raise self._fault(
+                "modes.path_refused", "path", part.line, variable, path=path, why=str(refusal)
+            ) from None
+        else:
+            text, cut = _limited(text, MAX_INSERTED)
+            if cut:
+                self.warnings.append(
+                    Phrase("modes.warn_file_cut", mode=self.definition.mode_id, path=path, limit=MAX_INSERTED)
+                )
+            shown = path.replace("&", "&amp;").replace('"', "&quot;")
+            self.files[path] = f'\n\n<file path="{shown}">\n{text.strip(chr(10))}\n</file>'
+        return f"@{path}"
+
+    async def output(self, part: CommandReference) -> str:
+        for piece in part.command:
+            if isinstance(piece, Variable):
+                self.check(piece)
+        self.commands += 1
+        if self.commands > MAX_COMMANDS:
+            raise self._fault("modes.commands_many", "command", part.line, limit=MAX_COMMANDS)
+        line = command_line(part.command, self.values, self.definition.mode_id)
+        try:
+            printed = await self.run_command(self.definition, line)
+        except Refused as refusal:
+            raise self._fault(
+                "modes.command_refused", "command", part.line, command=line, why=str(refusal)
+            ) from None
+        printed, cut = _limited(printed.rstrip("\n"), MAX_INSERTED)
+        if cut:
+            self.warnings.append(
+                Phrase(
+                    "modes.warn_output_cut", mode=self.definition.mode_id, command=line, limit=MAX_INSERTED
+                )
+            )
+        return printed
+
+    def _fault(
+        self, key: str, code: ModeErrorCode, line: int, variable: str | None = None, **values: object
+    ) -> ModeFault:
+        return ModeFault(key, code=code, variable=variable, line=line, mode=self.definition.mode_id, **values)
+
+
+def _limited(text: str, limit: int) -> tuple[str, bool]:
+    if len(text) <= limit:
+        return text, False
+    return text[:limit] + f"\n[cut at {limit} characters]", True
+
+
+# -- the block (seed 003 §8) ---------------------------------------------------------------------------
+
+_TAGS = ("<user_instructions>", "</user_instructions>", "<mode_instructions>", "</mode_instructions>")
+
+
+def mode_block(modes: Sequence[RenderedMode]) -> str:
+    """`<mode_instructions>` of all modes that are on, in the order given; empty where none is."""
+    if not modes:
+        return ""
+    sections = "\n\n".join(_section(mode) for mode in modes)
+    return f"<mode_instructions>\n{sections}\n</mode_instructions>"
+
+
+def _section(mode: RenderedMode) -> str:
+    lines = [f"### Mode: {_tagless(mode.display_name)}", f"- scope: {_tagless(mode.scope.label)}"]
+    values = ", ".join(f"{v.name}={_one_line(v.value)}" for v in mode.variables if v.value is not None)
+    if values:
+        lines.append(f"- variables: {_tagless(values)}")
+    body = _tagless(mode.rendered_instructions or "")
+    return "\n".join(lines) + (f"\n\n{body}" if body else "")
+
+
+def user_instructions(base: str, block: str) -> str:
+    """The base text and the block of modes as one message; empty where there is neither."""
+    inner = "\n\n".join(part for part in (base.strip(), block) if part)
+    return f"<user_instructions>\n\n{inner}\n\n</user_instructions>" if inner else ""
+
+
+def _one_line(value: str) -> str:
+    return " ".join(value.splitlines()) if not value.isprintable() else value
+
+
+def _tagless(text: str) -> str:
+    """No file, output or value can end the block that it stands in."""
+    for tag in _TAGS:
+        if tag in text:
+            text = text.replace(tag, "&lt;" + tag[1:])
+    return text

@@ -1,0 +1,343 @@
+"""Which modes are on and with which values: the keeper that front ends' ops reach (seed 003 §7–§9).
+
+A request gives the whole target. It is checked and rendered beside the state in force and takes its
+place only as a whole: with any error the last good state stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from coder.modes.active import Active, Inputs, bound, recorded_targets, unknown, usable
+from coder.modes.arguments import bind, split_line
+from coder.modes.catalogue import Catalogue
+from coder.modes.faults import ModeFault
+from coder.modes.render import (
+    MAX_BLOCK,
+    ReadFile,
+    Refused,
+    RunCommand,
+    mode_block,
+    render,
+    user_instructions,
+)
+from coder.modes.values import values_of
+from coder.protocol.modes import (
+    CustomModesListed,
+    InstantModeExecuted,
+    ModeDefinition,
+    ModeError,
+    ModeStateChanged,
+    ModeVariableInput,
+    PersistentModeTarget,
+    ReasoningEffort,
+    RenderedMode,
+    SetModeState,
+    SetValue,
+    TriggerInstantMode,
+)
+from coder.texts import Texts
+
+
+class Invocation(msgspec.Struct, frozen=True):
+    """What a slash line asks for: an op to carry out, or errors; and text that is no part of it."""
+
+    definition: ModeDefinition | None
+    op: SetModeState | TriggerInstantMode | None
+    leftover: str = ""
+    errors: list[ModeError] = []
+
+
+class ModeKeeper:
+    """The modes of one session. Its methods take ops and return the events that answer them."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        texts: Texts,
+        read_file: ReadFile,
+        run_command: RunCommand,
+        base_instructions: str = "",
+    ) -> None:
+        """`base_instructions`: what the person and the project say without any mode (AGENTS.md)."""
+        self.catalogue = catalogue
+        self.base_instructions = base_instructions
+        self.server_rev = 0
+        self._texts = texts
+        self._read_file = read_file
+        self._run_command = run_command
+        self._on: dict[str, Active] = {}  # in the order of enabling
+        self._cache: dict[str, str] = {}  # `{mode_id}:{variable}` of variables that outlive their mode
+        self._client_rev: int | None = None  # of the newest request that succeeded
+        self._trigger_rev: int | None = None
+        self._block = ""
+        self._one_at_a_time = asyncio.Lock()  # a mode's commands take time; requests must not overtake
+
+    # what is in force
+
+    @property
+    def enabled(self) -> list[RenderedMode]:
+        return [active.shown() for active in self._on.values()]
+
+    @property
+    def block(self) -> str:
+        """`<mode_instructions>…`, empty where no mode is on."""
+        return self._block
+
+    @property
+    def user_instructions(self) -> str:
+        """Base text and block as the model gets them (seed 003 §8)."""
+        return user_instructions(self.base_instructions, self._block)
+
+    @property
+    def model(self) -> str | None:
+        """Of the mode that was enabled last among those that name one."""
+        return next((m.model for m in self._newest_first() if m.model), None)
+
+    @property
+    def reasoning_effort(self) -> ReasoningEffort | None:
+        return next((m.reasoning_effort for m in self._newest_first() if m.reasoning_effort), None)
+
+    def _newest_first(self) -> list[ModeDefinition]:
+        return [active.mode.definition for active in reversed(self._on.values())]
+
+    def is_on(self, mode_id: str) -> bool:
+        return mode_id in self._on
+
+    # the ops
+
+    def list_modes(self) -> CustomModesListed:
+        return CustomModesListed(self.catalogue.definitions)
+
+    async def set_state(self, op: SetModeState) -> ModeStateChanged:
+        async with self._one_at_a_time:
+            return await self._set_state(op)
+
+    async def _set_state(self, op: SetModeState) -> ModeStateChanged:
+        if op.client_rev is not None and self._client_rev is not None:
+            if op.client_rev < self._client_rev:
+                return self._answer(errors=[self._stale("", op.client_rev)])
+            if op.client_rev == self._client_rev:
+                return self._answer()  # the same request once more: it is done
+        target, errors = self._target(op.modes)
+        if not errors:
+            target, errors = await self._rendered(target)
+        if errors:
+            return self._answer(errors=errors, refused=target)
+        return self._take(target, op.client_rev)
+
+    async def trigger(self, op: TriggerInstantMode) -> InstantModeExecuted:
+        """The prompt of an instant mode or saved prompt, to be taken as the person's message."""
+        async with self._one_at_a_time:
+            return await self._trigger(op)
+
+    async def _trigger(self, op: TriggerInstantMode) -> InstantModeExecuted:
+        errors = self._trigger_refused(op)
+        if errors:
+            return InstantModeExecuted(op.mode_id, "", errors=errors)
+        mode, errors = usable(self.catalogue, op.mode_id, "instant", self._texts)
+        if mode is None:
+            return InstantModeExecuted(op.mode_id, "", errors=errors)
+        active, errors = bound(mode, op.variables, {}, self._cache, self._texts)
+        if not errors:
+            active, errors = await self._filled(active)
+        if errors or active.rendered is None:
+            return InstantModeExecuted(active.mode_id, "", errors=errors)
+        self._remember(active)
+        if op.client_rev is not None:
+            self._trigger_rev = self._client_rev = op.client_rev
+        definition = mode.definition
+        warnings = [*definition.warnings, *active.rendered.warnings]
+        return InstantModeExecuted(definition.mode_id, active.rendered.text, warnings=warnings)
+
+    # the session's life
+
+    async def start(self) -> ModeStateChanged | None:
+        """Enable what is `default_enabled` and valid; None where no mode asks for it. Call it once."""
+        asked = [
+            mode
+            for mode in self.catalogue.modes
+            if mode.definition.default_enabled and mode.definition.command
+        ]
+        if not asked:
+            return None
+        target: list[Active] = []
+        refused: list[Active] = []
+        errors: list[ModeError] = []
+        for mode in asked:
+            active, problems = bound(mode, {}, {}, self._cache, self._texts)
+            if not problems:
+                active, problems = await self._filled(active)
+            if not problems:
+                problems = self._too_long([*target, active])
+            (refused if problems else target).append(active)
+            errors += problems
+        taken = self._take(target, None)
+        return msgspec.structs.replace(
+            taken, errors=errors, refused_modes=[active.shown() for active in refused]
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The `meta` of a `mode_state` entry of the log."""
+        modes = [
+            {"mode_id": active.mode_id, "variables": dict(active.explicit)} for active in self._on.values()
+        ]
+        return {"server_rev": self.server_rev, "modes": modes, "session_values": dict(self._cache)}
+
+    async def restore(self, meta: Mapping[str, Any]) -> ModeStateChanged:
+        """Take up a state that `record` wrote; modes that are gone or no longer valid are left off."""
+        cache = meta.get("session_values")
+        if isinstance(cache, dict):
+            self._cache.update({str(k): v for k, v in cache.items() if isinstance(v, str)})
+        errors: list[ModeError] = []
+        target: list[Active] = []
+        for wanted in recorded_targets(meta.get("modes")):
+            actives, problems = self._target([wanted])
+            if not problems:
+                actives, problems = await self._rendered(actives)
+            errors += problems
+            target += [] if problems else actives
+        return msgspec.structs.replace(self._take(target, None), errors=errors)
+
+    # lines and targets, for front ends that have no state of their own
+
+    def from_line(self, line: str) -> Invocation:
+        """`/name args` as the op that it stands for; the same parser for prompt, `--mode` and SDK."""
+        name, rest = split_line(line)
+        mode = self.catalogue.find(name)
+        if mode is None:
+            return Invocation(None, None, errors=[unknown(self.catalogue, name, self._texts)])
+        definition = mode.definition
+        try:
+            taken = bind(definition, rest)
+        except ModeFault as fault:
+            return Invocation(definition, None, errors=[fault.error(definition.mode_id, self._texts)])
+        inputs: dict[str, ModeVariableInput] = {name: SetValue(value) for name, value in taken.values.items()}
+        op: SetModeState | TriggerInstantMode
+        if definition.kind == "instant":
+            op = TriggerInstantMode(definition.mode_id, inputs)
+        else:
+            op = SetModeState(self.target_with(definition.mode_id, inputs))
+        return Invocation(definition, op, taken.leftover)
+
+    def target_with(self, mode_id: str, variables: Inputs | None = None) -> list[PersistentModeTarget]:
+        """All that is on, and this one with these changes."""
+        ids = list(self._on) if mode_id in self._on else [*self._on, mode_id]
+        return [PersistentModeTarget(i, dict(variables or {}) if i == mode_id else {}) for i in ids]
+
+    def target_without(self, mode_id: str) -> list[PersistentModeTarget]:
+        return [PersistentModeTarget(one) for one in self._on if one != mode_id]
+
+    # from a target to what it comes to
+
+    def _target(self, targets: Sequence[PersistentModeTarget]) -> tuple[list[Active], list[ModeError]]:
+        """In the order of enabling: what is on keeps its place, what is new follows in the order asked."""
+        wanted: dict[str, Active] = {}
+        errors: list[ModeError] = []
+        for target in targets:
+            if not target.enabled:
+                continue
+            mode, problems = usable(self.catalogue, target.mode_id, "persistent", self._texts)
+            errors += problems
+            if mode is None:
+                continue
+            before = self._on.get(mode.definition.mode_id)
+            explicit = before.explicit if before else {}
+            active, problems = bound(mode, target.variables, explicit, self._cache, self._texts)
+            errors += problems
+            wanted[active.mode_id] = active
+        kept = [wanted.pop(mode_id) for mode_id in self._on if mode_id in wanted]
+        return [*kept, *wanted.values()], errors
+
+    async def _rendered(self, target: Sequence[Active]) -> tuple[list[Active], list[ModeError]]:
+        done: list[Active] = []
+        errors: list[ModeError] = []
+        for active in target:
+            filled, problems = await self._filled(active)
+            done.append(filled)
+            errors += problems
+        return done, errors or self._too_long(done)
+
+    async def _filled(self, active: Active) -> tuple[Active, list[ModeError]]:
+        """With its text. A mode that is on with the same values keeps the text it has, so that a change
+        of another mode runs none of its commands again."""
+        before = self._on.get(active.mode_id)
+        values = values_of(active.variables)
+        if before is not None and before.rendered and values_of(before.variables) == values:
+            return msgspec.structs.replace(active, rendered=before.rendered), []
+        try:
+            rendered = await render(active.mode, values, self._read_file, self._run_command, self._texts)
+        except ModeFault as fault:
+            definition = active.mode.definition
+            return active, [fault.error(definition.mode_id, self._texts, definition.path)]
+        return msgspec.structs.replace(active, rendered=rendered), []
+
+    def _too_long(self, target: Sequence[Active]) -> list[ModeError]:
+        length = len(mode_block([active.shown() for active in target]))
+        if length <= MAX_BLOCK:
+            return []
+        last = target[-1].mode_id
+        fault = ModeFault("modes.block_long", code="too_long", mode=last, length=length, limit=MAX_BLOCK)
+        return [fault.error(last, self._texts)]
+
+    # the change itself
+
+    def _take(self, target: Sequence[Active], client_rev: int | None) -> ModeStateChanged:
+        before = self._on
+        self._on = {active.mode_id: active for active in target}
+        for active in target:
+            self._remember(active)
+        block = mode_block(self.enabled)
+        changed = block != self._block
+        self._block = block
+        if client_rev is not None:
+            self._client_rev = self.server_rev = client_rev
+        elif changed or list(before) != list(self._on):
+            self.server_rev += 1
+        return self._answer(changed=changed)
+
+    def _remember(self, active: Active) -> None:
+        """What outlives the mode. Values of `mode_scoped` variables go with the mode that had them."""
+        for variable in active.mode.definition.variables:
+            if variable.mode_scoped:
+                continue
+            key = f"{active.mode_id}:{variable.name}"
+            if variable.name in active.explicit:
+                self._cache[key] = active.explicit[variable.name]
+            else:
+                self._cache.pop(key, None)
+
+    def _answer(
+        self, *, changed: bool = False, errors: Sequence[ModeError] = (), refused: Sequence[Active] = ()
+    ) -> ModeStateChanged:
+        return ModeStateChanged(
+            enabled_modes=self.enabled,
+            combined_user_instructions=self.user_instructions if changed else None,
+            server_rev=self.server_rev,
+            changed=changed,
+            errors=list(errors),
+            refused_modes=[active.shown() for active in refused],
+        )
+
+    # errors
+
+    def _stale(self, mode_id: str, client_rev: int) -> ModeError:
+        fault = ModeFault("modes.stale", code="stale", rev=client_rev, newest=self._client_rev)
+        return fault.error(mode_id, self._texts)
+
+    def _trigger_refused(self, op: TriggerInstantMode) -> list[ModeError]:
+        """Older than what was done, or the very trigger that was done: once is enough."""
+        rev = op.client_rev
+        if rev is None:
+            return []
+        old = self._client_rev is not None and rev < self._client_rev
+        return [self._stale(op.mode_id, rev)] if old or rev == self._trigger_rev else []
+
+
+async def no_commands(definition: ModeDefinition, command: str) -> str:
+    """For callers that run none."""
+    raise Refused("commands are not run here")

@@ -1,0 +1,102 @@
+"""Whether a value is one that its variable takes, and how the values of a mode come together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from coder.protocol.modes import ModeVariable, ModeVariableInput, ModeVariableState, ValueSource
+    from coder.texts import Texts
+
+MAX_VALUE = 8_192  # a value is typed or pasted by a person; what is longer belongs into a file
+TRUE = ("true", "yes", "on", "1")
+FALSE = ("false", "no", "off", "0")
+
+
+def is_boolean(text: str) -> bool:
+    return text.lower() in (*TRUE, *FALSE)
+
+
+def problem_with(variable: ModeVariable, value: str) -> Phrase | None:
+    """Why the variable does not take this value; None where it does."""
+    if len(value) > MAX_VALUE:
+        return Phrase("modes.value_long", limit=MAX_VALUE)
+    if "\0" in value:
+        return Phrase("modes.value_nul")
+    if variable.enum:
+        if value in variable.enum:
+            return None
+        return Phrase("modes.value_enum", value=value, allowed=", ".join(variable.enum))
+    if variable.type == "boolean" and not is_boolean(value):
+        return Phrase("modes.value_boolean", value=value)
+    if variable.type == "number" and not _is_number(value):
+        return Phrase("modes.value_number", value=value)
+    if variable.type == "path" and "\n" in value:
+        return Phrase("modes.value_path", value=value)
+    if variable.pattern is not None and variable.type != "enum":
+        import re
+
+        if not re.search(variable.pattern, value):
+            return Phrase("modes.value_pattern", value=value, pattern=variable.pattern)
+    return None
+
+
+def _is_number(value: str) -> bool:
+    """Whole or decimal, with exponent; no `nan`, no `inf`, no digits of other scripts."""
+    import re
+
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value, re.ASCII) is not None
+
+
+def settled(
+    variable: ModeVariable, asked: ModeVariableInput | None, kept: str | None, cached: str | None
+) -> tuple[str | None, ValueSource]:
+    """The value after a request: what it sets, else (not named) what was there, else the default.
+
+    `kept` is the value the mode has while it is on, `cached` what the session remembers of it.
+    """
+    if asked is not None and not isinstance(asked, str):
+        return asked.value, "explicit"
+    if asked is None and kept is not None:
+        return kept, "explicit"
+    if asked is None and cached is not None:
+        return cached, "session"
+    return (variable.default, "default") if variable.default is not None else (None, "unset")
+
+
+def state_of(
+    variable: ModeVariable, value: str | None, source: ValueSource, texts: Texts
+) -> ModeVariableState:
+    """A required variable must end up with a value that is not empty, wherever it is from (seed 003 §4)."""
+    from coder.protocol.modes import ModeVariableState
+
+    problem: Phrase | None = None
+    if not value and variable.required:
+        problem = Phrase("modes.value_missing", allowed=_allowed(variable))
+    elif value is not None and not (value == "" and source == "explicit"):
+        problem = problem_with(variable, value)
+    return ModeVariableState(
+        name=variable.name,
+        type=variable.type,
+        value=value,
+        is_valid=problem is None,
+        source=source,
+        required=variable.required,
+        default=variable.default,
+        enum=variable.enum,
+        problem=problem.text(texts) if problem else "",
+    )
+
+
+def _allowed(variable: ModeVariable) -> Phrase | str:
+    if variable.enum:
+        return Phrase("modes.allowed_list", allowed=", ".join(variable.enum))
+    return Phrase("modes.allowed_type", type=variable.type)
+
+
+def values_of(states: list[ModeVariableState]) -> Mapping[str, str]:
+    """What a template is filled with: optional variables without a value are left out."""
+    return {state.name: state.value for state in states if state.value is not None}
