@@ -52,9 +52,10 @@ class SessionLog:
         if type_ == "session_start" or (self._held and type_ in _BEGINNINGS):
             self._held.append(event)
         elif not (self._held and type_ == "session_end"):
-            held, self._held = self._held, []
-            for one in (*held, event):
-                self._write(one)
+            while self._held:
+                self._write(self._held[0])
+                del self._held[0]  # only now: a disk that was full may have room again
+            self._write(event)
         return event
 
     def _write(self, event: HistoryEvent) -> None:
