@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-SUBCOMMANDS = ("demo", "doctor", "explain", "export", "sessions", "show", "trust")
+SUBCOMMANDS = ("demo", "doctor", "explain", "export", "modes", "schema", "sessions", "show", "trust")
 
 
 def main() -> None:

@@ -77,6 +77,13 @@ async def _run(
         complain(str(error))
         return Exit.FAILED
     _cancel_on_signals(engine)
+    if options.custom_modes:
+        from coder.engine.modes import enable_modes
+
+        if problems := await enable_modes(engine.desk, options.custom_modes):
+            complain(" ".join(problems))
+            await engine.close()
+            return Exit.USAGE
     engine.submit(UserInput(question))
     return await watch(engine, _output(output, settings))
 

@@ -87,6 +87,7 @@ def _session(chosen: argparse.Namespace) -> int:
         cwd=cwd,
         environ=dict(os.environ),
         mode=_operating_mode(chosen.mode),
+        custom_modes=[name for name in chosen.mode if name.startswith("/")],
         preset=chosen.permissions,
         model=chosen.model,
         lang=chosen.lang,
@@ -137,6 +138,8 @@ def _from_stdin(chosen: argparse.Namespace) -> str:
 def _operating_mode(named: list[str]) -> OperatingMode | None:
     chosen = None
     for name in named:
+        if name.startswith("/"):
+            continue  # a custom mode: the engine knows which there are
         chosen = next((mode for mode in OPERATING_MODES if mode == name), None)
         if chosen is None:
             known = ", ".join(OPERATING_MODES)

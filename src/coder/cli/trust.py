@@ -5,6 +5,9 @@ from __future__ import annotations
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.config.trust import TrustStore
+from coder.engine.modes import mode_commands
+from coder.modes.catalogue import Catalogue
+from coder.modes.discover import places
 from coder.terminal.safe import safe
 
 
@@ -19,7 +22,8 @@ def run(arguments: list[str]) -> int:
         store.revoke(options.cwd)
         print(say("trust.revoked", folder=safe(str(options.cwd))))
         return Exit.ANSWERED
-    relevant = settings.loaded.relevant
+    catalogue = Catalogue(places(options.cwd, options.environ, settings.home), settings.texts)
+    relevant = {**settings.loaded.relevant, **mode_commands(catalogue)}
     if not relevant:
         print(say("trust.nothing"))
         return Exit.ANSWERED

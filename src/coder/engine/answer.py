@@ -93,6 +93,7 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         model=turn.model,
         messages=session.conversation.messages,
         tools=desk.specs,
+        reasoning_effort=session.modes.reasoning_effort if session.modes else None,
         prompt_id=turn.prompt_id,
     )
     async with aclosing(cast("Any", desk.model.stream(request))) as chunks:

@@ -11,22 +11,17 @@ import msgspec
 
 from coder.context.for_person import memory_answer, skills_answer
 from coder.engine.command_diff import show_diff
+from coder.engine.command_modes import Reply, custom_mode, modes_command
 from coder.engine.command_money import budget_text, context_text, loop_text
 from coder.engine.compact import compact
 from coder.engine.desk import Desk
+from coder.engine.modes import begin_modes
 from coder.engine.session import Session
 from coder.policy.decide import OPERATING_MODES, PRESETS, matrix
 from coder.protocol.events import CommandDone
+from coder.protocol.modes import TriggerInstantMode
 from coder.record.files import RecordError
 from coder.tools.todo import as_text
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What a command answers: text for the person, fields for programs."""
-
-    text: str
-    ok: bool = True
-    data: dict[str, object] = {}
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -37,12 +32,17 @@ class Command(msgspec.Struct, frozen=True):
     run: Callable[[Desk, str], Awaitable[Reply]]
 
 
-async def run_slash_command(desk: Desk, raw: str, name: str, args: str) -> CommandDone:
+async def run_slash_command(desk: Desk, raw: str) -> CommandDone | TriggerInstantMode:
+    """Built-in names win; then custom modes. An instant one is handed back: its prompt is a turn."""
+    name, _, args = raw[1:].partition(" ")
     command = COMMANDS.get(name)
-    if command is None:
-        reply = Reply(_unknown(desk, name), ok=False, data={"usage": True})
+    if command is not None:
+        reply = await command.run(desk, args.strip())
     else:
-        reply = await command.run(desk, args)
+        custom = await custom_mode(desk, raw)
+        if isinstance(custom, TriggerInstantMode):
+            return custom
+        reply = custom or Reply(_unknown(desk, name), ok=False, data={"usage": True})
     meta = {"kind": "slash", "input": raw, "command": name, "ok": reply.ok}
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
@@ -142,6 +142,7 @@ async def _new(desk: Desk, args: str) -> Reply:
     old = desk.session
     desk.session = Session.new(desk)
     old.close()
+    await begin_modes(desk.session)
     return Reply(desk.say("session.new", id=desk.session.id), data={"unrecorded": True})
 
 
@@ -158,6 +159,7 @@ async def _resume(desk: Desk, args: str) -> Reply:
         return Reply(str(error), ok=False)
     old, desk.session = desk.session, session
     old.close()
+    await begin_modes(session)
     text = desk.say("session.resumed", id=args, title=session.title or "-", turns=session.log.turn)
     return Reply(text, data={"session_id": args})
 
@@ -278,7 +280,7 @@ COMMANDS = {
         Command("permissions", "[PRESET]", _permissions),
         Command("mode", "[NAME]", _mode),
         *(Command(mode, "", _mode_named(mode)) for mode in OPERATING_MODES),
-        Command("modes", "", _mode),
+        Command("modes", "[off NAME]", modes_command),
         Command("tools", "", _tools),
         Command("skills", "", _skills),
         Command("memory", "[add FACT|forget N]", _memory),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -91,6 +91,7 @@ class Desk:
         self.sinks = sinks
         self.session_kind = session_kind
         self.trusted = trusted
+        self.trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"
         self.preset: Preset = config.permission.preset

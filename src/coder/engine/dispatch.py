@@ -1,17 +1,44 @@
-"""The one entry for whatever a person types (seed 001 §1, §2)."""
+"""The one entry for whatever a person types, and for the ops that queue with it (seed 001 §1, §2)."""
 
 from __future__ import annotations
 
 from coder.engine.bang import run_bang_command
 from coder.engine.desk import Desk
+from coder.engine.modes import instant_prompt, list_modes, set_modes
 from coder.engine.turn import run_turn
 from coder.protocol.events import InputDone
-from coder.record.files import valid_text
+from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
+from coder.protocol.ops import UserInput
+
+Work = UserInput | ListCustomModes | SetModeState | TriggerInstantMode
+
+
+async def run_op(desk: Desk, op: Work) -> InputDone:
+    """One op, to its end."""
+    match op:
+        case UserInput(text):
+            return await run_input(desk, text)
+        case ListCustomModes():
+            await list_modes(desk.session, op)
+            return InputDone()
+        case SetModeState():
+            return InputDone(ok=not (await set_modes(desk.session, op)).errors)
+        case TriggerInstantMode():
+            return await run_instant(desk, op)
+
+
+async def run_instant(desk: Desk, op: TriggerInstantMode) -> InputDone:
+    """An instant mode's prompt is the person's message."""
+    executed = await instant_prompt(desk.session, op)
+    if executed.errors:
+        return InputDone(ok=False)
+    turn = await run_turn(desk.session, executed.rendered_prompt)
+    return InputDone(ok=turn.status == "ok")
 
 
 async def run_input(desk: Desk, text: str) -> InputDone:
-    """`!` is the person's shell, `/` a command, anything else a turn."""
-    text = valid_text(text).strip()
+    """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
+    text = text.strip()
     if text.startswith("!"):
         done = await run_bang_command(desk.session, text, text[1:].strip())
         desk.emit(done)
@@ -19,10 +46,11 @@ async def run_input(desk: Desk, text: str) -> InputDone:
     if text.startswith("/"):
         from coder.engine.commands import run_slash_command
 
-        name, _, args = text[1:].partition(" ")
-        done = await run_slash_command(desk, text, name, args.strip())
-        desk.emit(done)
-        return InputDone(ok=done.ok, exit=bool(done.data.get("exit")))
+        answer = await run_slash_command(desk, text)
+        if isinstance(answer, TriggerInstantMode):
+            return await run_instant(desk, answer)
+        desk.emit(answer)
+        return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
     if not text:
         return InputDone()
     turn = await run_turn(desk.session, text)

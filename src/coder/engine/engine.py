@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from coder.engine.desk import Desk
-from coder.engine.dispatch import run_input
+from coder.engine.dispatch import Work, run_op
+from coder.engine.modes import begin_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
+from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
 from coder.record.files import RecordError
 
@@ -25,7 +27,7 @@ class Engine:
     def __init__(self, open_desk: OpenDesk) -> None:
         """`open_desk` may raise what is wrong with the configuration; nothing is running then."""
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
-        self._inputs: asyncio.Queue[UserInput | None] = asyncio.Queue()
+        self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
         self.desk = open_desk(self._events.put_nowait)
         self._running: asyncio.Task[InputDone] | None = None
         self._worker: asyncio.Task[None] | None = None
@@ -39,7 +41,7 @@ class Engine:
 
     def submit(self, op: AnyOp) -> None:
         match op:
-            case UserInput():
+            case UserInput() | ListCustomModes() | SetModeState() | TriggerInstantMode():
                 self._inputs.put_nowait(op)
             case Cancel():
                 if self._running is not None:
@@ -71,10 +73,12 @@ class Engine:
     async def _work(self) -> None:
         desk = self.desk
         try:
+            await begin_modes(desk.session)
             if desk.session.pending is not None:
                 await self._run(self._continued(), "")
             while (op := await self._inputs.get()) is not None:
-                await self._run(run_input(desk, op.text), op.text.strip())
+                what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
+                await self._run(run_op(desk, op), what)
             with contextlib.suppress(RecordError):
                 desk.session.close()
             desk.emit(SessionEnded(desk.session.id))

@@ -36,8 +36,9 @@ COMPLEX: several steps or files, design, debugging, anything where a mistake wou
 async def choose_model(session: Session, turn: Turn) -> None:
     """Set `turn.model` for all of the prompt."""
     desk = session.desk
-    if desk.model_name != "auto":
-        turn.model = desk.model_name
+    chosen_by_mode = session.modes.model if session.modes else None
+    if chosen_by_mode or desk.model_name != "auto":
+        turn.model = chosen_by_mode or desk.model_name
         return
     routing = desk.config.routing
     tier = rule(turn.text) or await _classified(session, turn, routing.fast)

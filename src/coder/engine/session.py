@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
@@ -28,6 +28,9 @@ from coder.record.store import new_session_id
 from coder.record.undo import UndoJournal
 from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.todo import restore
+
+if TYPE_CHECKING:
+    from coder.modes.state import ModeKeeper
 
 
 class Session:
@@ -54,6 +57,8 @@ class Session:
         self.usage = Usage()
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
         self.told_mode = ""  # the operating mode that the model was last told of
+        self.modes: ModeKeeper | None = None  # made when first needed (engine.modes)
+        self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
@@ -104,6 +109,7 @@ class Session:
     def _take_over(self, state: Replay) -> None:
         self.title = state.title
         self.usage = state.usage
+        self.mode_meta = state.mode_state
         self.log.turn = state.turn
         self.context.todos = restore(state.todos)
         self.undo.begin_turn(state.turn)

@@ -48,6 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_prompt_tokens: int = 0
     warn_prompt_tokens: int = 0
     tokenizer: str = ""
+    custom_modes: Sequence[str] = ()
     can_ask: bool = False
     session_kind: str = "once"
     sinks: Sequence[HistorySink] = ()
@@ -129,6 +130,7 @@ def open_desk(
         trusted=settings.trusted,
     )
     desk.mode = options.mode or "default"
+    desk.trust_relevant = settings.loaded.relevant
     if config.ide.enabled:
         from coder.context.ide import EditorContext
         from coder.context.ide_client import IdeClient

@@ -225,17 +225,21 @@ TEXTS: dict[str, str] = {
     # policy: the sandbox
     "sandbox.first_use": "Commands of the model run in a sandbox: {level}",
     "sandbox.level.bwrap": (
-        "bubblewrap: writes only in the workspace and a temporary folder of its own; no secrets of your home; "
+        "bubblewrap: writes only in the workspace and a temporary folder of its own; no secrets of "
+        "your home; "
         "no process outlives its command"
     ),
     "sandbox.level.landlock": (
-        "Landlock: writes only in the workspace and temporary folders; no secrets of your home. It does not stop "
+        "Landlock: writes only in the workspace and temporary folders; no secrets of your home. It "
+        "does not stop "
         "changes of permissions and times of your other files"
     ),
     "sandbox.level.none": "none ({reason}): commands can do whatever you can",
     "sandbox.off": "off, as configured: commands can do whatever you can",
     "sandbox.refused.network": "The sandbox stopped this command: the network is off here.",
-    "sandbox.refused.plan": "The sandbox stopped this command: in plan mode nothing in the workspace is written ({path}).",
+    "sandbox.refused.plan": (
+        "The sandbox stopped this command: in plan mode nothing in the workspace is written ({path})."
+    ),
     "sandbox.refused.secret": "The sandbox stopped this command: {path} may not be read.",
     "sandbox.refused.somewhere": "The sandbox stopped this command: it wrote outside the workspace.",
     "sandbox.refused.write": (
@@ -405,4 +409,19 @@ TEXTS: dict[str, str] = {
     "attach.nothing": "@{name}: no files there.",
     "attach.outside": "@{name} is outside the workspace and was left out.",
     "attach.unreadable": "@{name} cannot be read: {why}.",
+    "modes.instant_as_flag": (
+        '{mode} is run once, not switched on; give it as the message: coder --once "{mode} …".'
+    ),
+    "modes.leftover": "Not part of the mode, and not sent: {text}",
+    "modes.leftover_flag": "--mode takes a mode and its values only; left over: {text}",
+    "modes.none_here": "There are no custom modes here.",
+    "modes.not_on": "{mode} is not on.",
+    "modes.off": "Mode off: {mode}",
+    "modes.on": "Mode on: {mode}",
+    "modes.trust_question": (
+        "The mode {mode} of this project wants to run `{command}`. Let it? (always: trust this "
+        "project's modes)"
+    ),
+    "modes.untrusted": "this project's modes may run nothing until you trust it (`coder trust`)",
+    "modes.usage": "Say /modes to list them, or /modes off NAME.",
 }

@@ -195,7 +195,9 @@ TEXTS: dict[str, str] = {
     "routing.fallback": "{old} 无法回答（{reason}）本次改用 {new}。",
     # policy: the sandbox
     "sandbox.first_use": "模型执行的命令在沙箱中运行：{level}",
-    "sandbox.level.bwrap": "bubblewrap：只能写入工作区和专用临时目录；读不到主目录中的密钥；命令结束后不留任何进程",
+    "sandbox.level.bwrap": (
+        "bubblewrap：只能写入工作区和专用临时目录；读不到主目录中的密钥；命令结束后不留任何进程"
+    ),
     "sandbox.level.landlock": (
         "Landlock：只能写入工作区和临时目录；读不到主目录中的密钥。但它不阻止修改其他文件的权限和时间"
     ),
@@ -205,7 +207,9 @@ TEXTS: dict[str, str] = {
     "sandbox.refused.plan": "沙箱阻止了该命令：plan 模式下不写入工作区（{path}）。",
     "sandbox.refused.secret": "沙箱阻止了该命令：不允许读取 {path}。",
     "sandbox.refused.somewhere": "沙箱阻止了该命令：它试图写入工作区之外。",
-    "sandbox.refused.write": "沙箱阻止了该命令：不允许写入 {path}。可在设置 sandbox.writable 中列出更多目录。",
+    "sandbox.refused.write": (
+        "沙箱阻止了该命令：不允许写入 {path}。可在设置 sandbox.writable 中列出更多目录。"
+    ),
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
     "sandbox.rerun": "不使用沙箱重新运行吗？",
     # policy: secrets
@@ -362,4 +366,14 @@ TEXTS: dict[str, str] = {
     "attach.nothing": "@{name}：没有文件。",
     "attach.outside": "@{name} 在工作区之外，未放入。",
     "attach.unreadable": "@{name} 无法读取：{why}。",
+    "modes.instant_as_flag": '{mode} 是瞬时模式，不能常驻；请作为消息触发：coder --once "{mode} …"。',
+    "modes.leftover": "不属于模式参数，未发送：{text}",
+    "modes.leftover_flag": "--mode 只接受模式及其参数；多余内容：{text}",
+    "modes.none_here": "此处没有自定义模式。",
+    "modes.not_on": "{mode} 未启用。",
+    "modes.off": "已关闭模式：{mode}",
+    "modes.on": "已启用模式：{mode}",
+    "modes.trust_question": "此项目的模式 {mode} 想运行 `{command}`。允许吗？（always：信任此项目的模式）",
+    "modes.untrusted": "在你信任此项目之前，其模式不能运行命令（`coder trust`）",
+    "modes.usage": "用 /modes 列出，或 /modes off 名称。",
 }

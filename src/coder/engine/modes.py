@@ -1,0 +1,168 @@
+"""Custom modes in the engine (seed 003): the keeper of a session, what its ops do, and what modes may run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coder.context.prompt import project_instructions
+from coder.engine.approval import ask_person, ask_to_go_on, ruling_of
+from coder.engine.desk import Desk
+from coder.engine.session import Session
+from coder.protocol.messages import tool_call
+from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
+
+if TYPE_CHECKING:
+    from coder.modes.catalogue import Catalogue
+    from coder.modes.state import ModeKeeper
+    from coder.protocol.modes import InstantModeExecuted, ModeDefinition, ModeError, ModeStateChanged
+
+_COMMAND_TIMEOUT_MS = 30_000  # a mode's command holds up the person who just pressed Enter
+
+
+async def begin_modes(session: Session) -> None:
+    """At the start of a session: what is enabled by default, or what a resumed one had on.
+
+    Where no folder could hold a mode, not even the room is loaded.
+    """
+    desk = session.desk
+    if not session.mode_meta and not _any_folder(desk):
+        return
+    keeper = keeper_of(session)
+    if session.mode_meta.get("modes") is not None:
+        changed: ModeStateChanged | None = await keeper.restore(session.mode_meta)
+    elif session.log.turn == 0:
+        changed = await keeper.start()
+    else:
+        changed = None
+    if changed is not None:
+        _take(session, keeper, changed)
+
+
+def _any_folder(desk: Desk) -> bool:
+    homes = [desk.home, Path(desk.environment.get("CODEX_HOME") or Path.home() / ".codex")]
+    places = [p / name for p in (desk.root, *desk.root.parents) for name in (".coder", ".codex")]
+    return any((place / "modes").is_dir() for place in (*homes, *places))
+
+
+def keeper_of(session: Session) -> ModeKeeper:
+    """Made when first needed; definitions are read once a session (seed 003 §8)."""
+    if session.modes is None:
+        from coder.engine.commands import COMMANDS
+        from coder.modes.catalogue import Catalogue
+        from coder.modes.discover import places
+        from coder.modes.files import reader
+        from coder.modes.state import ModeKeeper
+
+        desk = session.desk
+
+        async def run(mode: ModeDefinition, command: str) -> str:
+            return await _run_for_mode(session, mode, command)
+
+        session.modes = ModeKeeper(
+            Catalogue(places(desk.root, desk.environment, desk.home), desk.texts, COMMANDS),
+            desk.texts,
+            reader(desk.workspace),
+            run,
+            project_instructions(desk.root, desk.home),
+        )
+    return session.modes
+
+
+# the ops
+
+
+async def list_modes(session: Session, _op: ListCustomModes) -> None:
+    keeper = keeper_of(session)
+    await keeper.catalogue.prepare()
+    session.desk.emit(keeper.list_modes())
+
+
+async def set_modes(session: Session, op: SetModeState) -> ModeStateChanged:
+    keeper = keeper_of(session)
+    changed = await keeper.set_state(op)
+    _take(session, keeper, changed)
+    return changed
+
+
+def _take(session: Session, keeper: ModeKeeper, changed: ModeStateChanged) -> None:
+    """The conversation's head is replaced whole, and only where its text has changed."""
+    if changed.changed:
+        session.instruct(keeper.user_instructions, "mode_state", keeper.record())
+    session.desk.emit(changed)
+
+
+async def instant_prompt(session: Session, op: TriggerInstantMode) -> InstantModeExecuted:
+    """The prompt to be taken as the person's message; with errors nothing is written anywhere."""
+    executed = await keeper_of(session).trigger(op)
+    session.desk.emit(executed)
+    return executed
+
+
+async def enable_modes(desk: Desk, lines: Sequence[str]) -> list[str]:
+    """`--mode "/name args"`, in order; what is wrong with them, in sentences."""
+    problems: list[str] = []
+    for line in lines:
+        invocation = keeper_of(desk.session).from_line(line)
+        if isinstance(invocation.op, SetModeState):
+            problems += error_texts((await set_modes(desk.session, invocation.op)).errors)
+        elif isinstance(invocation.op, TriggerInstantMode):
+            problems.append(desk.say("modes.instant_as_flag", mode=invocation.op.mode_id))
+        problems += error_texts(invocation.errors)
+        if invocation.leftover:
+            problems.append(desk.say("modes.leftover_flag", text=invocation.leftover))
+    return problems
+
+
+def error_texts(errors: Sequence[ModeError]) -> list[str]:
+    return [error.message for error in errors]
+
+
+# `!command` in a mode's body
+
+
+def mode_commands(catalogue: Catalogue) -> dict[str, Any]:
+    """What the project's modes would run, in the form that trust is given for."""
+    return {f"modes{mode_id}": commands for mode_id, commands in catalogue.project_commands().items()}
+
+
+async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> str:
+    """A file wrote this command, not the person: trust first, then the ordinary policy (SPEC §1.11, §2)."""
+    from coder.modes.render import Refused
+
+    desk = session.desk
+    if mode.scope.kind == "project":
+        await _trusted(session, mode, command)
+    tool = desk.tools["bash"]
+    args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
+    ruling = ruling_of(session, tool, args)
+    if ruling.decision == "deny":
+        raise Refused("; ".join(ruling.reasons))
+    if ruling.decision == "ask":
+        refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
+        if refusal is not None:
+            raise Refused(refusal.summary)
+    result = await tool.run(args, session.context, lambda _text: None)
+    if not result.ok:
+        raise Refused(result.for_model.removeprefix("error: ")[:500])
+    return str(result.meta["stdout"])
+
+
+async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None:
+    from coder.config.trust import TrustStore
+    from coder.modes.render import Refused
+
+    desk = session.desk
+    store = TrustStore(desk.home)
+    relevant = {**desk.trust_relevant, **mode_commands(keeper_of(session).catalogue)}
+    if store.status(desk.root, relevant) == "trusted":
+        return
+    if desk.can_ask:
+        question = desk.say("modes.trust_question", mode=mode.mode_id, command=command)
+        answer = await ask_to_go_on(session, question)
+        if answer == "always":
+            store.trust(desk.root, relevant)
+        if answer != "no":
+            return
+    raise Refused(desk.say("modes.untrusted"))
