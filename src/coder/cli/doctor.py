@@ -57,15 +57,26 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
     try:
         names = asyncio.run(_reach(provider))
     except ModelError as error:
-        yield "provider", False, f"{provider.name} {provider.base_url}: {error}"
+        yield "provider", False, f"{provider.name} {_shown(provider)}: {error}"
         return
     except TimeoutError:
-        yield "provider", False, f"{provider.name} {provider.base_url}: no answer in {_REACH_SECONDS} s"
+        yield "provider", False, f"{provider.name} {_shown(provider)}: no answer in {_REACH_SECONDS} s"
         return
     model = provider.model or (names[0] if names else "")
-    yield "provider", True, f"{provider.name} {provider.base_url} ({settings.texts.say(key)})"
+    yield "provider", True, f"{provider.name} {_shown(provider)} ({settings.texts.say(key)})"
     known = not names or model in names
     yield "model", known, model if known else settings.texts.say("doctor.model_unlisted", model=model)
+
+
+def _shown(provider: Provider) -> str:
+    """The address without a password or a key in it."""
+    from coder.model.address import parse_address
+    from coder.model.faults import HttpFault
+
+    try:
+        return parse_address(provider.base_url).shown
+    except HttpFault:
+        return provider.name
 
 
 async def _reach(provider: Provider) -> list[str]:

@@ -26,6 +26,7 @@ from coder.protocol.events import (
     InputDone,
     Notice,
     Recorded,
+    SessionStarted,
     Thought,
     TurnEnded,
 )
@@ -90,7 +91,7 @@ async def _run(
 
 def _cancel_on_signals(engine: Engine) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, engine.submit, Cancel())
 
 
@@ -228,8 +229,11 @@ class JsonOutput:
                 }
                 if event.error:
                     self._result["error"] = event.error
-            case CommandDone(_, text, ok):
-                self._result |= {"status": "ok" if ok else "error", "text": text}
+            case SessionStarted(session_id):
+                self._result["session_id"] = session_id
+            case CommandDone(command, text, ok):
+                failed = "error" if command else "cancelled"
+                self._result |= {"status": "ok" if ok else failed, "text": text}
             case Failed(text):
                 self._result |= {"status": "error", "error": text}
             case Notice(text, "warning"):

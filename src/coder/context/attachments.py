@@ -125,16 +125,16 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
-        content = load(data[:limit]).text
+        # Cut between lines: half a character at the end would pass for another encoding.
+        cut = len(data) > limit
+        content = load(data[:limit].rpartition(b"\n")[0] or data[:limit] if cut else data).text
     except OSError as error:
         taken.notes.append(Phrase("attach.unreadable", name=name, why=error.strerror or str(error)))
         return
     except NotText:
         taken.notes.append(Phrase("attach.binary", name=name))
         return
-    cut = len(data) > limit
     if cut:
-        content = content.rpartition("\n")[0] or content
         taken.notes.append(Phrase("attach.cut", name=name, limit=limit))
     taken.room -= min(len(data), limit)
     end = "\n[the file goes on; read the rest with the read tool]" if cut else ""

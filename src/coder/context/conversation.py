@@ -24,6 +24,11 @@ class Conversation:
         self._counted = 0  # messages whose tokens are in `_tokens`
         self._tokens = -1  # -1: not even the tools are counted yet
 
+    def use_counter(self, counter: TokenCounter) -> None:
+        """Count with another vocabulary from now on."""
+        self.counter = counter
+        self._counted, self._tokens = 0, -1
+
     def append(self, message: Message) -> None:
         self.messages.append(message)
         self.bytes += _bytes(message)

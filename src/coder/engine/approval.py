@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from coder.config.errors import ConfigError
 from coder.engine.session import Session
 from coder.policy.decide import decide
 from coder.policy.verdict import Ruling
@@ -62,12 +63,20 @@ async def ask_person(
     session.log.append("approval", meta=meta)
     reply = await _reply(session, call, ruling, meta, preview.kind)
     if reply.answer == "always" and ruling.can_always:
-        desk.allowed.add(*ruling.always_names)
+        try:
+            desk.allowed.add(*ruling.always_names)
+        except ConfigError as error:  # it could not be kept; the answer holds for this once
+            desk.emit(Notice(error.text(desk.texts), "warning"))
     session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": reply.reason})
     if reply.answer != "no":
         return None
     reason = f": {reply.reason}" if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=desk.say("approval.refused"))
+
+
+def somebody_to_ask(session: Session) -> bool:
+    approval = session.desk.config.approval
+    return session.desk.can_ask and approval.interactive and not approval.auto_approve_ask
 
 
 async def ask_to_go_on(session: Session, question: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from typing import Any
 
 from coder.engine.session import Session
 from coder.protocol.events import CommandDone, ToolCallChanged, ToolOutput
@@ -19,14 +21,28 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
         return CommandDone(command=raw, text=EMPTY, ok=False, data={"usage": True})
     call_id = f"bang_{time.time_ns():x}"
     desk.emit(ToolCallChanged(call_id=call_id, tool="!", state="executing", argument=command))
-    result = await desk.tools["bash"].run(
-        {"command": command}, session.context, lambda text: desk.emit(ToolOutput(call_id=call_id, text=text))
-    )
+    printed: list[str] = []
+
+    def on_output(text: str) -> None:
+        printed.append(text)
+        desk.emit(ToolOutput(call_id=call_id, text=text))
+
+    try:
+        result = await desk.tools["bash"].run({"command": command}, session.context, on_output)
+    except asyncio.CancelledError:
+        _keep(
+            session, raw, command, f"command: {command}\ncancelled\nstdout:\n{''.join(printed)}".rstrip(), {}
+        )
+        raise
     text = as_text(command, result)
-    meta = {"kind": "bang", "input": raw, "command": command, **result.meta}
+    _keep(session, raw, command, text, result.meta)
+    return CommandDone(command=raw, text=text, data={"kind": "bang", **result.meta})
+
+
+def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str, Any]) -> None:
+    meta = {"kind": "bang", "input": raw, "command": command, **fields}
     session.log.append("command", text, role="user", meta=meta)
     session.conversation.append(Message(role="user", content=text))
-    return CommandDone(command=raw, text=text, data={"kind": "bang", **result.meta})
 
 
 def as_text(command: str, result: ToolResult) -> str:

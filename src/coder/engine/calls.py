@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from coder.engine.approval import ask_person, ruling_of
+from coder.engine.redact import without_keys
 from coder.engine.session import Session, Turn
 from coder.model.base import CallReady
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
@@ -138,8 +139,8 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
-    result = job.result
-    assert result is not None
+    assert job.result is not None
+    result = job.result = without_keys(job.result, session.desk.secrets)
     session.add_observation(job.call, result)
     if not cancelled:
         arguments = job.call.function.arguments

@@ -8,6 +8,7 @@ from coder.tools.process import Outcome, run_process
 
 _KEEP = 400_000  # bytes of a full diff; more than that nobody reads on a screen
 _UNTRACKED = 50
+_OWN = ".coder/.gitignore"  # made by coder itself, so nothing of anybody's work
 
 
 async def show_diff(desk: Desk, args: str) -> tuple[str, list[str]]:
@@ -21,7 +22,7 @@ async def show_diff(desk: Desk, args: str) -> tuple[str, list[str]]:
     names = await _git(context, "diff", "--name-only", "-z", *base, "--", ".")
     others = await _git(context, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     changed = names.stdout.split("\0")[:-1] if names else []
-    untracked = others.stdout.split("\0")[:-1] if others else []
+    untracked = [path for path in (others.stdout.split("\0")[:-1] if others else []) if path != _OWN]
     if not changed and not untracked:
         return desk.say("diff.none"), []
     if args:

@@ -34,7 +34,7 @@ class Command(msgspec.Struct, frozen=True):
 
 async def run_slash_command(desk: Desk, raw: str) -> CommandDone | TriggerInstantMode:
     """Built-in names win; then custom modes. An instant one is handed back: its prompt is a turn."""
-    name, _, args = raw[1:].partition(" ")
+    name, args = [*raw[1:].split(maxsplit=1), "", ""][:2]
     command = COMMANDS.get(name)
     if command is not None:
         reply = await command.run(desk, args.strip())
@@ -71,7 +71,7 @@ async def _model(desk: Desk, args: str) -> Reply:
         return Reply(desk.say("model.current", model=desk.model_name))
     from coder.config.save import save_model
 
-    desk.model_name = args
+    desk.use_model(args)
     desk.session.record_state()
     problem = save_model(desk.root, args, desk.texts)
     return Reply("\n".join(filter(None, [desk.say("model.set", model=args), problem])))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from coder.config.models import tokenizer_of, window_for
 from coder.config.schema import Config
 from coder.context.memory import Memory
 from coder.context.skills import Skills
+from coder.context.tokens import TokenCounter
 from coder.model.base import ChatModel
 from coder.policy.decide import OperatingMode, Preset
 from coder.protocol.events import AnyEvent
@@ -79,6 +81,7 @@ class Desk:
         self.model_name = model_name
         self.context_window = context_window
         self.vocabulary = vocabulary
+        self.vocabulary_fixed = False  # set where `--tokenizer-model` named one
         self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in tools}
         self.skills = skills
         self.memory = memory
@@ -92,11 +95,20 @@ class Desk:
         self.session_kind = session_kind
         self.trusted = trusted
         self.trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
+        self.secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"
         self.preset: Preset = config.permission.preset
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by whoever opens the desk, before anything is asked of it
+
+    def use_model(self, name: str) -> None:
+        """From the next request on; another model has another window and other tokens."""
+        self.model_name = name
+        self.context_window = window_for(self.config, name)
+        if not self.vocabulary_fixed:
+            self.vocabulary = tokenizer_of(name)
+            self.session.conversation.use_counter(TokenCounter(self.vocabulary))
 
     @property
     def root(self) -> Path:

@@ -30,6 +30,7 @@ class Engine:
         self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
         self.desk = open_desk(self._events.put_nowait)
         self._running: asyncio.Task[InputDone] | None = None
+        self._cancelled_early = False  # a cancel came after an input, but before it was taken up
         self._worker: asyncio.Task[None] | None = None
 
     def start(self, resume: str | None = None) -> None:
@@ -46,6 +47,8 @@ class Engine:
             case Cancel():
                 if self._running is not None:
                     self._running.cancel()
+                else:
+                    self._cancelled_early = not self._inputs.empty()
             case ApprovalReply(approval_id):
                 future = self.desk.approvals.get(approval_id)
                 if future is not None and not future.done():
@@ -79,9 +82,13 @@ class Engine:
             while (op := await self._inputs.get()) is not None:
                 what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
                 await self._run(run_op(desk, op), what)
+                if desk.session.pending is not None:  # `/resume` took up a session that waits for an answer
+                    await self._run(self._continued(), "")
             with contextlib.suppress(RecordError):
                 desk.session.close()
             desk.emit(SessionEnded(desk.session.id))
+            for sink in desk.sinks:
+                sink.close()
             if desk.editor is not None:
                 await desk.editor.close()
             await desk.model.close()
@@ -95,6 +102,9 @@ class Engine:
     async def _run(self, work: Coroutine[Any, Any, InputDone], what: str) -> None:
         """One input, as a task of its own so that a cancel ends it and nothing else."""
         self._running = asyncio.create_task(work)
+        if self._cancelled_early:
+            self._cancelled_early = False
+            self._running.cancel()
         done = InputDone(ok=False)
         try:
             done = await self._running

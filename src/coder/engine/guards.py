@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from coder.engine.approval import ask_to_go_on
+from coder.engine.approval import ask_to_go_on, somebody_to_ask
 from coder.engine.session import Session, Turn
 from coder.protocol.events import Failed, LoopDetected, MaxSessionTurns, Notice, TurnStatus
 
@@ -51,7 +51,7 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
     if turn.loops.strikes == 1:
         session.add_note(LOOP_NOTE.format(finding=finding), "loop")
         return None
-    if desk.can_ask:
+    if somebody_to_ask(session):
         with turn.busy(desk.say("stopped.approval", tool="loop")):
             answer = await ask_to_go_on(session, desk.say("guard.loop_question", finding=finding))
         if answer != "no":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coder.context.prompt import project_instructions
-from coder.engine.approval import ask_person, ask_to_go_on, ruling_of
+from coder.engine.approval import ask_person, ask_to_go_on, ruling_of, somebody_to_ask
 from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.protocol.messages import tool_call
@@ -158,7 +158,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     relevant = {**desk.trust_relevant, **mode_commands(keeper_of(session).catalogue)}
     if store.status(desk.root, relevant) == "trusted":
         return
-    if desk.can_ask:
+    if somebody_to_ask(session):
         question = desk.say("modes.trust_question", mode=mode.mode_id, command=command)
         answer = await ask_to_go_on(session, question)
         if answer == "always":

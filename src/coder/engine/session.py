@@ -41,7 +41,7 @@ class Session:
         self.id = session_id
         self.created_at = created_at
         self.title = ""
-        self.log = SessionLog(session_id, sinks, self._recorded)
+        self.log = SessionLog(session_id, sinks, self._recorded, desk.sinks)
         self.conversation = Conversation(TokenCounter(desk.vocabulary), desk.specs)
         self.undo = UndoJournal(desk.home / "undo" / session_id)
         self.context = ToolContext(
@@ -76,8 +76,7 @@ class Session:
     @classmethod
     def new(cls, desk: Desk) -> Session:
         session_id = new_session_id()
-        sinks: list[HistorySink] = [JsonlHistorySink(desk.store.log_path(session_id)), *desk.sinks]
-        session = cls(desk, session_id, sinks, now())
+        session = cls(desk, session_id, [JsonlHistorySink(desk.store.log_path(session_id))], now())
         prompt = system_prompt(desk.root, desk.skills.index(), desk.memory.text())
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts
@@ -100,7 +99,7 @@ class Session:
         for event in read_log(path):
             state.take(event)
             ledger.take(event)
-        session = cls(desk, session_id, [sink, *desk.sinks], state.created_at)
+        session = cls(desk, session_id, [sink], state.created_at)
         session.ledger = ledger
         session._take_over(state)
         session._announce(resumed=True)

@@ -30,6 +30,8 @@ from coder.record.store import SessionStore
 from coder.texts import Texts, pick_language
 from coder.tools.registry import built_in_tools
 
+_SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a front end may choose. Empty and 0 mean: as configured."""
@@ -131,18 +133,27 @@ def open_desk(
     )
     desk.mode = options.mode or "default"
     desk.trust_relevant = settings.loaded.relevant
+    desk.secrets = own_keys(options.environ, provider)
     if config.ide.enabled:
         from coder.context.ide import EditorContext
         from coder.context.ide_client import IdeClient
 
         desk.editor = IdeClient(EditorContext(root), root, options.environ)
-    if options.log_dir is None:
-        with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
-            ensure_folder(root)
+    desk.vocabulary_fixed = bool(options.tokenizer)
+    with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
+        ensure_folder(root)
     if settings.loaded.ignored:
         keys = ", ".join(sorted({one.key for one in settings.loaded.ignored}))
         emit(Notice(desk.say("trust.ignored", keys=keys), "warning"))
     return desk
+
+
+def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
+    """Every provider's key that this process was given."""
+    named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
+    return sorted(
+        {key for key in (provider.api_key, *named) if len(key) >= _SHORTEST_KEY}, key=len, reverse=True
+    )
 
 
 def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:

@@ -136,6 +136,7 @@ def _child_desk(parent: Desk, agent: str) -> Desk:
     )
     desk.emit = _forwarding(parent.emit, agent)
     desk.keeps_snapshot = False
+    desk.sinks = ()  # what it does reaches them through its parent
     return desk
 
 

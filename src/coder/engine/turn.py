@@ -110,6 +110,10 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
     except RecordError as error:
         turn.status, turn.error = "error", str(error)
         session.desk.emit(Failed(str(error), code="record"))
+    except Exception as error:
+        turn.status, turn.error = "error", f"{type(error).__name__}: {error}"
+        _end(session, turn)
+        raise
     _end(session, turn)
 
 

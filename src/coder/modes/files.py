@@ -31,15 +31,17 @@ def _text(path: str, most: int) -> str:
         raise NotThere from None
     except OSError as error:
         raise Refused(error.strerror or str(error)) from None
-    with os.fdopen(descriptor, "rb") as file:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
             raise NotThere  # a folder that the text speaks of; the model can list it
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not stat.S_ISREG(mode):
             raise Refused("it is not a regular file")
-        try:
-            data = file.read(most * 4)  # no character takes more bytes
-        except OSError as error:
-            raise Refused(error.strerror or str(error)) from None
+        data = os.read(descriptor, most * 4)  # no character takes more bytes
+    except OSError as error:
+        raise Refused(error.strerror or str(error)) from None
+    finally:
+        os.close(descriptor)
     if b"\0" in data:
         raise Refused("it is a binary file")
     return data.decode("utf-8", errors="replace")[:most]

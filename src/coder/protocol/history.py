@@ -15,9 +15,9 @@ class HistoryEvent(msgspec.Struct, frozen=True):
 
     ts: str
     session_id: str
-    turn: int
-    step: int
     type: str
+    turn: int = 0
+    step: int = 0
     content: str = ""
     role: str | None = None
     meta: dict[str, Any] = {}

@@ -15,9 +15,9 @@ class RecordError(Exception):
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Readers see the old content or the new, never a part; a failure leaves the old in place."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".coder-{os.urandom(6).hex()}.tmp")  # short: a long name has no room for more
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             write_all(fd, data)
             os.fchmod(fd, mode)

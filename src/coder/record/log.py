@@ -26,12 +26,18 @@ class SessionLog:
     """Appends; remembers nothing. `told` hears of every event after it is safe in the first sink."""
 
     def __init__(
-        self, session_id: str, sinks: Sequence[HistorySink], told: Callable[[HistoryEvent], None]
+        self,
+        session_id: str,
+        sinks: Sequence[HistorySink],
+        told: Callable[[HistoryEvent], None],
+        shared: Sequence[HistorySink] = (),
     ) -> None:
+        """`shared` sinks outlive the session: they are written to, but whoever brought them closes them."""
         self.session_id = session_id
         self.turn = 0
         self.step = 0
-        self._sinks = list(sinks)
+        self._own = list(sinks)
+        self._sinks = [*sinks, *shared]
         self._told = told
         # A session in which nothing was said leaves no file: its beginnings wait for the first event of use.
         self._held: list[HistoryEvent] = []
@@ -68,7 +74,7 @@ class SessionLog:
             sink.flush()
 
     def close(self) -> None:
-        for sink in self._sinks:
+        for sink in self._own:
             sink.close()
 
 

@@ -5,6 +5,7 @@ The only place that knows which events carry messages of the conversation and ho
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,7 +62,9 @@ class Replay:
         self.turn = max(self.turn, event.turn)
         handler = _HANDLERS.get(event.type)
         if handler is not None:
-            handler(self, event)
+            # A line that another version wrote in another shape is passed over like one of an unknown type.
+            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+                handler(self, event)
 
     def _session_start(self, event: HistoryEvent) -> None:
         if event.content and not self.messages:
@@ -80,7 +83,10 @@ class Replay:
         self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
 
     def _assistant(self, event: HistoryEvent) -> None:
-        calls = [tool_call(c["id"], c["name"], c["arguments"]) for c in event.meta.get("tool_calls", [])]
+        calls = [
+            tool_call(str(c["id"]), str(c["name"]), _json_text(c["arguments"]))
+            for c in event.meta.get("tool_calls", [])
+        ]
         self._message(
             Message(
                 role="assistant",
@@ -177,6 +183,10 @@ _HANDLERS = {
 }
 
 
+def _json_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode("utf-8")
+
+
 def replay(events: Iterable[HistoryEvent]) -> Replay:
     state = Replay()
     for event in events:
@@ -187,7 +197,7 @@ def replay(events: Iterable[HistoryEvent]) -> Replay:
 def compacted(messages: list[Message], summary: str, kept: int) -> list[Message]:
     """The conversation after a compaction: its head, a summary, and the newest `kept` messages."""
     head = messages[: head_length(messages)]
-    tail = messages[len(messages) - kept :] if kept else []
+    tail = messages[max(len(head), len(messages) - kept) :] if kept else []
     return [*head, Message(role="user", content=summary), *tail]
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import msgspec
@@ -57,13 +58,13 @@ class SessionStore:
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""
         try:
-            found = [
-                (entry.stat(), entry) for entry in os.scandir(self.history) if entry.name.endswith(".jsonl")
-            ]
+            with os.scandir(self.history) as entries:
+                names = [entry.name for entry in entries if entry.name.endswith(".jsonl")]
         except OSError:
             return []
-        found.sort(key=lambda pair: pair[0].st_mtime_ns, reverse=True)
-        return [_info(Path(entry.path), stat) for stat, entry in found[:limit]]
+        found = [(path, stat) for name in names if (stat := _file_stat(path := self.history / name))]
+        found.sort(key=lambda pair: pair[1].st_mtime_ns, reverse=True)
+        return [info for path, stat in found[:limit] if (info := _info(path, stat))]
 
     def latest(self) -> str | None:
         infos = self.infos(1)
@@ -91,11 +92,23 @@ class SessionStore:
         write_atomically(self.sessions / f"{session_id}.json", encode(snapshot))
 
 
-def _info(path: Path, stat: os.stat_result) -> SessionInfo:
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-        file.seek(max(0, stat.st_size - _TAIL))
-        tail = file.read(_TAIL)
+def _file_stat(path: Path) -> os.stat_result | None:
+    """None for what is no regular file, whatever its name."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat if S_ISREG(stat.st_mode) else None
+
+
+def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            file.seek(max(0, stat.st_size - _TAIL))
+            tail = file.read(_TAIL)
+    except OSError:
+        return None
     title, created_at, turns = "", "", 0
     decoder = msgspec.json.Decoder(HistoryEvent)
     for line in head.splitlines():

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from glob import glob
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,9 @@ import msgspec
 TIMED_OUT = 124  # the exit code that timeout(1) made customary
 _TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
 _PIPE_GRACE = 0.1  # after the program's end, for what its background children still print
+MARK = "CODER_COMMAND"  # in the environment of every command: whose child a stray process is
+_STRAY_ROUNDS = 5  # each may bring to light the children of what it ended
+_PR_SET_CHILD_SUBREAPER = 36
 _OUTPUT_EVERY = 0.05  # seconds between live output callbacks
 
 
@@ -192,6 +196,27 @@ class _Running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.child.pid, number)
 
+    def end_strays(self, mark: str) -> None:
+        """End what left the group (setsid, a double fork): this process is their reaper, so orphans become its
+        children, and the mark in their environment says whose they were."""
+        for _ in range(_STRAY_ROUNDS):
+            strays = [pid for pid in _own_children() if self._is_stray(pid, mark)]
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+            if not strays:
+                return
+
+    def _is_stray(self, pid: int, mark: str) -> bool:
+        if pid == self.child.pid:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(pid) == self.child.pid:  # ended with the group, but nobody else will collect it
+                return True
+        return _has_mark(pid, mark)
+
     def close(self) -> None:
         for fd in self.pipes:
             self.loop.remove_reader(fd)
@@ -252,7 +277,9 @@ async def run_process(
         live.add(data)
 
     begun = time.monotonic()
-    child = _start(argv, cwd, environment)
+    mark = os.urandom(8).hex()
+    _become_reaper()
+    child = _start(argv, cwd, {**environment, MARK: mark})
     running = _Running(child, sink, loop)
     timed_out = False
     wanted = False
@@ -270,6 +297,7 @@ async def run_process(
         wanted = any(c.truncated for c in captures.values())
     finally:
         running.end_group(gently=not running.exited.is_set())
+        running.end_strays(mark)
         running.close()
         live.flush()
         spilled = spill.close(wanted)
@@ -296,6 +324,37 @@ def _start(argv: list[str], cwd: Path, environment: Mapping[str, str]) -> subpro
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+_reaper: list[bool] = []
+
+
+def _become_reaper() -> None:
+    """Orphans of what we start come to us and not to init (Linux; elsewhere they stay out of reach)."""
+    if _reaper:
+        return
+    _reaper.append(True)
+    if not Path("/proc/self/task").exists():
+        return
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _own_children() -> list[int]:
+    found: list[int] = []
+    for task in glob("/proc/self/task/*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in Path(task).read_bytes().split()]
+    return found
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def _exit_code(returncode: int) -> int:

@@ -1,0 +1,174 @@
+"""The record and the command line, attacked: each test is a rule that they break."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit import ScriptedServer
+from kit.driving import Project
+
+KEY = "sk-very-secret-0123456789"
+HEAD = {"ts": "2026-01-01T00:00:00.000Z", "session_id": "s", "turn": 1, "step": 0}
+START = [
+    {**HEAD, "turn": 0, "type": "session_start", "content": "SYSTEM", "role": "system", "meta": {}},
+    {**HEAD, "type": "turn_start", "content": "first", "role": "user", "meta": {}},
+]
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command}}
+
+
+def log_with(project: Project, *lines: object, name: str = "s") -> None:
+    folder = project.cwd / ".coder" / "history"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        pytest.param({"type": "assistant", "meta": {"tool_calls": [{"id": "a"}]}}, id="half a call"),
+        pytest.param({"type": "assistant", "meta": {"tool_calls": None}}, id="no calls"),
+        pytest.param(
+            {"type": "assistant", "meta": {"tool_calls": [{"id": "a", "name": "read", "arguments": {}}]}},
+            id="arguments that are no text",
+        ),
+        pytest.param({"type": "turn_end", "meta": {"tokens": [1]}}, id="tokens that are a list"),
+        pytest.param({"type": "turn_end", "meta": {"tokens": {"prompt": "x"}}}, id="tokens that are text"),
+        pytest.param({"type": "compaction", "meta": {"kept": "many"}}, id="kept that is no number"),
+        pytest.param({"type": "compaction", "meta": {"kind": "shorten", "replaced": [1]}}, id="no pairs"),
+    ],
+)
+def test_a_line_of_another_make_does_not_stop_a_resume(project: Project, strange: dict[str, Any]) -> None:
+    """SPEC §4: readers skip what they don't know; §2: never a traceback. The handlers of record/replay.py
+    take the inside of `meta` on trust: KeyError, TypeError, AttributeError or ValueError reach the person
+    (and the log's lock stays held where it was `/resume`)."""
+    log_with(project, *START, {**HEAD, "content": "x", **strange})
+    with ScriptedServer([{"text": "ok"}]) as server:
+        done = project.coder("--once", "hi", "--resume", "s", url=server.url)
+        assert done.returncode == 0
+        assert "first" in str(server.chats[0]["messages"])
+
+
+def test_a_compaction_that_kept_more_than_is_there_repeats_nothing(project: Project) -> None:
+    """SPEC §4, resume from a log with a line lost: `compacted` (record/replay.py) slices with a negative
+    start where `kept` exceeds what is there, and the system message comes twice."""
+    log_with(project, *START, {**HEAD, "type": "compaction", "content": "summary", "meta": {"kept": 5}})
+    with ScriptedServer([{"text": "ok"}]) as server:
+        project.coder("--once", "hi", "--resume", "s", url=server.url)
+        roles = [message["role"] for message in server.chats[0]["messages"]]
+    assert roles.count("system") == 1
+
+
+def test_the_seed_s_own_lines_can_be_read(project: Project) -> None:
+    """Seed 004, "JSONL 事件格式": `session_start` has no turn, `turn_start` no step. `HistoryEvent`
+    (protocol/history.py) demands both, so such lines are dropped without a word and a resume is empty."""
+    head = {"ts": "2024-05-10T12:00:00Z", "session_id": "s"}
+    log_with(
+        project,
+        {**head, "type": "session_start", "meta": {"mode": "interactive", "model": "deepseek-chat"}},
+        {**head, "turn": 1, "type": "turn_start", "content": "read the README", "meta": {}},
+        {**head, "turn": 1, "step": 0, "type": "assistant", "content": "It is about trains.", "meta": {}},
+        {**head, "turn": 1, "type": "turn_end", "meta": {"status": "ok"}},
+    )
+    with ScriptedServer([{"text": "ok"}]) as server:
+        project.coder("--once", "hi", "--resume", "s", url=server.url)
+        assert "read the README" in str(server.chats[0]["messages"])
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling link"])
+def test_one_odd_entry_does_not_hide_the_sessions(project: Project, kind: str) -> None:
+    """SPEC §2: never a traceback; `coder sessions` lists what happened. `SessionStore.infos` gives up on
+    all of them for one entry that has no status, and `_info` opens whatever ends in .jsonl
+    (record/store.py)."""
+    log_with(project, *START)
+    odd = project.cwd / ".coder" / "history" / "odd.jsonl"
+    if kind == "folder":
+        odd.mkdir()
+    else:
+        odd.symlink_to("nowhere")
+    done = project.coder("sessions")
+    assert done.returncode == 0
+    assert "first" in done.stdout
+
+
+def test_snapshots_stay_out_of_commits_with_another_log_folder(project: Project, tmp_path: Path) -> None:
+    """SPEC §1.6: `.coder/.gitignore` keeps history and snapshots out of the user's commits. `open_desk`
+    (engine/setup.py line 124) makes it only without `--log-dir`; the snapshot is written all the same."""
+    with ScriptedServer([{"text": "ok"}]) as server:
+        project.coder("--once", "hi", "--log-dir", str(tmp_path / "logs"), url=server.url)
+    assert list((project.cwd / ".coder" / "sessions").glob("*.json"))
+    assert (project.cwd / ".coder" / ".gitignore").exists()
+
+
+@pytest.mark.parametrize("line", ["cat /proc/$PPID/environ", "head -c 9999 /proc/$PPID/environ"])
+def test_the_api_key_cannot_be_read_by_a_command(project: Project, line: str) -> None:
+    """`child_environment` (engine/setup.py) keeps the key from commands, yet `/proc/$PPID/environ` has
+    it, and reading that is "known to be read-only": in default mode, unasked, the key goes to the model,
+    the record and the snapshot. Neither the policy (SPEC §5: all modes stay inside the workspace), nor
+    the process (PR_SET_DUMPABLE), nor `safety.redact_secrets` stops it."""
+    with ScriptedServer([{"calls": [bash(line)]}, {"text": "ok"}]) as server:
+        project.coder("--once", "hi", url=server.url, env={"CODER_API_KEY": KEY})
+        sent = json.dumps(server.chats[-1])
+    assert KEY not in sent
+    assert KEY not in project.logs()[0].read_text(encoding="utf-8")
+
+
+def test_doctor_shows_no_password_of_the_address(project: Project) -> None:
+    """Errors name the address without its password (`ChatCompletions._shown`); `coder doctor` prints
+    `provider.base_url` as it is, which people paste into reports (cli/doctor.py)."""
+    done = project.coder("doctor", url="http://user:hunter2@127.0.0.1:9/v1")
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_a_command_s_name_ends_at_any_white_space(project: Project) -> None:
+    """Seed 001 §2: `/` and the command's name. `run_input` (engine/dispatch.py) splits at a space alone,
+    so that a tab or a line break after the name (pasted text) makes it an unknown command."""
+    with ScriptedServer([]) as server:
+        done = project.coder("--once", "/mode\tplan", url=server.url)
+    assert done.returncode == 0, done.stdout
+
+
+def test_closing_the_terminal_ends_the_command_and_the_turn(project: Project) -> None:
+    """SPEC §6 (nothing of the process group stays) and §4 (`turn_end` cancelled): SIGHUP, which a closed
+    terminal sends, is not among the signals of `_cancel_on_signals` (cli/once.py line 85): the process
+    dies on the spot and the command it started, a session of its own, runs on for ever."""
+    script = [{"calls": [bash("echo $$ > pid.part; mv pid.part pid; exec sleep 4321")]}, {"text": "x"}]
+    with ScriptedServer(script) as server:
+        process = project.started("--once", "go", "--mode", "yolo", url=server.url)
+        while not (project.cwd / "pid").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=20)
+    pid = int((project.cwd / "pid").read_text(encoding="utf-8"))
+    time.sleep(0.1)
+    alive = Path(f"/proc/{pid}").exists()
+    if alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert not alive
+    assert project.of_type("turn_end")
+
+
+def test_a_cancelled_command_says_cancelled_in_json(project: Project) -> None:
+    """SPEC §4 names the status `cancelled`; `JsonOutput` (cli/once.py) makes "error" of a `!` command
+    that was cancelled, beside `exit_code` 130, and knows no session id."""
+    with ScriptedServer([]) as server:
+        line = "!touch begun; sleep 30"
+        process = project.started("--once", line, "--output", "json", url=server.url)
+        while not (project.cwd / "begun").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    answer = json.loads(out)
+    assert (process.returncode, answer["status"]) == (130, "cancelled")
