@@ -14,6 +14,7 @@ from coder.policy.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.names import names
 from coder.policy.naming import is_interpreter, name_of
 from coder.policy.places import Places
+from coder.policy.private import looks_private
 from coder.policy.redirections import judge_redirect
 from coder.policy.shell_tree import Line, Simple, read_line
 from coder.policy.variables import is_dangerous
@@ -103,6 +104,8 @@ class _Judge:
             if effect.why:
                 finding.refuse(effect.why, opaque=effect.opaque, risk=effect.risk)
         if simple.words:
+            if any(looks_private(word, self._places) for word in simple.words):
+                finding.refuse("looks outside the workspace, at what is private")
             self._command(simple.words, finding, fed=simple.fed)
         name = name_of(simple.words)
         return Segment(

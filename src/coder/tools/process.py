@@ -197,7 +197,7 @@ class _Running:
             os.killpg(self.child.pid, number)
 
     def end_strays(self, mark: str) -> None:
-        """End what left the group (setsid, a double fork): this process is their reaper, so orphans become its
+        """End what left the group (setsid, a double fork): this process reaps orphans, so they become its
         children, and the mark in their environment says whose they were."""
         for _ in range(_STRAY_ROUNDS):
             strays = [pid for pid in _own_children() if self._is_stray(pid, mark)]
