@@ -37,7 +37,7 @@ def run(
 ) -> Done:
     """The process with whatever the system can do to it. `env` replaces variables, "" removes one."""
     environ = {k: v for k, v in project.environ(url, **(env or {})).items() if v or k not in (env or {})}
-    options: dict[str, Any] = {"cwd": project.cwd, "env": environ, "timeout": 60, "capture_output": True}
+    options: dict[str, Any] = {"cwd": project.cwd, "env": environ, "timeout": 20, "capture_output": True}
     if "input" not in popen:
         options["stdin"] = subprocess.DEVNULL
     done = subprocess.run([*CODER, *args], check=False, **{**options, **popen})
@@ -80,8 +80,10 @@ WRONG_CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("kind", WRONG_CONFIGS)
-@pytest.mark.parametrize("place", ["home", "project", "named"])
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [*((kind, "home") for kind in WRONG_CONFIGS), ("syntax", "project"), ("unknown key", "named")],
+)
 def test_a_wrong_configuration_names_file_and_key(project: Project, kind: str, place: str) -> None:
     content, named = WRONG_CONFIGS[kind]
     folder = {"home": project.home / ".coder", "project": project.cwd / ".coder", "named": project.cwd}[place]
@@ -158,7 +160,7 @@ def test_a_current_folder_that_was_deleted(project: Project) -> None:
         env=project.environ("http://127.0.0.1:9/v1"),
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=20,
     )
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
@@ -210,7 +212,7 @@ def test_a_web_page_instead_of_an_answer(project: Project) -> None:
     with Chaos([{"fault": "html"}] * 20) as server:
         done = run(project, "--once", "hi", url=server.url)
     assert done.returncode == 1
-    assert "html" in done.stderr.decode().lower()
+    assert "web page" in done.stderr.decode()
     assert "<body" not in done.stderr.decode()
 
 
@@ -267,18 +269,26 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("name", [".coder/history", ".coder"])
-def test_a_file_where_the_record_should_be(project: Project, name: str) -> None:
-    project.write(name, "I was here first")
+def test_a_file_where_the_record_should_be(project: Project) -> None:
+    path = project.write(".coder/history", "I was here first")
     with ScriptedServer([{"text": "hi"}]) as server:
         done = run(project, "--once", "hi", url=server.url)
         elsewhere = run(project, "--once", "hi", "--log-dir", "logs", url=server.url)
     assert done.returncode == 1
     assert ".coder" in sentence(done)
     assert "--log-dir" in sentence(done)
-    assert (project.cwd / name).read_text() == "I was here first"
+    assert path.read_text() == "I was here first"
     assert elsewhere.returncode == 0
     assert elsewhere.stdout == b"hi\n"
+
+
+def test_a_file_where_our_folder_should_be(project: Project) -> None:
+    path = project.write(".coder", "I was here first")
+    with ScriptedServer([{"text": "hi"}]) as server:
+        done = run(project, "--once", "hi", url=server.url)
+    assert done.returncode == 2
+    assert ".coder" in sentence(done)
+    assert path.read_text() == "I was here first"
 
 
 # a full disk, a read-only one
@@ -306,7 +316,7 @@ def mounted(project: Project, before: str, *args: str, url: str, after: str = ":
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=20,
     )
     assert done.returncode != 99, done.stderr
     assert b"Traceback" not in done.stderr, done.stderr
@@ -361,7 +371,9 @@ def test_a_record_that_may_grow_no_further(project: Project) -> None:
         )
     assert done.returncode == 1
     assert "cannot be written" in done.stderr.decode()
-    assert readable(project.logs()[0])[-1]["type"] in ("assistant", "action", "observation")
+    kinds = [event["type"] for event in readable(project.logs()[0])]
+    assert kinds[:2] == ["session_start", "turn_start"]
+    assert kinds.count("observation") >= 1
 
 
 def test_a_full_disk_in_json(project: Project) -> None:
@@ -492,8 +504,8 @@ def test_nul_bytes_in_arguments(project: Project) -> None:
     answers = observations(project)
     assert len(answers) == 7
     for answer in [answers[0], answers[1], answers[4], answers[5], answers[6]]:
-        assert answer.startswith("error: "), answer
-        assert "failed: " not in answer, answer  # said by the tool, not caught as its fault
+        assert answer.startswith(("error: ", "denied: ")), answer
+        assert "NUL" in answer, answer  # said by the tool itself, not caught as a fault of it
 
 
 def test_nul_bytes_written_to_a_file_stay_as_they_are(project: Project) -> None:
@@ -620,7 +632,7 @@ def run_line(project: Project, line: str, *args: str, url: str) -> Done:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=20,
     )
     assert b"Traceback" not in done.stderr, done.stderr
     assert b"Exception" not in done.stderr, done.stderr
@@ -648,8 +660,10 @@ def test_a_reader_that_leaves_early(project: Project, reader: str, output: str) 
         done = run_line(project, line, "--output", output, "--once", "go", url=server.url)
     assert done.returncode in (0, 1, 141)
     assert b"Broken pipe" not in done.stderr
-    assert project.of_type("assistant")[0]["content"].endswith("line 49999\n") or output == "stream-json"
+    if output != "stream-json":  # there the reader misses the turn itself, which is then cancelled
+        assert project.of_type("assistant")[0]["content"].endswith("line 49999\n")
     assert project.of_type("turn_end")
+    assert project.of_type("session_end")
 
 
 @pytest.mark.parametrize("target", ["stdout", "stderr"])
@@ -666,7 +680,10 @@ def test_an_output_on_a_full_disk(project: Project, target: str) -> None:
 # surroundings
 
 
-@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"TERM": ""}, {"TERM": "no-such-thing"}])
+PLAIN = [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"TERM": ""}, {"TERM": "no-such-thing"}]
+
+
+@pytest.mark.parametrize("env", PLAIN)
 def test_no_colour_where_none_is_wanted(project: Project, env: dict[str, str]) -> None:
     with ScriptedServer([call("list"), {"text": "hi"}]) as server:
         done = run(project, "--once", "go", url=server.url, env=env)
@@ -716,7 +733,7 @@ def server() -> Iterator[ScriptedServer]:
 def test_an_environment_that_is_not_utf_8(project: Project, server: ScriptedServer) -> None:
     environ = {os.fsencode(k): os.fsencode(v) for k, v in project.environ(server.url).items()}
     environ[b"ODD"] = b"\xff\xfe"
-    done = run(project, "--once", "hi", **{"env": environ}) if False else subprocess.run(
-        [*CODER, "--once", "hi"], cwd=project.cwd, env=environ, capture_output=True, check=False, timeout=60
+    done = subprocess.run(
+        [*CODER, "--once", "hi"], cwd=project.cwd, env=environ, capture_output=True, check=False, timeout=20
     )
     assert (done.returncode, done.stdout) == (0, b"hi\n")

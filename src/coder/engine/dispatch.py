@@ -9,6 +9,7 @@ from coder.engine.turn import run_turn
 from coder.protocol.events import InputDone
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import UserInput
+from coder.record.files import valid_text
 
 Work = UserInput | ListCustomModes | SetModeState | TriggerInstantMode
 
@@ -38,7 +39,7 @@ async def run_instant(desk: Desk, op: TriggerInstantMode) -> InputDone:
 
 async def run_input(desk: Desk, text: str) -> InputDone:
     """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
-    text = text.strip()
+    text = valid_text(text).strip()  # bytes that are no text would be refused by the wire and the tokenizer
     if text.startswith("!"):
         done = await run_bang_command(desk.session, text, text[1:].strip())
         desk.emit(done)

@@ -32,6 +32,7 @@ class Engine:
         self._running: asyncio.Task[InputDone] | None = None
         self._cancelled_early = False  # a cancel came after an input, but before it was taken up
         self._worker: asyncio.Task[None] | None = None
+        self._ended = False  # the reader has been told that no event comes any more
 
     def start(self, resume: str | None = None) -> None:
         """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
@@ -57,10 +58,11 @@ class Engine:
                 self._inputs.put_nowait(None)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
-        """Until the engine is closed. There is one reader."""
-        while True:
+        """Until the engine is closed. There is one reader; it may come back, also after the end."""
+        while not (self._ended and self._events.empty()):
             event = await self._events.get()
             if event is None:
+                self._ended = True
                 return
             yield event
 
@@ -92,6 +94,8 @@ class Engine:
             if desk.editor is not None:
                 await desk.editor.close()
             await desk.model.close()
+        except Exception as error:
+            desk.emit(Failed(self._kept_for_report(error), code="internal"))
         finally:
             self._events.put_nowait(None)  # a reader never waits for an engine that has ended
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from coder.model.address import Address, parse_address, proxy_for
 from coder.model.faults import HttpFault
 from coder.model.http_body import Body, Inflater, body_for
-from coder.model.wire import Wire, basic, open_wire, tls_context
+from coder.model.wire import Resolve, Wire, basic, open_wire, tls_context
 
 if TYPE_CHECKING:
     import ssl
@@ -91,20 +91,29 @@ class HttpClient:
     """Sends requests. `idle` bounds each wait for bytes, in seconds; there is no bound on the whole."""
 
     def __init__(
-        self, *, idle: float = 120.0, connect: float = 30.0, environment: Mapping[str, str] | None = None
+        self,
+        *,
+        idle: float = 120.0,
+        connect: float = 30.0,
+        environment: Mapping[str, str] | None = None,
+        resolve: Resolve | None = None,
     ) -> None:
+        """`resolve` chooses the IP address to connect to, or raises `HttpFault`; not asked behind a proxy."""
         self.idle = idle
+        self._resolve = resolve
         self._connect = min(connect, idle)
         self._environment = os.environ if environment is None else environment
         self._kept: list[tuple[Route, Wire, Body, float]] = []
         self._tls: ssl.SSLContext | None = None
 
-    async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Response:
-        """Send, follow redirects within the origin, and return once the response head is in."""
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", *, follow: bool = True
+    ) -> Response:
+        """Send, follow redirects within the origin (unless told not to), and return once the head is in."""
         address = parse_address(url)
         for _ in range(_REDIRECTS + 1):
             response = await self._send(method, address, headers, body)
-            if response.status not in (301, 302, 303, 307, 308):
+            if not follow or response.status not in (301, 302, 303, 307, 308):
                 return response
             response.abort()
             address = _redirected(address, response)
@@ -120,7 +129,7 @@ class HttpClient:
             except HttpFault as fault:
                 if not fault.before_answer:
                     raise
-        wire = await open_wire(address, proxy, self._connect, self._tls_context)
+        wire = await open_wire(address, proxy, self._connect, self._tls_context, self._resolve)
         return await self._exchange(wire, route, method, message)
 
     async def _exchange(self, wire: Wire, route: Route, method: str, message: bytes) -> Response:

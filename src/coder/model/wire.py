@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from coder.model.address import Address
@@ -22,6 +22,8 @@ _BULK = 1 << 16  # bytes waiting that are worth a wake-up of their own
 _PACE = 0.01  # seconds between wake-ups once a server drips events faster than anybody reads
 _UNPACED = 8  # quick wake-ups in a row before that begins, so that an answer starts without delay
 _HEAD_LIMIT = 65_536  # bytes of a response head; real ones are below 8 KB
+
+Resolve = Callable[[Address], Awaitable[str]]  # the IP address to connect to, where the caller wants to choose
 
 # Where systems keep their certificates, for Pythons built elsewhere whose own default is an empty place.
 _CERTIFICATE_FILES = (
@@ -199,13 +201,17 @@ def _words(exc: BaseException) -> str:
 
 
 async def open_wire(
-    address: Address, proxy: Address | None, within: float, tls: Callable[[], ssl.SSLContext]
+    address: Address,
+    proxy: Address | None,
+    within: float,
+    tls: Callable[[], ssl.SSLContext],
+    resolve: Resolve | None = None,
 ) -> Wire:
     """Connect to where requests for `address` go; every failure is an `HttpFault`."""
     try:
         async with asyncio.timeout(within):
             if proxy is None:
-                return await _connect(address, tls)
+                return await _connect(address, tls, resolve)
             wire = await _connect(proxy, tls)
             if address.scheme == "https":
                 try:
@@ -218,15 +224,20 @@ async def open_wire(
         raise HttpFault("connect_timeout", f"no connection within {within:g} seconds") from None
 
 
-async def _connect(address: Address, tls: Callable[[], ssl.SSLContext]) -> Wire:
+async def _connect(
+    address: Address, tls: Callable[[], ssl.SSLContext], resolve: Resolve | None = None
+) -> Wire:
     loop = asyncio.get_running_loop()
     context = tls() if address.scheme == "https" else None
+    # Connected to is what was resolved, and nothing that the name may mean a moment later.
+    host = address.host if resolve is None else await resolve(address)
     # Racing addresses is for names that have several; a cancelled race may leave a socket open (CPython's
     # staggered_race), which a server on this machine, cancelled often, need not risk.
-    delay = None if _is_near(address.host) else 0.25
+    delay = None if _is_near(host) else 0.25
+    name = address.host if context is not None else None
     try:
         _, wire = await loop.create_connection(
-            Wire, address.host, address.port, ssl=context, happy_eyeballs_delay=delay
+            Wire, host, address.port, ssl=context, server_hostname=name, happy_eyeballs_delay=delay
         )
     except OSError as exc:
         raise _connect_fault(exc) from None

@@ -1,5 +1,5 @@
-"""Words of a shell line that name what is nobody's business here: the person's home outside the workspace, the
-environment and memory of other processes, the system's own secrets.
+"""Words of a shell line that name what is nobody's business here: the person's home outside the workspace,
+the environment and memory of other processes, the system's own secrets.
 
 A command that only looks may look at the workspace and at the system; not at these without being asked.
 """
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from coder.policy.places import Places
 from coder.policy.words import Word
 
 _HOMES = ("/root/", "/home/", "/Users/")
-_SECRET = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets", "/dev/mem")
+_SECRET = (
+    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets"),
+    "/dev/mem",
+)
 # What programs look up about the machine; the rest of /proc is about processes and holds their environment.
 _PROC_KEPT = (
     *("cpuinfo", "meminfo", "loadavg", "uptime", "version", "stat", "mounts", "filesystems", "cmdline"),
@@ -59,7 +63,7 @@ def _resolved(text: str, places: Places) -> list[str]:
 
 
 def _at_home(paths: list[str]) -> bool:
-    own = os.path.expanduser("~").rstrip("/") + "/"
+    own = str(Path("~").expanduser()).rstrip("/") + "/"
     for path in paths:
         if f"{path}/".startswith((*_HOMES, own)) and own != "/":
             return True

@@ -103,38 +103,51 @@ class LegacyXmlSink:
     """The old `history.xml`: one element an event, the root is closed at the end."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("w", encoding="utf-8", errors="backslashreplace")
+        self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
         self._file.write('<?xml version="1.0" encoding="UTF-8"?>\n<history>\n')
 
     def append(self, event: HistoryEvent) -> None:
-        from xml.sax.saxutils import quoteattr
-
-        attributes = (
-            f"type={quoteattr(event.type)} ts={quoteattr(event.ts)} session_id={quoteattr(event.session_id)}"
-        )
-        attributes += f' turn="{event.turn}" step="{event.step}"'
+        named = {"type": event.type, "ts": event.ts, "session_id": event.session_id}
+        named |= {"turn": str(event.turn), "step": str(event.step)}
         if event.role:
-            attributes += f" role={quoteattr(event.role)}"
+            named["role"] = event.role
         if tool := event.meta.get("tool"):
-            attributes += f" tool={quoteattr(_xml_text(str(tool)))}"
-        self._file.write(f"  <event {attributes}>{_escape(event.content)}</event>\n")
+            named["tool"] = str(tool)
+        attributes = "".join(f" {name}={_quoted(value)}" for name, value in named.items())
+        self._write(f"  <event{attributes}>{_escape(event.content)}</event>\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._file.write(text)
+        except OSError as error:
+            raise RecordError(f"The history {self.path} cannot be written: {error.strerror}.") from error
 
     def flush(self) -> None:
         self._file.flush()
 
     def close(self) -> None:
         if not self._file.closed:
-            self._file.write("</history>\n")
-            self._file.close()
+            try:
+                self._write("</history>\n")
+            finally:
+                self._file.close()
 
 
 def _escape(text: str) -> str:
-    from xml.sax.saxutils import escape
+    """XML 1.0 has no way to write most control characters, so they are left out; a carriage return is written
+    as a reference, which readers do not fold into a line end."""
+    return _written(text).translate(_IN_TEXT)
 
-    return escape(_xml_text(text))
+
+def _quoted(text: str) -> str:
+    return f'"{_written(text).translate(_IN_ATTRIBUTE)}"'
 
 
-def _xml_text(text: str) -> str:
-    """XML 1.0 has no way to write most control characters, so they are left out."""
+def _written(text: str) -> str:
     return "".join(c for c in text if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))
+
+
+_IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_IN_ATTRIBUTE = {**_IN_TEXT, ord('"'): "&quot;", ord("\n"): "&#10;", ord("\t"): "&#9;"}

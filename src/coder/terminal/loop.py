@@ -1,41 +1,67 @@
-"""The interactive session: a prompt, a line, its turn, and again."""
+"""The way into the interactive session: trust, provider, engine, and the front end this terminal can show."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import sys
-from pathlib import Path
 
 from coder.config.errors import ConfigError
+from coder.config.provider import NoProvider
 from coder.config.trust import TrustStore
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
 from coder.model.base import ModelError
-from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
-from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.record.files import RecordError
 from coder.terminal.safe import safe
-from coder.terminal.view import LineView, Palette
+from coder.terminal.theme import Theme, chosen_theme
+from coder.terminal.view import LineView
 
 _USAGE = 2
 _FAILED = 1
 
 
 def run_interactive(options: Options, settings: Settings, resume: str | None, question: str) -> int:
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    view = LineView(sys.stdout, None, settings.texts, Palette(not plain))
+    theme = Theme(chosen_theme(settings.loaded.config.ui.theme, options.environ))
+    view = LineView(sys.stdout, None, settings.texts, theme)
     try:
         settings = _ask_for_trust(options, settings, view)
-        return asyncio.run(_Repl(options, settings, view).run(resume, question))
+        return asyncio.run(_run(options, settings, resume, question, view))
+    except NoProvider:
+        from coder.terminal.first_run import first_run
+
+        chosen = first_run(options, settings, view)
+        if chosen is None:
+            return _USAGE
+        return run_interactive(chosen, read_settings(chosen), resume, question)
     except ConfigError as error:
         view.line(error.text(settings.texts))
         return _USAGE
     except (ModelError, RecordError) as error:
-        view.line(str(error))
+        view.line(safe(str(error)))
         return _FAILED
+
+
+async def _run(
+    options: Options, settings: Settings, resume: str | None, question: str, view: LineView
+) -> int:
+    provider = await with_model_named(provider_of(options, settings))
+    engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+    engine.start(resume)
+    if _only_lines():
+        from coder.terminal.line_loop import LineRepl
+
+        return await LineRepl(options, settings, engine, view).run(question)
+    from coder.terminal.repl import Repl
+
+    return await Repl(options, settings, engine).run(question)
+
+
+def _only_lines() -> bool:
+    """A terminal that cannot move its caret, or none at all."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown") or not (
+        sys.stdin.isatty() and sys.stdout.isatty()
+    )
 
 
 def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Settings:
@@ -56,161 +82,3 @@ def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Sett
         return settings
     TrustStore(settings.home).trust(options.cwd, settings.loaded.relevant)
     return read_settings(options)
-
-
-class _Repl:
-    """Reads lines, sends ops, shows events."""
-
-    def __init__(self, options: Options, settings: Settings, view: LineView) -> None:
-        self.options = options
-        self.settings = settings
-        self.view = view
-        self.say = settings.texts.say
-        self.engine: Engine
-        self.state: StateChanged | None = None
-        self.mode = options.mode or "default"
-        self.model = ""
-        self.running = False
-        self.interrupts = 0
-        self.typed = bytearray()
-        self.waiting: asyncio.Future[None] | None = None
-
-    async def run(self, resume: str | None, question: str) -> int:
-        provider = await with_model_named(provider_of(self.options, self.settings))
-        self.engine = Engine(lambda emit: open_desk(self.options, self.settings, provider, emit))
-        self.engine.start(resume)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        self.model = provider.model
-        if self.engine.desk.session.pending is not None:
-            await self._until_idle()
-        elif question:
-            await self._send(question)
-        while (text := await self._read_input()) is not None:
-            self.interrupts = 0
-            if text.strip() and not await self._send(text):
-                break
-        await self._close()
-        return 0
-
-    async def _send(self, text: str) -> bool:
-        """False where the session is to end."""
-        self.engine.submit(UserInput(text))
-        return await self._until_idle()
-
-    async def _until_idle(self) -> bool:
-        self.running = True
-        try:
-            async for event in self.engine.events():
-                self._show(event)
-                if isinstance(event, ApprovalRequested):
-                    await self._answer(event)
-                if isinstance(event, InputDone):
-                    return not event.exit
-        finally:
-            self.running = False
-        return False
-
-    def _show(self, event: AnyEvent) -> None:
-        if isinstance(event, StateChanged):
-            self.state = event
-        elif isinstance(event, SessionStarted):
-            self.view.line(self.say("view.session", id=event.session_id, turns=event.turns))
-        else:
-            self.view.show(event)
-
-    async def _answer(self, event: ApprovalRequested) -> None:
-        choices = "approval.choices" if event.can_always else "approval.choices_once"
-        while True:
-            reply = await self._read_line(self.say(choices))
-            if reply is None:
-                self.engine.submit(Cancel())
-                return
-            word, _, reason = reply.strip().partition(" ")
-            answer = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}.get(word.lower())
-            if answer is None and word.lower() in ("a", "always") and event.can_always:
-                answer = "always"
-            if answer == "yes":
-                self.engine.submit(ApprovalReply(event.approval_id, "yes"))
-            elif answer == "always":
-                self.engine.submit(ApprovalReply(event.approval_id, "always"))
-            elif answer == "no":
-                self.engine.submit(ApprovalReply(event.approval_id, "no", reason.strip()))
-            else:
-                continue
-            return
-
-    # reading
-
-    async def _read_input(self) -> str | None:
-        state = self.state
-        tokens = state.context_tokens if state else 0
-        model = state.model if state else self.model
-        mode = state.mode if state else self.mode
-        self.view.line(f"context: {tokens} tokens · model: {safe(model)}")
-        cwd = str(self.options.cwd)
-        home = str(Path.home())
-        shown = "~" + cwd[len(home) :] if cwd == home or cwd.startswith(home + "/") else cwd
-        lines: list[str] = []
-        prompt = f"[{mode}] {safe(shown)}> "
-        while True:
-            line = await self._read_line(prompt)
-            if line is None:
-                return None
-            if not line.endswith("\\"):
-                return "\n".join([*lines, line])
-            lines.append(line[:-1])
-            prompt = "… "
-
-    async def _read_line(self, prompt: str) -> str | None:
-        """A line without its end, or None at the end of input. Waits on the terminal without a thread, so
-        that a cancel is not held up by a read nobody can interrupt."""
-        sys.stdout.write(prompt)
-        sys.stdout.flush()
-        loop = asyncio.get_running_loop()
-        fd = sys.stdin.fileno()
-        while b"\n" not in self.typed:
-            self.waiting = loop.create_future()
-            loop.add_reader(fd, _resolve, self.waiting)
-            try:
-                await self.waiting
-            except asyncio.CancelledError:
-                self.typed.clear()
-                return None if self._leaving() else ""
-            finally:
-                loop.remove_reader(fd)
-            data = os.read(fd, 65536)
-            if not data:
-                line = bytes(self.typed).decode("utf-8", errors="replace")
-                self.typed.clear()
-                return line or None
-            self.typed += data
-        first, _, rest = bytes(self.typed).partition(b"\n")
-        self.typed = bytearray(rest)
-        return first.decode("utf-8", errors="replace")
-
-    def _leaving(self) -> bool:
-        return self.interrupts > 1 or self.running
-
-    def _interrupted(self) -> None:
-        """Ctrl+C: while running it cancels; at the prompt it clears the line, and twice it leaves."""
-        self.interrupts += 1
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-        if self.running:
-            self.engine.submit(Cancel())
-        if self.waiting is not None and not self.waiting.done():
-            self.waiting.cancel()
-
-    async def _close(self) -> None:
-        closing = asyncio.create_task(self.engine.close())
-        async for event in self.engine.events():
-            self._show(event)
-        with contextlib.suppress(asyncio.CancelledError):
-            await closing
-        self.view.line(self.say("view.bye", id=self.engine.desk.session.id))
-
-
-def _resolve(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)

@@ -1,0 +1,126 @@
+"""The sandbox that commands of the model run in: as strong as this machine allows, and said aloud.
+
+The ladder: bubblewrap → Landlock with seccomp → none. Which rung holds is tried out for real, once, and kept.
+A rung decides how; what may be touched is the same on all of them (`sandbox_places`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from coder.policy.sandbox_bwrap import bwrap_arguments
+from coder.policy.sandbox_places import Places, places_for
+from coder.texts import Phrase
+
+Rung = Literal["bwrap", "landlock", "none"]
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
+_LAUNCHER = Path(__file__).with_name("sandbox_launch.py")
+
+
+class Ended(Protocol):
+    """How a command ended, as `tools.process.Outcome` tells it."""
+
+    @property
+    def exit_code(self) -> int: ...
+
+    @property
+    def stdout(self) -> str: ...
+
+    @property
+    def stderr(self) -> str: ...
+
+
+class SandboxLevel(msgspec.Struct, frozen=True):
+    """What holds on this machine. `reason`: why no stronger rung does."""
+
+    rung: Rung = "none"
+    program: str = ""
+    reason: str = ""
+    cuts_network: bool = True
+
+    def describe(self) -> Phrase:
+        """For `doctor`, `/status` and the first use."""
+        if self.rung == "none":
+            return Phrase("sandbox.level.none", reason=self.reason or "-")
+        return Phrase(f"sandbox.level.{self.rung}", program=self.program)
+
+
+def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
+    """The strongest rung that works here, tried once and kept in `cache_dir` ($CODER_HOME)."""
+    from coder.policy.sandbox_probe import probe as find
+
+    return find(cache_dir, path)
+
+
+class Sandbox:
+    """Puts itself in front of a command: `ToolContext.wrap_command = Sandbox(...).wrap`."""
+
+    def __init__(
+        self,
+        level: SandboxLevel,
+        workspace: Path,
+        home: Path,
+        *,
+        writable: Sequence[str] = (),
+        network: bool = True,
+        plan: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`home` is $CODER_HOME; `environment` the command's (HOME, PATH and TMPDIR are looked at)."""
+        self.level = level
+        self.workspace = workspace
+        self.home = home
+        self.writable = list(writable)
+        self.network = network and not plan
+        self.plan = plan
+        self.environment = os.environ if environment is None else environment
+
+    def places(self) -> Places:
+        return places_for(self.workspace, self.home, self.writable, self.plan, self.environment)
+
+    def wrap(self, argv: list[str]) -> list[str]:
+        """The command line that runs `argv` inside. Raises OSError where no temporary folder can be had."""
+        if self.level.rung == "bwrap":
+            network = self.network or not self.level.cuts_network
+            return [*bwrap_arguments(self.level.program, self.places(), network=network), *argv]
+        if not sys.platform.startswith("linux"):
+            return argv
+        return launcher_line(argv, self.places(), network=self.network, shut_in=self.level.rung == "landlock")
+
+    def explain_refusal(self, outcome: Ended) -> Phrase | None:
+        """Why the sandbox, and nothing else, made this command fail; None where it did not."""
+        if outcome.exit_code == 0 or self.level.rung == "none":
+            return None
+        from coder.policy.sandbox_refusal import refusal
+
+        return refusal(self, outcome)
+
+
+def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bool) -> list[str]:
+    """`argv` under the launcher. Without `shut_in` it restricts nothing and only ends what is left behind."""
+    # A workspace inside /tmp has neighbours there; then the whole of it cannot be given away.
+    own_temp = bool(places.seen_in_temp)
+    spec = {
+        "cwd": places.workspace,
+        "hidden": places.hidden,
+        "readable": [places.workspace, *places.readable],
+        "writable": [*places.writable, places.scratch, *([] if own_temp else places.temp)],
+        "devices": [f"/dev/{name}" for name in _DEVICES],
+        "guarded": [_guarded(path) for path in places.locked] if shut_in else [],
+        "temp": places.scratch if shut_in and own_temp else "",
+        "network": network,
+        "shut_in": shut_in,
+    }
+    text = msgspec.json.encode(spec).decode()
+    return [sys.executable, "-I", "-S", str(_LAUNCHER), text, *argv]
+
+
+def _guarded(locked: str) -> str:
+    """Of coder's own folder the settings: its record grows while the command runs."""
+    return os.path.join(locked, "config.json") if locked.endswith("/.coder") else locked

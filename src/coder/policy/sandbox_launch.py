@@ -1,0 +1,362 @@
+"""The child's side of the weaker rungs: a program of its own, run as a file with nothing of ours imported.
+
+It forks. The parent stays outside and sees to it that nothing outlives the command: as "child subreaper"
+it inherits whatever the command leaves behind and ends it. The child shuts itself in with Landlock (files)
+and seccomp (sockets) and becomes the command. Landlock only ever adds permissions, so a folder inside the
+writable workspace cannot be taken out again: the parent puts those few files back afterwards.
+
+    python -I -S sandbox_launch.py SPEC COMMAND…        SPEC: JSON, see `run`
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any, NoReturn
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_ALL_OF_ABI_1 = (1 << 13) - 1
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
+
+# socket, keyctl, add_key, request_key, io_uring_setup, truncate
+_NUMBERS = {
+    "x86_64": (0xC000003E, 41, (250, 248, 249), 425, 76),
+    "aarch64": (0xC00000B7, 198, (219, 217, 218), 425, 45),
+    "riscv64": (0xC00000F3, 198, (219, 217, 218), 425, 45),
+}
+_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
+_EPERM, _ENOSYS = 1, 38
+_KEPT_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 10}  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
+_GUARDED_BYTES = 4_000_000
+CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
+
+
+def landlock_abi() -> int:
+    """0 where the kernel has none."""
+    version = _LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(0, version)
+
+
+def seccomp_known() -> bool:
+    return os.uname().machine in _NUMBERS
+
+
+# Landlock
+
+
+def restrict_files(spec: dict[str, Any]) -> None:
+    """May read all but the hidden, write the writable."""
+    abi = landlock_abi()
+    handled = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+    scoped = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if abi >= 6 else 0
+    words = [handled] if abi < 4 else [handled, 0] if abi < 6 else [handled, 0, scoped]
+    attributes = (ctypes.c_uint64 * len(words))(*words)
+    ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
+    hidden = spec["hidden"]
+    for path in all_but(hidden):
+        _allow(ruleset, path, _READ & handled)
+    for path in spec["readable"]:
+        _allow(ruleset, path, _READ & handled)
+    write = handled & ~_MAKE_CHAR & ~_MAKE_BLOCK
+    for path in spec["writable"]:
+        for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
+            _allow(ruleset, part, write)
+    for path in spec["devices"]:
+        _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
+    _call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
+    """The fewest paths that together hold all below `top` except the hidden ones."""
+    hidden = set(hidden)
+    above = {top} if hidden else set()
+    for path in hidden:
+        parent = os.path.dirname(path)
+        while len(parent) > len(top):
+            above.add(parent)
+            parent = os.path.dirname(parent)
+    if not hidden:
+        yield top
+    for folder in above - hidden:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            # A link grants what it points to; that has, or lacks, a rule of its own.
+            if path not in hidden and path not in above and path != "/dev" and not os.path.islink(path):
+                yield path
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            access &= _OF_FILES
+        rule = access.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
+        _LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # a place that cannot be allowed stays closed
+    finally:
+        os.close(fd)
+
+
+def _call(number: int, *arguments: Any) -> int:
+    result: int = _LIBC.syscall(number, *arguments)
+    if result < 0:
+        problem = ctypes.get_errno()
+        raise OSError(problem, os.strerror(problem))
+    return result
+
+
+# seccomp
+
+
+def restrict_calls(network: bool) -> None:
+    """Refuse sockets that lead to other programs of this machine, and all others where the network is off.
+
+    Landlock does not stop a connection to a socket file: the session bus or a tmux server would run
+    anything for the caller.
+    """
+    architecture, socket, keys, uring, truncate = _NUMBERS[os.uname().machine]
+    deny, lacks, allow = 0x00050000 | _EPERM, 0x00050000 | _ENOSYS, 0x7FFF0000
+    program = [
+        _load(4),  # the architecture: another one has other numbers
+        _unless_equal(architecture, 0, 1),
+        _jump(1),
+        _answer(deny),
+        _load(0),
+    ]
+    if os.uname().machine == "x86_64":
+        program += [(0x35, 0, 1, 0x40000000), _answer(lacks)]  # x32 has numbers of its own
+    program += _when(uring, lacks)  # its sockets would pass by this filter
+    for number in keys:
+        program += _when(number, deny)
+    if landlock_abi() < 3:
+        program += _when(truncate, deny)
+    families = _INTERNET if network else ()
+    program += [_unless_equal(socket, 1, 0), _answer(allow), _load(16)]
+    for family in families:
+        program += _when(family, allow)
+    program.append(_answer(deny))
+    _install(program)
+
+
+def _load(offset: int) -> tuple[int, int, int, int]:
+    return 0x20, 0, 0, offset
+
+
+def _unless_equal(value: int, then: int, otherwise: int) -> tuple[int, int, int, int]:
+    return 0x15, then, otherwise, value
+
+
+def _jump(count: int) -> tuple[int, int, int, int]:
+    return 0x05, 0, 0, count
+
+
+def _answer(value: int) -> tuple[int, int, int, int]:
+    return 0x06, 0, 0, value
+
+
+def _when(value: int, answer: int) -> list[tuple[int, int, int, int]]:
+    return [_unless_equal(value, 0, 1), _answer(answer)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def _install(program: list[tuple[int, int, int, int]]) -> None:
+    import struct
+
+    data = b"".join(struct.pack("=HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(data, len(data))
+    whole = _Program(len(program), ctypes.cast(buffer, ctypes.c_void_p))
+    if _LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(whole), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+# the parent: nothing outlives the command
+
+
+class _Ended(Exception):
+    """We were told to stop."""
+
+
+def run(spec: dict[str, Any], command: list[str]) -> int:
+    """`spec`: hidden, readable, writable, devices (paths), network, shut_in (bool), guarded (paths),
+    temp ("" or a folder), cwd."""
+    guarded = {path: _kept(path) for path in spec["guarded"]}
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _become(spec, command, parent)
+    try:
+        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGINT, _stop)
+        status = os.waitpid(child, 0)[1]
+        code = os.waitstatus_to_exitcode(status)
+    except _Ended:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(0.01)  # the command got the signal too, and may end by itself
+        code = -signal.SIGTERM
+    end_descendants()
+    for path, kept in guarded.items():
+        if _kept(path) != kept:
+            _put_back(path, kept)
+            os.write(2, f"coder: {path} was changed by the command and has been put back\n".encode())
+    return 128 - code if code < 0 else code
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _Ended
+
+
+def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
+    try:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(CANNOT)
+        os.chdir(spec["cwd"])
+        if spec["temp"]:
+            os.environ["TMPDIR"] = spec["temp"]
+        if spec["shut_in"]:
+            _drop_capabilities()
+            if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+                raise OSError(ctypes.get_errno(), "no_new_privs")
+            restrict_files(spec)
+            restrict_calls(spec["network"])
+        os.execvp(command[0], command)
+    except OSError as problem:
+        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
+    os._exit(CANNOT)
+
+
+def _drop_capabilities() -> None:
+    """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
+    if os.getuid() == 0:
+        for number in range(64):
+            if number not in _KEPT_CAPABILITIES:
+                _LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """End all that the command left, however it detached itself: orphans become our children."""
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        for pid in _children():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.001)
+
+
+def _children() -> list[int]:
+    try:
+        with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return list(_children_by_search())
+
+
+def _children_by_search() -> Iterator[int]:
+    own = str(os.getpid())
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    if file.read().rpartition(")")[2].split()[1] == own:
+                        yield int(name)
+            except OSError:
+                continue
+
+
+# what is put back
+
+
+def _kept(path: str) -> dict[str, tuple[int, bytes]] | None:
+    """Modes and contents of a file or a flat folder; None where there is nothing."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    found = {"": (info.st_mode, b"")}
+    names = sorted(os.listdir(path)) if stat.S_ISDIR(info.st_mode) else [""]
+    for name in names:
+        full = os.path.join(path, name) if name else path
+        mode = os.lstat(full).st_mode
+        found[name] = (mode, _content(full, mode))
+    return found
+
+
+def _content(path: str, mode: int) -> bytes:
+    if stat.S_ISLNK(mode):
+        return os.fsencode(os.readlink(path))
+    if not stat.S_ISREG(mode):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(_GUARDED_BYTES)
+
+
+def _put_back(path: str, kept: dict[str, tuple[int, bytes]] | None) -> None:
+    _remove(path)
+    if kept is None or not os.path.isdir(os.path.dirname(path)):
+        return
+    if stat.S_ISDIR(kept[""][0]):
+        os.mkdir(path, stat.S_IMODE(kept[""][0]))
+    for name, (mode, content) in kept.items():
+        full = os.path.join(path, name) if name else path
+        if stat.S_ISLNK(mode):
+            os.symlink(os.fsdecode(content), full)
+        elif stat.S_ISREG(mode):
+            with open(full, "wb") as file:
+                file.write(content)
+            os.chmod(full, stat.S_IMODE(mode))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            _remove(os.path.join(path, name))
+        os.rmdir(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def main() -> int:
+    from json import loads
+
+    return run(loads(sys.argv[1]), sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

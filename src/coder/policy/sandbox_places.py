@@ -1,0 +1,175 @@
+"""Which places a sandboxed command may write, may not read, and finds changed: plain paths, no mechanism.
+
+Every rung of the ladder is built from the same `Places`, so that they differ in strength and not in intent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+# Below the home folder. What is not there is not masked: naming too much costs nothing.
+HOME_SECRETS = (
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".s3cfg",
+    ".boto",
+    ".vault-token",
+    ".git-credentials",
+    ".password-store",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".mozilla",
+    ".thunderbird",
+    ".config/gh",
+    ".config/gcloud",
+    ".config/git/credentials",
+    ".config/op",
+    ".config/rclone",
+    ".config/sops",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".docker/config.json",
+    ".docker/desktop",  # Docker Desktop's and Colima's control sockets: a way out of any sandbox
+    ".docker/run",
+    ".colima",
+    ".lima",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".terraform.d/credentials.tfrc.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+)
+_TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the places that a sandbox replaces, not files of ours
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Absolute, real paths. `writable` begins with the workspace unless the mode is `plan`."""
+
+    workspace: str
+    writable: list[str]
+    hidden: list[str]
+    readable: list[str]  # inside something hidden, and yet needed
+    locked: list[str]  # inside the workspace, and yet not to be written
+    pinned: list[str]  # folders that hold something locked: they may not be moved out of the way
+    temp: list[str]  # the shared temporary folders, each replaced by `scratch`
+    scratch: str
+    seen_in_temp: list[str]  # below a temporary folder, and yet needed
+
+
+def places_for(
+    workspace: Path,
+    home: Path,
+    writable: Sequence[str],
+    plan: bool,
+    environment: Mapping[str, str],
+) -> Places:
+    """What holds now: called for each command, because what exists changes."""
+    root = os.path.realpath(workspace)
+    person = os.path.realpath(environment.get("HOME") or Path.home())
+    own = os.path.realpath(home)
+    granted = list(dict.fromkeys(_granted(writable, root, person)))
+    temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *granted))]
+    needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
+    locked, pinned = ([], []) if plan else _locked(root)
+    return Places(
+        workspace=root,
+        writable=granted if plan else [root, *granted],
+        hidden=_hidden(person, own, {root, *granted}),
+        readable=[path for path in (os.path.join(own, "outputs"),) if os.path.isdir(path)],
+        locked=locked,
+        pinned=pinned,
+        temp=temp,
+        scratch=_scratch(root),
+        seen_in_temp=list(dict.fromkeys(_first_below(temp, needed))),
+    )
+
+
+def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
+    for text in writable:
+        path = person + text[1:] if text == "~" or text.startswith("~/") else text
+        real = os.path.realpath(os.path.join(root, path))
+        if os.path.exists(real):
+            yield real
+
+
+def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
+    named = [os.path.join(person, name) for name in HOME_SECRETS]
+    real = dict.fromkeys(os.path.realpath(path) for path in (*named, own) if os.path.lexists(path))
+    return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]
+
+
+def _locked(root: str) -> tuple[list[str], list[str]]:
+    """Git's hooks run outside the sandbox one day; coder's own folder says what is allowed."""
+    locked, pinned = [], []
+    git = os.path.realpath(os.path.join(root, ".git"))
+    if os.path.isdir(git) and _within(git, root):
+        hooks = os.path.join(git, "hooks")
+        try:
+            os.makedirs(hooks, exist_ok=True)
+        except OSError:
+            hooks = ""
+        if hooks and not os.path.islink(hooks):
+            pinned.append(git)
+            locked.append(hooks)
+    own = os.path.join(root, ".coder")
+    if os.path.isdir(own) and not os.path.islink(own):
+        locked.append(own)
+    return locked, pinned
+
+
+def _temporary(environment: Mapping[str, str]) -> list[str]:
+    named = [*_TEMP, environment.get("TMPDIR", "")]
+    real = dict.fromkeys(os.path.realpath(path) for path in named if path and os.path.isdir(path))
+    return [path for path in real if path != "/"]
+
+
+def _first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
+    for path in needed:
+        for folder in temp:
+            if path and path != folder and _within(path, folder):
+                yield os.path.join(folder, path[len(folder) :].strip("/").split("/")[0])
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def within(path: str, folders: Iterable[str]) -> bool:
+    return any(_within(path, folder) for folder in folders)
+
+
+def _scratch(root: str) -> str:
+    """A temporary folder of this workspace's own, ours alone; it outlives the command and the session."""
+    from hashlib import blake2b
+
+    base = os.environ.get("TMPDIR") or _TEMP[0]
+    ours = os.path.join(base, f"coder-{os.getuid()}")
+    try:
+        os.mkdir(ours, 0o700)
+    except FileExistsError:
+        info = os.lstat(ours)
+        # Someone else may have put a folder or a link there first.
+        if info.st_uid != os.getuid() or info.st_mode & 0o170077 != 0o040000:
+            from tempfile import mkdtemp
+
+            ours = mkdtemp(prefix="coder-")
+    path = os.path.join(ours, blake2b(os.fsencode(root), digest_size=8).hexdigest())
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path

@@ -1,0 +1,140 @@
+"""Which rung of the sandbox ladder holds here: each is tried for real, and the answer kept.
+
+Never at start-up: the first command that needs it pays, once for a kernel, a user and a program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from coder.policy.sandbox import Sandbox, SandboxLevel
+from coder.policy.sandbox_bwrap import find_bwrap
+from coder.policy.sandbox_places import HOME_SECRETS
+
+_SECONDS = 10
+_SECRET = "probe-secret"  # noqa: S105 - what the probe tries to read, not a password
+# Settings of the kernel that switch user namespaces off without a new release.
+_SWITCHES = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
+_TRIAL = 'echo in > "$1/in" || exit 9; echo out > "$2/out"; cat "$2/$3/key"; exit 0'
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """The cached answer and what it was found under."""
+
+    key: list[str]
+    level: SandboxLevel
+
+
+def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
+    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`."""
+    if not sys.platform.startswith("linux"):
+        return SandboxLevel(reason=f"there is none for {sys.platform} yet")
+    program = find_bwrap(os.environ.get("PATH", "") if path is None else path)
+    key = _key(program)
+    file = cache_dir / "sandbox.json"
+    kept = _read(file)
+    if kept is not None and kept.key == key:
+        return kept.level
+    level = _climb(program, cache_dir)
+    with contextlib.suppress(OSError):
+        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = file.with_name(f".sandbox.{os.getpid()}.tmp")
+        temporary.write_bytes(msgspec.json.encode(_Kept(key, level)))
+        temporary.replace(file)
+    return level
+
+
+def forget(cache_dir: Path) -> None:
+    """Try again the next time, for example after a rung that held has failed."""
+    (cache_dir / "sandbox.json").unlink(missing_ok=True)
+
+
+def _key(program: str | None) -> list[str]:
+    key = ["2", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    if program is not None:
+        key.append(str(Path(program).stat().st_mtime_ns))
+    for switch in _SWITCHES:
+        try:
+            key.append(Path(switch).read_text(encoding="ascii").strip())
+        except OSError:
+            key.append("")
+    return key
+
+
+def _read(file: Path) -> _Kept | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
+    reason = "bwrap is not installed"
+    if program is not None:
+        level = SandboxLevel("bwrap", program)
+        reason = trial(level, cache_dir, network=False)
+        if not reason:
+            return level
+        if not trial(level, cache_dir, network=True):
+            return SandboxLevel("bwrap", program, reason, cuts_network=False)
+        reason = f"bwrap: {reason}"
+    level = SandboxLevel("landlock", reason=reason)
+    problem = trial(level, cache_dir, network=False)
+    return level if not problem else SandboxLevel("none", reason=f"{reason}; landlock: {problem}")
+
+
+def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> str:
+    """"" where this rung does what it should; else what went wrong."""
+    from tempfile import mkdtemp
+
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place = Path(mkdtemp(prefix="probe-", dir=cache_dir))
+    except OSError as error:
+        return f"no place to try it: {error.strerror}"
+    try:
+        return _tried(level, place, network)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _tried(level: SandboxLevel, place: Path, network: bool) -> str:
+    workspace, outside = place / "inside", place / "outside"
+    secret = outside / HOME_SECRETS[0]
+    workspace.mkdir()
+    secret.mkdir(parents=True)
+    (secret / "key").write_text(_SECRET, encoding="ascii")
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(outside)}
+    sandbox = Sandbox(level, workspace, outside / "none", network=network, environment=environment)
+    shell = ["/bin/sh", "-c", _TRIAL, "sh", str(workspace), str(outside), HOME_SECRETS[0]]
+    try:
+        done = subprocess.run(
+            sandbox.wrap(shell),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return str(error.strerror or error)
+    except subprocess.TimeoutExpired:
+        return f"no answer in {_SECONDS} s"
+    if done.returncode != 0 or not (workspace / "in").exists():
+        lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else f"exit status {done.returncode}"
+    if (outside / "out").exists():
+        return "it let a command write outside"
+    return "it let a command read a secret" if _SECRET.encode() in done.stdout else ""

@@ -1,0 +1,177 @@
+"""What secrets look like: known formats by their marks, and values that are called secret and look random.
+
+Every mark is looked for as plain text first, which costs next to nothing; an expression runs only where its mark
+stands, and every repetition in it has a bound. What is only random (hashes, ids, images) is no secret by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+Span = tuple[int, int, str]
+
+_E = r"(?![A-Za-z0-9_+/-])"  # nothing that could belong to it may follow: a match inside a longer run is chance
+_JOINED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-")  # nor go before
+_Format = tuple[str, tuple[str, ...], str]
+# kind, the marks it begins with, and what follows a mark. Where there is a group, that alone is the secret.
+_FORMATS: tuple[_Format, ...] = (
+    ("aws", ("AKIA", "ASIA"), rf"[A-Z2-7]{{16}}{_E}"),
+    ("github", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"[A-Za-z0-9]{{36,255}}{_E}"),
+    ("github", ("github_pat_",), rf"[A-Za-z0-9_]{{40,255}}{_E}"),
+    ("gitlab", ("glpat-", "gldt-", "glrt-", "glptt-"), r"[A-Za-z0-9_.-]{20,255}"),
+    ("anthropic", ("sk-ant-",), r"[a-z0-9]{3,12}-[A-Za-z0-9_-]{32,255}"),
+    ("openai", ("sk-",), rf"(?!ant-)(?:[a-z]{{2,10}}-)?[A-Za-z0-9_-]{{20,255}}{_E}"),
+    ("google", ("AIza",), rf"[0-9A-Za-z_-]{{35}}{_E}"),
+    ("google", ("GOCSPX-",), r"[0-9A-Za-z_-]{28}"),
+    ("google", ("ya29.",), r"[0-9A-Za-z_-]{30,1024}"),
+    ("slack", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"), r"[0-9A-Za-z-]{20,255}"),
+    ("slack", ("hooks.slack.com/services/",), r"(T[0-9A-Z]{5,15}/B[0-9A-Z]{5,15}/[0-9A-Za-z]{16,40})"),
+    ("stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), rf"[0-9A-Za-z]{{16,255}}{_E}"),
+    ("stripe", ("whsec_",), r"[A-Za-z0-9+/=]{24,128}"),
+    ("jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{16,2000}"),
+    ("npm", ("npm_",), rf"[A-Za-z0-9]{{36}}{_E}"),
+    ("pypi", ("pypi-AgE",), r"[A-Za-z0-9_-]{50,1000}"),
+    ("huggingface", ("hf_",), rf"[A-Za-z0-9]{{34,64}}{_E}"),
+    ("digitalocean", ("dop_v1_", "doo_v1_"), rf"[a-f0-9]{{64}}{_E}"),
+    ("sendgrid", ("SG.",), rf"[A-Za-z0-9_-]{{22}}\.[A-Za-z0-9_-]{{43}}{_E}"),
+    ("shopify", ("shpat_", "shpss_", "shpca_", "shppa_"), rf"[a-fA-F0-9]{{32}}{_E}"),
+    ("groq", ("gsk_",), rf"[A-Za-z0-9]{{40,80}}{_E}"),
+    ("xai", ("xai-",), rf"[A-Za-z0-9]{{60,100}}{_E}"),
+    ("replicate", ("r8_",), rf"[A-Za-z0-9]{{37}}{_E}"),
+    ("databricks", ("dapi",), rf"[a-f0-9]{{32}}(?:-\d)?{_E}"),
+    ("age", ("AGE-SECRET-KEY-1",), rf"[0-9A-Z]{{58}}{_E}"),
+    ("vault", ("hvs.", "hvb."), r"[A-Za-z0-9_-]{24,255}"),
+    ("bearer", ("Bearer ", "bearer "), r" {0,3}([A-Za-z0-9_.~+/=-]{16,2000})"),
+)
+_NEED_RANDOM = {"openai", "bearer", "slack"}  # their marks also begin ordinary words: `sk-fading-circle-dot…`
+_ANYWHERE = ("hooks.slack.com/services/", "Bearer ", "bearer ")
+_MARKS = tuple((mark, kind, after) for kind, marks, after in _FORMATS for mark in marks)
+
+_CALLED = ("secret", "token", "passw", "pwd", "credential", "key")
+# A `key` is one of these; most keys in programs are none.
+_KEYS = ("api", "access", "account", "auth", "encryption", "master", "private", "secret", "signing", "storage")
+_PEM_LONGEST = 20_000
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_WORD_BREAK = re.compile(r"[^A-Za-z0-9]+")
+_SAMPLE = re.compile(r"example|your[-_]|changeme|placeholder|dummy|x{5}|\*{3}|\.{3}|redacted|(.)\1{7}", re.I)
+
+
+def find_secrets(text: str) -> list[Span]:
+    """Where secrets stand, in order and without overlap: start, end, kind."""
+    spans = [*_known(text), *_pem(text), *_called(text), *_in_addresses(text)]
+    if len(spans) < 2:
+        return spans
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    apart = [spans[0]]
+    for span in spans[1:]:
+        if span[0] >= apart[-1][1]:
+            apart.append(span)
+        elif span[1] > apart[-1][1]:
+            apart[-1] = (apart[-1][0], span[1], apart[-1][2])
+    return apart
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _known(text: str) -> Iterator[Span]:
+    for mark, kind, after in _MARKS:
+        at = text.find(mark)
+        while at >= 0:
+            if at and text[at - 1] in _JOINED and mark not in _ANYWHERE:
+                at = text.find(mark, at + len(mark))
+                continue
+            found = _expression(after).match(text, at + len(mark))
+            if found is None:
+                at = text.find(mark, at + len(mark))
+                continue
+            if _is_real(kind, found[found.re.groups]):
+                yield found.start(1) if found.re.groups else at, found.end(), kind
+            at = text.find(mark, found.end())
+
+
+def _is_real(kind: str, value: str) -> bool:
+    return not _SAMPLE.search(value) and (kind not in _NEED_RANDOM or looks_random(value))
+
+
+def _pem(text: str) -> Iterator[Span]:
+    at = 0
+    while (at := text.find("-----BEGIN ", at)) >= 0:
+        head_end = text.find("-----", at + 11, at + 80)
+        label = text[at + 11 : head_end] if head_end > 0 else ""
+        if not label.endswith(("PRIVATE KEY", "PRIVATE KEY BLOCK")):
+            at += 11
+            continue
+        end = text.find(f"-----END {label}-----", head_end, at + _PEM_LONGEST)
+        if end >= 0:
+            end += len(label) + 14
+        else:  # cut off: as far as it still looks like one
+            end = _expression(r"(?:[A-Za-z0-9+/=:,\s-]|\\[nr]){0,20000}").match(text, head_end + 5).end()  # type: ignore[union-attr] # it matches the empty text
+        if end - head_end > 60:
+            yield at, end, "pem"
+        at = max(end, at + 11)
+
+
+def _called(text: str) -> Iterator[Span]:
+    """Values of names like `DB_PASSWORD` or `apiKey` that look random."""
+    lowered = text.replace("İ", "I").lower()  # the one letter whose lower case is longer
+    follows = _expression(
+        r"(?!iz)[A-Za-z0-9_.-]{0,30}\\?[\"'`\]]{0,2}[ \t]{0,3}(=>|:=|[:=])[ \t]{0,3}(\\?[\"'`]?)"
+        r"([A-Za-z0-9+/=_.~!@#$%^&*?-]{12,512})(.?)"
+    )
+    for name in _CALLED:
+        at = lowered.find(name)
+        while at >= 0:
+            wanted = name != "key" or lowered[max(0, at - 12) : at].rstrip("_- ").endswith(_KEYS)
+            found = follows.match(text, at + len(name)) if wanted else None
+            if found is None:
+                at = lowered.find(name, at + len(name))
+                continue
+            if _is_value(found[3], found[4], quoted=bool(found[2])):
+                yield found.start(3), found.start(3) + len(found[3].rstrip("&?!")), "value"
+            # Past the value in any case: names inside it were looked at with it.
+            at = lowered.find(name, found.end(3))
+
+
+def _is_value(value: str, next_character: str, *, quoted: bool) -> bool:
+    if next_character in ("(", "[", "{") or "://" in value or value.startswith(("$", "/", "./", "../", "~/")):
+        return False
+    if _UUID.match(value) or _SAMPLE.search(value):
+        return False
+    return looks_random(value, least=12 if quoted else 14)
+
+
+def looks_random(value: str, least: int = 14) -> bool:
+    """Whether enough of it changes between digits and letters, large and small, as words and names do not."""
+    random = 0
+    for run in _WORD_BREAK.split(value):
+        if len(run) < 6:
+            continue
+        kinds = [0 if c.isdigit() else 1 if c.islower() else 2 for c in run]
+        changes = sum(a != b for a, b in zip(kinds, kinds[1:], strict=False))
+        if (kinds.count(0) >= 2 and changes * 4 >= len(run)) or changes * 2 >= len(run):
+            random += len(run)
+    return random >= least and len(set(value)) >= 8
+
+
+def _in_addresses(text: str) -> Iterator[Span]:
+    """`scheme://user:password@host`."""
+    at = text.find("://")
+    if at < 0 or "@" not in text:
+        return
+    found_at = _expression(r"://([^\s:/@'\"<>{}$]{0,64}):([^\s/@'\"<>{}$]{6,256})@")
+    while at >= 0:
+        found = found_at.match(text, at)
+        if found is not None and found[2] != found[1] and not _is_sample_password(found[2]):
+            yield found.start(2), found.end(2), "password"
+        at = text.find("://", at + 3)
+
+
+def _is_sample_password(value: str) -> bool:
+    return value.lower() in ("password", "passwd", "postgres", "secret", "example", "changeme") or bool(
+        _SAMPLE.search(value)
+    )

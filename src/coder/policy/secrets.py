@@ -1,0 +1,115 @@
+"""Secrets in what tools show: replaced by placeholders before the model and the record see them, put back only
+where a tool runs.
+
+A placeholder stands for the same secret all through a session. It is a plain word, so that it survives JSON,
+shell quoting and a model's copying. Secrets live in this process's memory and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from coder.policy.secret_formats import find_secrets
+
+_PREFIX = "__coder_secret_"
+_PLACEHOLDER = re.compile(_PREFIX + r"[a-z0-9]{1,16}_[0-9a-f]{10}__")
+_SHORTEST = 8  # a known value shorter than this occurs by chance
+
+
+class UnknownPlaceholder(Exception):
+    """A placeholder that stands for nothing we know. The text says, for the model, what to do."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        super().__init__(
+            f"{', '.join(names)}: this placeholder stands for a secret that is not known any more. Read the "
+            "file or run the command that showed it again, and use the placeholder that you see then."
+        )
+
+
+class Redactor:
+    """The secrets of one session. `key` makes placeholders differ between sessions, and the same after a resume
+    where it is the same; it must be kept as safe as the secrets."""
+
+    def __init__(self, key: bytes = b"", known: Iterable[str] = ()) -> None:
+        self._key = key or os.urandom(16)
+        self._secrets: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._known: list[str] = []
+        for value in known:
+            self.know(value)
+
+    def know(self, value: str) -> None:
+        """A value that is secret whatever it looks like, such as the provider's key."""
+        if len(value) >= _SHORTEST and value not in self._known:
+            self._known.append(value)
+            self._known.sort(key=len, reverse=True)
+
+    @property
+    def count(self) -> int:
+        """How many different secrets have been replaced so far."""
+        return len(self._secrets)
+
+    def redact(self, text: str) -> str:
+        """`text` with every secret replaced."""
+        for value in self._known:
+            if value in text:
+                text = text.replace(value, self._placeholder(value, "known"))
+        spans = find_secrets(text)
+        if not spans:
+            return text
+        parts: list[str] = []
+        at = 0
+        for start, end, kind in spans:
+            secret = text[start:end]
+            if _PREFIX in secret:
+                continue
+            parts += [text[at:start], self._placeholder(secret, kind)]
+            at = end
+        return "".join([*parts, text[at:]])
+
+    def redact_all(self, value: Any) -> Any:
+        """The same for every text inside lists and mappings."""
+        return _mapped(value, self.redact)
+
+    def restore(self, text: str) -> str:
+        """`text` with every placeholder replaced by its secret; raises `UnknownPlaceholder`."""
+        if _PREFIX not in text:
+            return text
+        unknown = [name for name in _PLACEHOLDER.findall(text) if name not in self._secrets]
+        if unknown:
+            raise UnknownPlaceholder(list(dict.fromkeys(unknown)))
+        return _PLACEHOLDER.sub(lambda found: self._secrets[found[0]], text)
+
+    def restore_all(self, value: Any) -> Any:
+        """The same for every text inside lists and mappings: a tool's arguments."""
+        return _mapped(value, self.restore)
+
+    def _placeholder(self, secret: str, kind: str) -> str:
+        name = self._names.get(secret)
+        if name is None:
+            salt = 0
+            while True:  # ten digits of two secrets may agree
+                data = secret.encode("utf-8", errors="surrogatepass") + salt.to_bytes(2, "big") * bool(salt)
+                mark = blake2b(data, digest_size=5, key=self._key[:64]).hexdigest()
+                name = f"{_PREFIX}{kind}_{mark}__"
+                if name not in self._secrets:
+                    break
+                salt += 1
+            self._names[secret] = name
+            self._secrets[name] = secret
+        return name
+
+
+def _mapped(value: Any, change: Any) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_mapped(item, change) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _mapped(item, change) for key, item in value.items()}
+    return value

@@ -1,0 +1,124 @@
+"""Contents by their digest, in a few large append-only files: fifty thousand small ones would take seconds to make.
+
+A cache and nothing more: what undo needs is copied out of it, so that all of it may be dropped at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+_RECORD = struct.Struct("=20sQQ")
+_KEPT_PACKS = 8
+
+
+def digest_of(content: bytes) -> bytes:
+    return blake2b(content, digest_size=20).digest()
+
+
+class BlobStore:
+    """Packs in `folder`. Each process appends to a pack of its own; all are read."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.limit = limit
+        self.size = 0
+        self._where: dict[bytes, tuple[str, int, int]] | None = None
+        self._name = f"{time.time_ns():020d}-{os.getpid()}"
+        self._pack = -1
+        self._index = -1
+        self._end = 0
+        self._pending: list[bytes] = []
+
+    def packs(self) -> list[tuple[str, int]]:
+        """Names and sizes, oldest first."""
+        try:
+            with os.scandir(self.folder) as found:
+                return sorted((e.name, e.stat().st_size) for e in found if e.name.endswith(".pack"))
+        except OSError:
+            return []
+
+    def forget_old(self) -> None:
+        """Keep within the bound by dropping whole packs, oldest first."""
+        packs = self.packs()
+        total = sum(size for _, size in packs)
+        while packs and (total > self.limit or len(packs) > _KEPT_PACKS):
+            name, size = packs.pop(0)
+            total -= size
+            for path in (self.folder / name, (self.folder / name).with_suffix(".idx")):
+                path.unlink(missing_ok=True)
+
+    def _known(self) -> dict[bytes, tuple[str, int, int]]:
+        if self._where is None:
+            self._where = {}
+            self.size = 0
+            for name, size in self.packs():
+                self.size += size
+                with contextlib.suppress(OSError):
+                    data = (self.folder / name).with_suffix(".idx").read_bytes()
+                    whole = len(data) - len(data) % _RECORD.size
+                    for digest, start, length in _RECORD.iter_unpack(data[:whole]):
+                        if start + length <= size:
+                            self._where[digest] = (name, start, length)
+        return self._where
+
+    def add(self, content: bytes) -> bytes | None:
+        """The digest under which `content` can be had again; None where there is no room for it."""
+        digest = digest_of(content)
+        known = self._known()
+        if digest in known:
+            return digest
+        if self.size + len(content) > self.limit:
+            return None
+        try:
+            self._append(content)
+        except OSError:
+            return None  # a full disk: not covered, which is said
+        known[digest] = (f"{self._name}.pack", self._end, len(content))
+        self._pending.append(_RECORD.pack(digest, self._end, len(content)))
+        self._end += len(content)
+        self.size += len(content)
+        return digest
+
+    def _append(self, content: bytes) -> None:
+        if self._pack < 0:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._pack = os.open(self.folder / f"{self._name}.pack", flags, 0o600)
+            self._index = os.open(self.folder / f"{self._name}.idx", flags, 0o600)
+        done = os.write(self._pack, content)
+        if done < len(content):
+            os.ftruncate(self._pack, self._end)
+            raise OSError("the disk is full")
+
+    def flush(self) -> None:
+        """Make what was added findable by the next process."""
+        if self._pending:
+            with contextlib.suppress(OSError):
+                os.write(self._index, b"".join(self._pending))
+            self._pending.clear()
+
+    def get(self, digest: bytes) -> bytes | None:
+        """The content, checked; None where it is no longer there."""
+        place = self._known().get(digest)
+        if place is None:
+            return None
+        name, start, length = place
+        try:
+            with (self.folder / name).open("rb") as file:
+                file.seek(start)
+                content = file.read(length)
+        except OSError:
+            return None
+        return content if digest_of(content) == digest else None
+
+    def close(self) -> None:
+        self.flush()
+        for fd in (self._pack, self._index):
+            if fd >= 0:
+                os.close(fd)
+        self._pack = self._index = -1

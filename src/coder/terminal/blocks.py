@@ -1,0 +1,269 @@
+"""Cuts streamed markdown into blocks that are complete and will not change any more.
+
+A block ends at a blank line, where another kind of block begins, and, inside what may grow without end
+(code, tables, prose without a break), after a fixed number of lines or characters. Where the cuts fall
+depends on the text alone, never on how it arrived.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["prose", "item", "fence", "table"]
+
+FENCE_LINES = 12  # of code that are committed together
+TABLE_LINES = 40
+PROSE_CHARS = 4000
+
+_FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})[ \t]*([^`\n]*)\n?$")
+_ITEM = re.compile(r"^\s*(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
+_HEADING = re.compile(r"^ {0,3}#{1,6}(?:\s|$)")
+_RULER = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
+_HR = re.compile(r"^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
+_DELIMITER = re.compile(r"\\.|`+|\*+|_+|~~|\[|\]")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """`text` is the source as it came, blank lines after it included. `opens` and `closes` say whether a
+    fence or table begins and ends here or is a middle part; `in_list`: it stands below a list item."""
+
+    text: str
+    kind: Kind
+    info: str = ""
+    opens: bool = True
+    closes: bool = True
+    in_list: bool = False
+
+
+class Splitter:
+    """`feed` pieces as they come, `finish` at the end. The blocks' texts, put together, are the input."""
+
+    def __init__(self) -> None:
+        self._partial: list[str] = []  # the line that has no end yet
+        self._lines: list[str] = []
+        self._size = 0
+        self._kind: Kind = "prose"
+        self._fence = ""  # the marks that opened the fence we are in
+        self._info = ""
+        self._opens = True
+        self._blank = False  # the lines end with a blank one: what follows is another block
+        self._in_list = False
+
+    def feed(self, text: str) -> list[Block]:
+        done: list[Block] = []
+        *ended, rest = text.split("\n")
+        for line in ended:
+            self._grow(line, done)
+            whole = "".join(self._partial) + "\n"
+            self._partial.clear()
+            self._line(whole, done)
+        self._grow(rest, done)
+        return done
+
+    def finish(self) -> list[Block]:
+        done: list[Block] = []
+        if self._partial:
+            whole = "".join(self._partial)
+            self._partial.clear()
+            self._line(whole, done)
+        self._close(done)
+        self._fence = ""
+        self._in_list = False
+        return done
+
+    @property
+    def tail(self) -> Block | None:
+        """What has not been handed over yet, as a block that may still change."""
+        partial = "".join(self._partial)
+        text = "".join(self._lines) + partial
+        if not text:
+            return None
+        kind = self._kind
+        if not self._lines and not self._fence:
+            kind = "item" if _ITEM.match(partial) and not _HR.match(partial) else "prose"
+            kind = "fence" if _FENCE.match(partial) else kind
+        return Block(text, kind, self._info, opens=self._opens, closes=False, in_list=self._in_list)
+
+    # one line after the other
+
+    def _grow(self, piece: str, done: list[Block]) -> None:
+        """More of the line that has no end yet."""
+        if not piece:
+            return
+        self._partial.append(piece)
+        if self._blank and not self._fence and not piece.isspace():
+            self._close(done)
+            self._in_list = self._in_list and self._partial[0][0] == " "
+        self._cut_partial(done)
+
+    def _line(self, line: str, done: list[Block]) -> None:
+        if self._fence:
+            self._code_line(line, done)
+            return
+        if not line.strip():
+            self._add(line)
+            self._blank = True
+            return
+        if self._blank:
+            self._close(done)
+        opening = _FENCE.match(line)
+        if opening and not (opening[2][0] == "`" and "`" in opening[3]):
+            self._close(done)
+            self._begin("fence")
+            self._fence, self._info = opening[2], opening[3].strip()
+            self._add(line)
+            return
+        self._text_line(line, done)
+
+    def _code_line(self, line: str, done: list[Block]) -> None:
+        self._add(line)
+        marks = line.strip()
+        if marks.startswith(self._fence) and not marks.strip(self._fence[0]):
+            self._fence = ""
+            self._close(done)
+        elif len(self._lines) > FENCE_LINES:
+            self._part(done)
+
+    def _text_line(self, line: str, done: list[Block]) -> None:
+        item = _ITEM.match(line)
+        if _HEADING.match(line):
+            self._close(done)
+            self._in_list = False
+            self._begin("prose")
+            self._add(line)
+            self._close(done)
+            return
+        if item and not _HR.match(line) and self._may_begin_item(item):
+            self._close(done)
+            self._in_list = self._in_list and line[0] == " "
+            self._begin("item")
+            self._in_list = True
+        elif not self._lines:
+            self._in_list = self._in_list and line[0] == " "
+            self._begin("prose")
+        elif self._kind == "table" and "|" not in line:
+            self._close(done)
+            self._begin("prose")
+        elif len(self._lines) == 1 and self._kind == "prose" and "|" in self._lines[0] and _RULER.match(line):
+            self._kind = "table"
+        self._add(line)
+        if self._kind == "table" and len(self._lines) > TABLE_LINES:
+            self._part(done)
+
+    def _may_begin_item(self, item: re.Match[str]) -> bool:
+        """A number other than 1 within a paragraph is the paragraph's own ("in the year\\n1984. …")."""
+        return not self._lines or self._kind == "item" or item[1] in (None, "1")
+
+    def _cut_partial(self, done: list[Block]) -> None:
+        """Prose that has no line break for too long is cut where that does no harm."""
+        if self._fence or self._kind == "table" or self._blank:
+            return
+        size = self._size + sum(map(len, self._partial))
+        while size > PROSE_CHARS:
+            text = "".join(self._lines) + "".join(self._partial)
+            at = stable_prefix(text[:PROSE_CHARS]) or PROSE_CHARS
+            head, rest = text[:at], text[at:]
+            kind: Kind = "item" if self._kind == "item" or _ITEM.match(head) else "prose"
+            done.append(Block(head, kind, opens=self._opens, closes=False, in_list=self._in_list))
+            self._lines.clear()
+            self._size, self._opens = 0, False
+            self._kind = "prose"
+            self._partial[:] = [rest.rpartition("\n")[2]]
+            for line in rest.split("\n")[:-1]:
+                self._lines.append(line + "\n")
+                self._size += len(line) + 1
+            size = len(rest)
+
+    # the block that is growing
+
+    def _begin(self, kind: Kind) -> None:
+        self._kind, self._opens, self._info, self._blank = kind, True, "", False
+
+    def _add(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line)
+
+    def _part(self, done: list[Block]) -> None:
+        text = "".join(self._lines)
+        done.append(
+            Block(text, self._kind, self._info, opens=self._opens, closes=False, in_list=self._in_list)
+        )
+        self._lines.clear()
+        self._size, self._opens = 0, False
+
+    def _close(self, done: list[Block]) -> None:
+        if self._lines:
+            text = "".join(self._lines)
+            done.append(
+                Block(text, self._kind, self._info, opens=self._opens, closes=True, in_list=self._in_list)
+            )
+        self._lines.clear()
+        self._size, self._opens, self._blank = 0, True, False
+        self._kind, self._info = "prose", ""
+
+
+def stable_prefix(text: str) -> int:
+    """The length of the longest beginning that ends between words and leaves no emphasis, code or link open:
+    what comes later cannot change how it reads."""
+    limit = _first_open(text)
+    at = limit
+    while at > 0 and not _between_words(text, at):
+        at -= 1
+    return at
+
+
+def _between_words(text: str, at: int) -> bool:
+    before = text[at - 1]
+    return before.isspace() or (ord(before) >= 0x2E80 and before.isprintable())
+
+
+def _first_open(text: str) -> int:
+    """Where the first construct begins that is still open at the end."""
+    open_marks: list[tuple[str, int]] = []
+    at = 0
+    while (found := _DELIMITER.search(text, at)) is not None:
+        mark, start, at = found[0], found.start(), found.end()
+        if mark[0] == "\\":
+            continue
+        if mark[0] == "`":
+            closing = re.compile(f"(?<!`){mark}(?!`)").search(text, at)
+            if closing is None:
+                open_marks.append((mark, start))
+                break
+            at = closing.end()
+        elif mark == "[":
+            open_marks.append((mark, start))
+        elif mark == "]":
+            at = _after_link(text, at, open_marks)
+        else:
+            _emphasis(text, mark, start, at, open_marks)
+    return min((start for _, start in open_marks), default=len(text))
+
+
+def _after_link(text: str, at: int, open_marks: list[tuple[str, int]]) -> int:
+    """After `]`: the address in brackets belongs to the link, and may be about to come."""
+    opened = next((i for i in range(len(open_marks) - 1, -1, -1) if open_marks[i][0] == "["), None)
+    if opened is None or at == len(text):
+        return at
+    if text[at] == "(":
+        end = text.find(")", at)
+        if end < 0:
+            return len(text)
+        at = end + 1
+    del open_marks[opened:]
+    return at
+
+
+def _emphasis(text: str, mark: str, start: int, end: int, open_marks: list[tuple[str, int]]) -> None:
+    before = text[start - 1] if start else " "
+    after = text[end] if end < len(text) else "\0"
+    if mark[0] == "_" and before.isalnum() and after.isalnum():
+        return
+    opened = next((i for i in range(len(open_marks) - 1, -1, -1) if open_marks[i][0] == mark), None)
+    if opened is not None and not before.isspace() and end < len(text):  # at the end the run may still grow
+        del open_marks[opened:]
+    elif not after.isspace():
+        open_marks.append((mark, start))

@@ -1,0 +1,144 @@
+"""What editing does to the text of the prompt: pure functions on a text and a caret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+PASTE_CHARS = 1000  # a single line longer than this is collapsed as well: each key would redraw it
+_TOKEN = re.compile(r"(?:^|(?<=\s))@((?:\\.|[^\s\\])*)$")
+
+MenuKind = Literal["command", "argument", "file"]
+
+
+class Caret(msgspec.Struct, frozen=True):
+    """A text and where the caret stands in it."""
+
+    text: str
+    at: int
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a menu is asked for: `query` is what stands between `start` and the caret."""
+
+    kind: MenuKind
+    query: str
+    start: int
+    command: str = ""
+
+
+def continued(caret: Caret) -> Caret | None:
+    """Enter after a trailing `\\` makes a new line of it; None where it does not end so."""
+    before = caret.text[: caret.at]
+    if caret.text[caret.at :] or not before.endswith("\\"):
+        return None
+    slashes = len(before) - len(before.rstrip("\\"))
+    if slashes % 2 == 0:
+        return None
+    return Caret(before[:-1] + "\n", caret.at)
+
+
+def menu_request(caret: Caret) -> Request | None:
+    """Which menu fits what stands before the caret."""
+    before = caret.text[: caret.at]
+    if before.startswith("/") and "\n" not in before:
+        name, space, argument = before[1:].partition(" ")
+        if not space:
+            return Request("command", name, 1)
+        if " " not in argument.lstrip(" "):
+            start = len(before) - len(argument.lstrip(" "))
+            return Request("argument", argument.lstrip(" "), start, command=name)
+    if found := _TOKEN.search(before):
+        return Request("file", found[1].replace("\\", ""), found.start(1))
+    return None
+
+
+def replaced(caret: Caret, start: int, text: str) -> Caret:
+    """What stands between `start` and the caret replaced by `text`, with one space after it."""
+    rest = caret.text[caret.at :]
+    text += "" if rest.startswith((" ", "\n")) else " "
+    return Caret(caret.text[:start] + text + rest, start + len(text) + rest.startswith(" "))
+
+
+def escaped_path(path: str) -> str:
+    """As an `@` command takes it."""
+    return re.sub(r"([\s\\])", r"\\\1", path)
+
+
+# pastes
+
+
+def collapses(pasted: str) -> bool:
+    return "\n" in pasted.rstrip("\n") or len(pasted) > PASTE_CHARS
+
+
+def paste_label(label: str, known: Mapping[str, str]) -> str:
+    """`label` ("[pasted 3 lines]"), told apart from those that are there already."""
+    if label not in known:
+        return label
+    number = 2
+    while f"{label[:-1]} #{number}]" in known:
+        number += 1
+    return f"{label[:-1]} #{number}]"
+
+
+def expanded(text: str, pastes: Mapping[str, str]) -> str:
+    """The text with every placeholder replaced by what was pasted there, in one pass: what was pasted is
+    never itself searched for placeholders."""
+    if not pastes:
+        return text
+    labels = "|".join(re.escape(label) for label in sorted(pastes, key=len, reverse=True))
+    return re.sub(labels, lambda found: pastes[found[0]], text)
+
+
+def without_label(caret: Caret, pastes: Mapping[str, str]) -> Caret | None:
+    """Backspace just after a placeholder takes all of it; None where none stands there."""
+    before = caret.text[: caret.at]
+    label = next((label for label in pastes if before.endswith(label)), None)
+    if label is None:
+        return None
+    return Caret(before.removesuffix(label) + caret.text[caret.at :], caret.at - len(label))
+
+
+# the queue
+
+
+def batches(queue: Sequence[str]) -> list[str]:
+    """What to send, in order: messages that follow each other as one, `!` and `/` commands by themselves."""
+    out: list[str] = []
+    joining = False
+    for text in queue:
+        command = text.lstrip().startswith(("!", "/"))
+        if joining and not command:
+            out[-1] += f"\n\n{text}"
+        else:
+            out.append(text)
+        joining = not command
+    return out
+
+
+def given_back(queue: Sequence[str], draft: str) -> str:
+    """After a cancel: what was queued, then what was being typed."""
+    return "\n\n".join([*queue, *([draft] if draft.strip() else [])])
+
+
+# approvals
+
+Answer = Literal["yes", "no", "always"]
+_WORDS: dict[str, Answer] = {"y": "yes", "yes": "yes", "是": "yes", "a": "always", "always": "always"}
+_REFUSALS = ("n", "no", "否")
+
+
+def approval_answer(text: str, *, can_always: bool) -> tuple[Answer, str] | None:
+    """The answer and the reason after a `no`; None for anything that is not clearly one of them."""
+    word, _, reason = text.strip().partition(" ")
+    word = word.lower().rstrip(",.:，：")
+    if word in _REFUSALS:
+        return "no", reason.strip()
+    answer = _WORDS.get(word)
+    if answer is None or reason.strip() or (answer == "always" and not can_always):
+        return None
+    return answer, ""

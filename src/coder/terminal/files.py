@@ -1,0 +1,168 @@
+"""The files that `@` offers: listed once in the background, searched at each key."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from coder.terminal.editing import escaped_path
+from coder.terminal.menu import MenuItem
+from coder.terminal.safe import safe
+
+SHOWN = 50
+_FRESH_SECONDS = 15.0  # after this a new `@` lists the files again
+_MAX_FILES = 400_000
+_LOOKED_AT = 2_000  # matches that are ranked; more fit only a query too short to rank anything
+
+
+class FileIndex:
+    """Names of the workspace's files and folders, what `.gitignore` hides left out."""
+
+    def __init__(self, root: Path, environ: Mapping[str, str], changed: Callable[[], object]) -> None:
+        """`changed` is called from another thread when there is more to search."""
+        self._root = root
+        self._environ = dict(environ)
+        self._changed = changed
+        self._text = "\n"  # every path between newlines, so that one search runs over all of them
+        self._lower = "\n"
+        self._listed = float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def refresh(self) -> None:
+        """Begin to list, unless that is going on or has just been done."""
+        alive = self._thread is not None and self._thread.is_alive()
+        if alive or time.monotonic() - self._listed < _FRESH_SECONDS:
+            return
+        self._thread = threading.Thread(target=self._list, name="file list", daemon=True)
+        self._thread.start()
+
+    def search(self, query: str) -> list[MenuItem]:
+        self.refresh()
+        return [_item(path) for path in find_paths(self._text, self._lower, query, SHOWN)]
+
+    def _list(self) -> None:
+        paths: list[str] = []
+        folders: set[str] = set()
+        shown_at = 0
+        for path in self._paths():
+            paths.append(path)
+            above = path.rpartition("/")[0]
+            while above and above not in folders:
+                folders.add(above)
+                paths.append(above + "/")
+                above = above.rpartition("/")[0]
+            # The first screenful at once, then as the list doubles: joining it is not free.
+            if len(paths) >= max(200, 2 * shown_at) and not self._text.strip():
+                shown_at = len(paths)
+                self._publish(paths)
+            if len(paths) >= _MAX_FILES:
+                break
+        self._publish(sorted(paths, key=lambda path: (path.count("/"), path)))
+        self._listed = time.monotonic()
+
+    def _publish(self, paths: list[str]) -> None:
+        text = "\n" + "\n".join(path for path in paths if "\n" not in path) + "\n"
+        lower = text.lower()
+        if len(lower) != len(text):  # a few letters change their length; offsets must be the same in both
+            lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+        self._text, self._lower = text, lower
+        self._changed()
+
+    def _paths(self) -> Iterator[str]:
+        from coder.tools.ignoring import Place
+        from coder.tools.ripgrep import common_options, find_ripgrep
+
+        program = find_ripgrep(self._environ.get("PATH", ""))
+        if program is None:
+            yield from self._walked()
+            return
+        import subprocess
+
+        command = [program, *common_options(Place(self._root, self._root)), "--files", "--null", "--", "."]
+        try:
+            child = subprocess.Popen(
+                command,
+                cwd=self._root,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            yield from self._walked()
+            return
+        with child:
+            assert child.stdout is not None
+            rest = b""
+            while chunk := os.read(child.stdout.fileno(), 65_536):
+                *records, rest = (rest + chunk).split(b"\0")
+                for record in records:
+                    yield os.fsdecode(record).removeprefix("./")
+            child.terminate()
+
+    def _walked(self) -> Iterator[str]:
+        from coder.tools.walking import Walk
+
+        base = len(os.fspath(self._root).rstrip("/")) + 1
+        for path in Walk(self._root, self._root, 20.0).files():
+            yield path[base:]
+
+
+def find_paths(text: str, lower: str, query: str, limit: int) -> list[str]:
+    """The paths that fit best. `text` has each between newlines, `lower` is the same in lower case."""
+    query = query.lower().replace("\n", "")
+    if not query:
+        return [path for path in text[1:20_000].split("\n")[:limit] if path]
+    found = _containing(text, lower, query)
+    if len(found) < limit:
+        seen = set(found)
+        found += [path for path in _in_order(text, lower, query, limit * 4) if path not in seen]
+    return sorted(found, key=lambda path: _rank(path, query))[:limit]
+
+
+def _containing(text: str, lower: str, query: str) -> list[str]:
+    found: list[str] = []
+    at = lower.find(query)
+    while at >= 0 and len(found) < _LOOKED_AT:
+        start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+        found.append(text[start:end])
+        at = lower.find(query, end)
+    return found
+
+
+def _in_order(text: str, lower: str, query: str, limit: int) -> list[str]:
+    """Paths that have the letters in order. A letter is looked for in what is left of the line only, so the
+    search does not go back over it."""
+    pattern = "".join(f"[^\n{re.escape(c)}]*{re.escape(c)}" for c in query)
+    found: list[str] = []
+    for match in re.finditer(f"\n{pattern}", lower):
+        start = match.start() + 1
+        found.append(text[start : text.find("\n", start)])
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _rank(path: str, query: str) -> tuple[int, int, str]:
+    whole = path.lower().rstrip("/")
+    name = whole.rpartition("/")[2]
+    for points, fits in enumerate(
+        (
+            whole == query,
+            name == query,
+            whole.startswith(query),
+            name.startswith(query),
+            query in name,
+            query in whole,
+        )
+    ):
+        if fits:
+            return points, len(path), path
+    return 9, len(path), path
+
+
+def _item(path: str) -> MenuItem:
+    return MenuItem(label=safe(path), insert=escaped_path(path))

@@ -1,0 +1,162 @@
+"""The interactive session for terminals that can do nothing but lines (`TERM=dumb`): a prompt, a line, its
+turn, and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, Settings
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
+from coder.protocol.ops import ApprovalReply, Cancel, UserInput
+from coder.terminal.editing import approval_answer
+from coder.terminal.safe import safe
+from coder.terminal.talk import shown_folder
+from coder.terminal.view import LineView
+
+
+class LineRepl:
+    """Reads lines, sends ops, shows events."""
+
+    def __init__(self, options: Options, settings: Settings, engine: Engine, view: LineView) -> None:
+        self.options = options
+        self.settings = settings
+        self.view = view
+        self.say = settings.texts.say
+        self.engine = engine
+        self.state: StateChanged | None = None
+        self.mode = options.mode or "default"
+        self.model = engine.desk.model_name
+        self.running = False
+        self.interrupts = 0
+        self.typed = bytearray()
+        self.waiting: asyncio.Future[None] | None = None
+
+    async def run(self, question: str) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        if self.engine.desk.session.pending is not None:
+            await self._until_idle()
+        elif question:
+            await self._send(question)
+        while (text := await self._read_input()) is not None:
+            self.interrupts = 0
+            if text.strip() and not await self._send(text):
+                break
+        await self._close()
+        return 0
+
+    async def _send(self, text: str) -> bool:
+        """False where the session is to end."""
+        self.engine.submit(UserInput(text))
+        return await self._until_idle()
+
+    async def _until_idle(self) -> bool:
+        self.running = True
+        try:
+            async for event in self.engine.events():
+                self._show(event)
+                if isinstance(event, ApprovalRequested):
+                    await self._answer(event)
+                if isinstance(event, InputDone):
+                    return not event.exit
+        finally:
+            self.running = False
+        return False
+
+    def _show(self, event: AnyEvent) -> None:
+        if isinstance(event, StateChanged):
+            self.state = event
+        elif isinstance(event, SessionStarted):
+            self.view.line(self.say("view.session", id=event.session_id, turns=event.turns))
+        else:
+            self.view.show(event)
+
+    async def _answer(self, event: ApprovalRequested) -> None:
+        choices = "approval.choices" if event.can_always else "approval.choices_once"
+        while True:
+            reply = await self._read_line(self.say(choices))
+            if reply is None:
+                self.engine.submit(Cancel())
+                return
+            found = approval_answer(reply, can_always=event.can_always)
+            if found is not None:
+                answer, reason = found
+                self.engine.submit(ApprovalReply(event.approval_id, answer, reason))
+                return
+
+    # reading
+
+    async def _read_input(self) -> str | None:
+        state = self.state
+        tokens = state.context_tokens if state else 0
+        model = state.model if state else self.model
+        mode = state.mode if state else self.mode
+        self.view.line(f"context: {tokens} tokens · model: {safe(model)}")
+        lines: list[str] = []
+        prompt = f"[{mode}] {shown_folder(self.options.cwd)}> "
+        while True:
+            line = await self._read_line(prompt)
+            if line is None:
+                return None
+            if not line.endswith("\\"):
+                return "\n".join([*lines, line])
+            lines.append(line[:-1])
+            prompt = "… "
+
+    async def _read_line(self, prompt: str) -> str | None:
+        """A line without its end, or None at the end of input. Waits on the terminal without a thread, so
+        that a cancel is not held up by a read nobody can interrupt."""
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        loop = asyncio.get_running_loop()
+        fd = sys.stdin.fileno()
+        while b"\n" not in self.typed:
+            self.waiting = loop.create_future()
+            loop.add_reader(fd, _resolve, self.waiting)
+            try:
+                await self.waiting
+            except asyncio.CancelledError:
+                self.typed.clear()
+                return None if self._leaving() else ""
+            finally:
+                loop.remove_reader(fd)
+            data = os.read(fd, 65536)
+            if not data:
+                line = bytes(self.typed).decode("utf-8", errors="replace")
+                self.typed.clear()
+                return line or None
+            self.typed += data
+        first, _, rest = bytes(self.typed).partition(b"\n")
+        self.typed = bytearray(rest)
+        return first.decode("utf-8", errors="replace")
+
+    def _leaving(self) -> bool:
+        return self.interrupts > 1 or self.running
+
+    def _interrupted(self) -> None:
+        """Ctrl+C: while running it cancels; at the prompt it clears the line, and twice it leaves."""
+        self.interrupts += 1
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        if self.running:
+            self.engine.submit(Cancel())
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.cancel()
+
+    async def _close(self) -> None:
+        closing = asyncio.create_task(self.engine.close())
+        async for event in self.engine.events():
+            self._show(event)
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing
+        self.view.line(self.say("view.bye", id=self.engine.desk.session.id))
+
+
+def _resolve(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -1,0 +1,92 @@
+"""The terminal as written to: everything between two frames in one write, inside synchronized output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+_REFLOWING = (
+    "TMUX",
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "KONSOLE_VERSION",
+    "ALACRITTY_WINDOW_ID",
+    "WEZTERM_PANE",
+    "GHOSTTY_RESOURCES_DIR",
+    "WT_SESSION",
+    "TERM_PROGRAM",
+    "LC_TERMINAL",
+    "SSH_TTY",
+)
+
+
+class OneWrite(Vt100_Output):
+    """An output that can hold back what is written until a frame is complete."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        def size() -> Size:
+            try:
+                columns, rows = os.get_terminal_size(stdout.fileno())
+            except OSError:
+                columns, rows = 0, 0
+            return Size(rows=rows or 24, columns=columns or 80)
+
+        # No cursor position reports: the answer would arrive among the keys.
+        super().__init__(
+            stdout,
+            size,
+            term=os.environ.get("TERM"),
+            default_color_depth=ColorDepth.DEPTH_4_BIT,
+            enable_cpr=False,
+        )
+        self._held = 0
+
+    @contextlib.contextmanager
+    def one_write(self) -> Iterator[None]:
+        self._held += 1
+        if self._held == 1:
+            self.write_raw(_BEGIN)
+        try:
+            yield
+        finally:
+            self._held -= 1
+            if not self._held:
+                self.write_raw(_END)
+                self.flush()
+
+    def flush(self) -> None:
+        if not self._held:
+            super().flush()
+
+    def erase_down(self) -> None:
+        """Without erasing the whole screen from its first row, which tmux takes for a reason to push what
+        was there into its history. The caret is in the first column."""
+        self.write_raw("\x1b[K\x1b7\x1b[B\r\x1b[J\x1b8")
+
+    def ask_for_cpr(self) -> None:
+        """Never: see above."""
+
+
+def terminal_output() -> OneWrite:
+    return OneWrite(sys.stdout)
+
+
+def reflows(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal breaks long rows anew when it gets narrower. Most do; xterm, the Linux console
+    and GNU screen cut them off instead, and nothing but these variables tells them apart."""
+    return any(environ.get(name) for name in _REFLOWING)
+
+
+def rows_after_reflow(widths: list[int], caret: tuple[int, int], columns: int) -> int:
+    """How far the caret stands below the first of our rows once each has been broken at `columns`."""
+    x, y = caret
+    above = sum(max(1, -(-width // columns)) for width in widths[:y])
+    return above + x // columns

@@ -1,0 +1,30 @@
+"""A text longer than the screen, in the person's own pager."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+
+def pager_command(environ: Mapping[str, str]) -> list[str] | None:
+    """`$PAGER`, else `less`; None where there is none, or none that waits (`cat`)."""
+    try:
+        chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
+    except ValueError:
+        chosen = ["less"]
+    program = shutil.which(chosen[0], path=environ.get("PATH"))
+    if program is None or os.path.basename(program) == "cat":  # noqa: PTH119 - a name, not a path to open
+        return None
+    options = ["-R", "-F"] if chosen == ["less"] else []
+    return [program, *chosen[1:], *options]
+
+
+def page(command: list[str], text: str) -> None:
+    """Blocks until the pager is left. The text goes to its stdin; a pager left early is no fault."""
+    try:
+        subprocess.run(command, input=text.encode("utf-8", errors="replace"), check=False)
+    except OSError:
+        return

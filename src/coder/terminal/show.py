@@ -1,0 +1,113 @@
+"""What each event looks like, as styled lines: shared by the interactive screen and by plain output.
+
+Pure functions; everything that comes from outside passes `safe`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ChatCompressed,
+    Citation,
+    ContentRestarted,
+    Failed,
+    LoopDetected,
+    Notice,
+    ToolCallChanged,
+    VerifyChanged,
+)
+from coder.terminal.safe import safe
+from coder.terminal.width import Line
+from coder.texts import Texts
+
+MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
+_MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
+_TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
+
+
+def tool_lines(event: ToolCallChanged, texts: Texts) -> list[Line]:
+    """The summary (tool, key argument, result, time), then the diff or output below it."""
+    mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
+    line: Line = [mark, ("", " "), ("strong", safe(event.tool))]
+    if event.argument:
+        line.append(("", f" {safe(event.argument)}"))
+    if event.summary:
+        line.append(("", f" → {safe(event.summary)}"))
+    if event.duration_ms >= 100:
+        line.append(("dim", f" · {event.duration_ms / 1000:.1f}s"))
+    return [line, *detail_lines(event.detail, event.detail_kind, texts)]
+
+
+def detail_lines(detail: str, kind: str, texts: Texts) -> list[Line]:
+    if not detail:
+        return []
+    lines = safe(detail).rstrip("\n").split("\n")
+    if kind == "diff":
+        return [[("", "  "), diff_span(line)] for line in lines]
+    if len(lines) > MAX_DETAIL:
+        hidden = texts.say("view.hidden", n=len(lines) - MAX_DETAIL)
+        lines = [*lines[: MAX_DETAIL // 2], hidden, *lines[-MAX_DETAIL // 2 :]]
+    return [[("", "  "), ("dim", line)] for line in lines]
+
+
+def diff_span(line: str) -> tuple[str, str]:
+    if line.startswith(("+++", "---", "diff ", "index ")):
+        return "strong", line
+    if line.startswith("+"):
+        return "good", line
+    if line.startswith("-"):
+        return "bad", line
+    return ("hunk" if line.startswith("@@") else "dim"), line
+
+
+def todo_lines(todos: list[dict[str, Any]]) -> list[Line]:
+    return [
+        [(_TODO_STYLES.get(t["status"], ""), f"  {_MARKS.get(t['status'], '☐')} {safe(t['content'])}")]
+        for t in todos
+    ]
+
+
+def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
+    if event.state in ("skipped", "gave_up"):
+        return [[("note", safe(event.text))]]
+    text = texts.say(
+        f"view.verify.{event.state}",
+        command=safe(event.command),
+        attempt=event.attempt,
+        code=event.exit_code,
+    )
+    if event.state == "failed":
+        return [[("bad", text)], *detail_lines(event.text, "output", texts)]
+    return [[("good" if event.state == "passed" else "", text)]]
+
+
+def approval_lines(event: ApprovalRequested, texts: Texts) -> list[Line]:
+    """The command or diff in full, and every reason."""
+    lines: list[Line] = [[("note", texts.say("approval.head", tool=safe(event.tool)))]]
+    diff = event.subject_kind == "diff"
+    lines += [
+        [("", "  "), diff_span(line) if diff else ("strong", line)]
+        for line in safe(event.subject).split("\n")
+    ]
+    return [*lines, *([("", f"  {texts.say('approval.reason', reason=safe(r))}")] for r in event.reasons)]
+
+
+def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
+    """One line about the turn rather than of it; none for events that are not shown."""
+    match event:
+        case Failed(text):
+            return [[("bad", line)] for line in safe(text).split("\n")]
+        case Notice(text, level):
+            return [[("note" if level == "warning" else "", line)] for line in safe(text).split("\n")]
+        case ContentRestarted():
+            return [[("note", texts.say("view.restarted"))]]
+        case ChatCompressed(before, after):
+            return [[("dim", texts.say("view.compressed", before=before, after=after))]]
+        case LoopDetected(reason):
+            return [[("note", texts.say("view.loop", reason=safe(reason)))]]
+        case Citation(text):
+            return [[("dim", texts.say("view.citation", text=safe(text)))]]
+    return []

@@ -1,0 +1,153 @@
+"""From events to what stands in scrollback and what is live above the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    CommandDone,
+    Content,
+    ContentRestarted,
+    Recorded,
+    StateChanged,
+    Thought,
+    TodosChanged,
+    ToolCallChanged,
+    ToolOutput,
+    TurnEnded,
+    VerifyChanged,
+)
+from coder.terminal.flow import Flow, thought_rows
+from coder.terminal.markdown import rows_of
+from coder.terminal.safe import safe
+from coder.terminal.show import approval_lines, diff_span, remark_lines, todo_lines, tool_lines, verify_lines
+from coder.terminal.width import Line, clip, wrap
+from coder.texts import Texts
+
+OUTPUT_ROWS = 5  # of a running command, live
+_OUTPUT_KEPT = 4000  # characters of it that are kept for that
+
+
+class Stream:
+    """Takes events; hands over finished rows once (`drain`) and shows the rest (`live`)."""
+
+    def __init__(self, texts: Texts, columns: Callable[[], int]) -> None:
+        self._texts = texts
+        self._columns = columns
+        self._flow: Flow | None = None
+        self._flowing = ""  # "thought" or "content"
+        self._ready: list[Line] = []
+        self._output = ""
+        self._gap = False  # a blank line separates what follows from what stands above
+        self.answer: list[str] = []  # the text of the newest answer, for /copy
+
+    def take(self, event: AnyEvent) -> None:
+        match event:
+            case Content(text):
+                self._say("content", text)
+            case Thought(text):
+                self._say("thought", text)
+            case ToolOutput(_, text):
+                self._output = (self._output + text)[-_OUTPUT_KEPT:]
+            case Recorded() | StateChanged():
+                pass
+            case ContentRestarted():
+                self._flow, self._gap = None, self._flow is not None
+                self.answer.clear()
+                self._put(remark_lines(event, self._texts))
+            case _:
+                self._take_whole(event)
+
+    def _take_whole(self, event: AnyEvent) -> None:
+        """Events that are shown at once."""
+        match event:
+            case ToolCallChanged():
+                if event.state not in ("scheduled", "executing"):
+                    self._output = ""
+                    self._put(tool_lines(event, self._texts))
+            case TodosChanged(todos):
+                self._put(todo_lines(todos))
+            case VerifyChanged():
+                self._output = ""
+                self._put(verify_lines(event, self._texts))
+            case ApprovalRequested():
+                self._put(approval_lines(event, self._texts))
+            case CommandDone():
+                self._output = ""
+                self._put(command_lines(event))
+            case TurnEnded():
+                self._end_of_turn(event)
+            case _:
+                remarks = remark_lines(event, self._texts)
+                self._put([row for line in remarks for row in wrap(line, self._columns())])
+
+    def _say(self, kind: str, text: str) -> None:
+        if self._flow is None or self._flowing != kind:
+            self._end_flow()
+            self._flow = Flow(rows_of if kind == "content" else thought_rows)
+            self._flowing = kind
+            if self._gap:
+                self._ready.append([])
+                self._gap = False
+            if kind == "content":
+                self.answer.clear()
+        if kind == "content":
+            self.answer.append(text)
+        self._ready += self._flow.feed(safe(text), self._columns())
+
+    def _end_flow(self) -> None:
+        if self._flow is not None:
+            self._ready += self._flow.finish(self._columns())
+            self._gap = True
+        self._flow = None
+
+    def _put(self, lines: list[Line]) -> None:
+        if not lines:
+            return
+        self._end_flow()
+        if self._gap:
+            self._ready.append([])
+        self._gap = False
+        self._ready += lines
+
+    def _end_of_turn(self, event: TurnEnded) -> None:
+        self._end_flow()
+        self._gap = False
+        self._output = ""
+        if event.status == "cancelled":
+            self._ready += wrap([("note", safe(event.error))], self._columns())
+
+    def echo(self, lines: list[Line]) -> None:
+        """What the person typed, or a line of the terminal's own, in its place in the stream."""
+        self._put(lines)
+
+    # what the screen asks for
+
+    def drain(self, limit: int) -> list[Line]:
+        """The rows that are final by now; also those of a tail that is taller than `limit`."""
+        if self._flow is not None and limit:
+            width = self._columns()
+            tall = len(self._flow.live(width))
+            self._ready += self._flow.overflow(tall, limit, width)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def live(self, limit: int) -> list[Line]:
+        width = self._columns()
+        rows = [clip(row, width) for row in self._flow.live(width)[-limit:]] if self._flow is not None else []
+        if self._output and limit:
+            lines = safe(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
+            rows += [clip([("dim", f"  {line.expandtabs(4)}")], width) for line in lines]
+        return rows[-limit:] if limit else []
+
+
+def command_lines(event: CommandDone) -> list[Line]:
+    """A command's answer; a diff in its colours."""
+    if not event.text:
+        return []
+    lines = safe(event.text).rstrip("\n").split("\n")
+    if any(line.startswith("@@ ") for line in lines) and event.command.startswith("/diff"):
+        return [[diff_span(line)] for line in lines]
+    return [[("" if event.ok else "note", line)] if line else [] for line in lines]
