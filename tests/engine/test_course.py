@@ -311,3 +311,11 @@ def test_old_outputs_are_shortened_before_anything_is_summarised(project: Projec
     path = tool["content"].split("all of it is in ")[1].split(" …")[0]
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - a path out of a message
         assert "line 600 of the file" in file.read()
+
+
+def test_what_was_spent_is_known_after_a_resume(project: Project) -> None:
+    project.configure(budget={"prices": PRICES})
+    usage = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
+    first = play(project, [{"text": "a", "usage": usage}], ["go"])
+    again = play(project, [], ["/budget"], resume=first.engine.desk.session.id)
+    assert again.engine.desk.session.budget.spent == pytest.approx(0.01)

@@ -109,6 +109,7 @@ class Session:
         self.title = state.title
         self.usage = state.usage
         self.mode_meta = state.mode_state
+        self.budget.spent = state.cost
         self.log.turn = state.turn
         self.context.todos = restore(state.todos)
         self.undo.begin_turn(state.turn)

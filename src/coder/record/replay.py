@@ -46,6 +46,7 @@ class Replay:
         self.mode = ""
         self.preset = ""
         self.mode_state: dict[str, Any] = {}
+        self.cost = 0.0
         self.turn_open = False
         self.pending_approval: dict[str, Any] | None = None
         self._open_calls: dict[str, ToolCall] = {}
@@ -60,6 +61,7 @@ class Replay:
         if not self.session_id:
             self.session_id, self.created_at = event.session_id, event.ts
         self.turn = max(self.turn, event.turn)
+        self.cost += _cost(event)
         handler = _HANDLERS.get(event.type)
         if handler is not None:
             # A line that another version wrote in another shape is passed over like one of an unknown type.
@@ -181,6 +183,17 @@ _HANDLERS = {
     "usage": Replay._usage,
     "subagent": Replay._subagent,
 }
+
+
+def _cost(event: HistoryEvent) -> float:
+    """What one request cost, a subagent's as well, where its model had a price."""
+    meta = event.meta
+    if event.type == "subagent" and isinstance(meta.get("event"), dict):
+        inner = meta["event"]
+        return (
+            float((inner.get("meta") or {}).get("cost_usd") or 0) if inner.get("type") == "assistant" else 0.0
+        )
+    return float(meta.get("cost_usd") or 0) if event.type in ("assistant", "usage") else 0.0
 
 
 def _json_text(arguments: Any) -> str:

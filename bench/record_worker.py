@@ -1,0 +1,87 @@
+"""Run by the installed Python, in a process of its own: appends steps to a session, or takes one up again.
+
+    python record_worker.py append PROJECT STEPS    → {"session", "bytes", "points": [[n, µs, bytes], …]}
+    python record_worker.py resume PROJECT SESSION  → {"ms", "rss_mb", "base_rss_mb", "messages"}
+
+The engine's own `Session` does both; only the model is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from coder.engine.desk import Desk
+from coder.engine.session import Session
+from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.protocol.messages import Message, tool_call
+from coder.tools.base import ToolResult
+
+POINTS = (10, 1_000, 10_000)
+AROUND = 9  # steps on either side of a point; the median of them stands for it
+OUTPUT = "".join(f"line {n}: something that a command has printed\n" for n in range(20))
+
+
+def desk(project: Path) -> Desk:
+    environ = {
+        "HOME": str(project),
+        "CODER_HOME": str(project / "home"),
+        "CODER_BASE_URL": "http://127.0.0.1:9",
+    }
+    options = Options(cwd=project, environ={**environ, "CODER_MODEL": "scripted"})
+    settings = read_settings(options)
+    return open_desk(options, settings, provider_of(options, settings), lambda _event: None)
+
+
+def step(session: Session, number: int) -> None:
+    """What one step leaves behind: an answer with a call, the call, its result."""
+    session.log.step = number
+    call = tool_call(f"call_{number}", "bash", '{"command": "make check"}')
+    meta = {"tokens": {"prompt": 1000, "completion": 10, "total": 1010}, "finish_reason": "tool_calls"}
+    session.add_assistant(Message(role="assistant", content="Next.", tool_calls=[call]), meta)
+    session.add_action(call, {"command": "make check"})
+    session.add_observation(call, ToolResult(for_model=OUTPUT, summary="ok", meta={"exit_code": 0}))
+
+
+def append(project: Path, steps: int) -> dict[str, Any]:
+    session = Session.new(desk(project))
+    session.log.turn = 1
+    session.add_user("do all of it", "do all of it", {})
+    log = session.desk.store.log_path(session.id)
+    times: list[float] = []
+    sizes: list[int] = [log.stat().st_size]
+    for number in range(1, steps + 1):
+        begun = time.perf_counter()
+        step(session, number)
+        times.append((time.perf_counter() - begun) * 1e6)
+        sizes.append(log.stat().st_size)
+    session.log.append("turn_end", meta={"status": "ok"})
+    session.close()
+    points = []
+    for at in (point for point in POINTS if point <= steps):
+        near = times[max(0, at - AROUND - 1) : at + AROUND]
+        points.append([at, statistics.median(near), sizes[at] - sizes[at - 1]])
+    return {"session": session.id, "bytes": sizes[-1], "points": points}
+
+
+def resume(project: Path, session_id: str) -> dict[str, Any]:
+    at = desk(project)
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    begun = time.perf_counter()
+    session = Session.resumed(at, session_id)
+    took = (time.perf_counter() - begun) * 1000
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    count = len(session.conversation.messages)
+    session.close()
+    return {"ms": took, "rss_mb": rss, "base_rss_mb": base, "messages": count}
+
+
+if __name__ == "__main__":
+    what, folder, value = sys.argv[1:]
+    result = append(Path(folder), int(value)) if what == "append" else resume(Path(folder), value)
+    print(json.dumps(result))

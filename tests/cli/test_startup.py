@@ -1,0 +1,141 @@
+"""What is loaded before the first answer can come: nothing that is not needed for it.
+
+Counts modules, not milliseconds (those are in bench/): a heavy import on this path is the usual way in which
+a quick start is lost.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from coder.cli import SUBCOMMANDS
+from kit import ScriptedServer
+from kit.driving import Project
+
+# Runs the command as its entry point does; tells which modules there are when the event of the audit hook
+# comes (the connection to the provider) or, without one, at the end.
+PROBE = """
+import os, sys
+before = set(sys.modules)
+event, file = sys.argv[1], sys.argv[2]
+
+def tell():
+    with open(file, "w") as out:
+        out.write("\\n".join(sorted(set(sys.modules) - before)))
+
+leave = os._exit
+
+def tell_and_leave(status):
+    if not os.path.exists(file):
+        tell()
+    leave(status)
+
+os._exit = tell_and_leave
+
+def hook(name, args):
+    if name == event and not os.path.exists(file):
+        tell()
+
+sys.argv = ["coder", *sys.argv[3:]]
+sys.addaudithook(hook)
+from coder.cli import main
+main()
+if not os.path.exists(file):
+    tell()
+"""
+
+# Each costs more than 3 ms or belongs to a room that the first request does not enter.
+HEAVY = {
+    "other people's": ("splintr", "tree_sitter", "tree_sitter_bash", "yaml", "pathspec", "httpx", "httpx2"),
+    "the terminal's": (
+        "prompt_toolkit",
+        "pygments",
+        "markdown_it",
+        "wcwidth",
+        "termios",
+        "readline",
+        "curses",
+    ),
+    "servers'": ("mcp", "acp", "pydantic", "anyio", "xllamacpp"),
+    "of Python": (
+        *("json", "http", "urllib.request", "email", "xml", "html", "difflib", "dataclasses", "tempfile"),
+        *("random", "csv", "ctypes", "sqlite3", "multiprocessing", "unittest", "pdb", "tomllib"),
+        *("importlib.metadata", "importlib.resources", "zipfile", "zoneinfo", "getpass", "webbrowser"),
+    ),
+}
+# The loop's way to its first request runs through about a hundred and twenty small files, at some 0.2 ms
+# each. More than this means that a room is entered which the first request does not need.
+MOST_MODULES = 140
+
+
+def loaded(project: Project, event: str, *args: str, url: str = "") -> list[str]:
+    file = project.home / "modules"
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, event, str(file), *args],
+        cwd=project.cwd,
+        env=project.environ(url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return file.read_text(encoding="utf-8").split("\n")
+
+
+def under(modules: Sequence[str], names: Sequence[str]) -> list[str]:
+    return [module for module in modules if any(module == n or module.startswith(n + ".") for n in names)]
+
+
+def test_version_loads_next_to_nothing(project: Project) -> None:
+    modules = loaded(project, "", "--version")
+    assert under(modules, ["coder"]) == ["coder", "coder.cli"]
+    assert under(modules, ["asyncio", "argparse", "msgspec", "re", "pathlib", "typing"]) == []
+    assert len(modules) < 8
+
+
+@pytest.fixture
+def at_first_request(project: Project) -> list[str]:
+    with ScriptedServer([{"text": "hi"}]) as server:
+        modules = loaded(project, "socket.connect", "--once", "hi", url=server.url)
+        assert len(server.chats) == 1
+    return modules
+
+
+def test_nothing_heavy_before_the_first_request(at_first_request: list[str]) -> None:
+    found = {kind: under(at_first_request, names) for kind, names in HEAVY.items()}
+    assert found == {kind: [] for kind in HEAVY}
+
+
+def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> None:
+    ours = under(at_first_request, ["coder"])
+    assert len(ours) <= MOST_MODULES, ours
+    assert under(ours, ["coder.engine.turn", "coder.model.chat_completions"])  # the hook came in time
+    others = [f"coder.cli.{name}" for name in SUBCOMMANDS]
+    shell = ["coder.policy.shell", "coder.policy.syntax", "coder.engine.commands", "coder.model.scripted"]
+    assert under(ours, [*others, *shell, "coder.servers", "coder.texts.zh", "coder.terminal.loop"]) == []
+
+
+def test_nothing_heavy_in_a_step_of_the_loop(project: Project) -> None:
+    """Running a command in yolo mode takes no parser of shell lines and no tokenizer either."""
+    script = [{"calls": [{"name": "bash", "arguments": {"command": "true"}}]}, {"text": "done"}]
+    with ScriptedServer(script) as server:
+        modules = loaded(project, "", "--mode", "yolo", "--once", "go", url=server.url)
+        assert len(server.chats) == 2
+    heavy = [*HEAVY["other people's"], *HEAVY["the terminal's"], *HEAVY["servers'"]]
+    assert under(modules, heavy) == []
+    assert under(modules, ["json", "http", "email", "xml", "difflib", "dataclasses"]) == []
+
+
+def test_importing_the_package_costs_nothing(project: Project) -> None:
+    line = (
+        "import sys, coder; print([m for m in sys.modules if m.startswith(('coder.', 'msgspec', 'asyncio'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", line], env=project.environ(), capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == b"[]"

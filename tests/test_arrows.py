@@ -1,0 +1,155 @@
+"""The house rules that a machine can hold: which room may look where, and how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from coder.texts import en, zh
+
+SOURCE = Path(__file__).parent.parent / "src" / "coder"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+# Each room may import itself, the rooms before it, and the two that all may import.
+ORDER = ("protocol", "model", "tools", "policy", "context", "modes", "record", "engine")
+FOR_ALL = {"config", "texts"}
+FRONT_ENDS = {"terminal", "servers", "cli"}
+ALLOWED = {room: {*ORDER[: at + 1], *FOR_ALL} for at, room in enumerate(ORDER)}
+ALLOWED["protocol"] = {"protocol"}
+ALLOWED["texts"] = {"texts"}
+ALLOWED["config"] = {"config", "texts"}
+# `cli` opens the other doors; a door opens none.
+ALLOWED["terminal"] = {"terminal", *ORDER, *FOR_ALL}
+ALLOWED["servers"] = {"servers", *ORDER, *FOR_ALL}
+ALLOWED["cli"] = {"cli", "terminal", "servers", *ORDER, *FOR_ALL}
+
+# What a front end needs of the engine besides ops and events: to open it.
+ENGINE_DOORS = {"engine.engine", "engine.setup", "engine.sdk"}
+# Who looks further, at what, and why. The list may get shorter, not longer.
+LOOKS_FURTHER = {
+    ("cli.modes", "engine.commands"): "the names that custom modes cannot have",
+    ("cli.once", "engine.modes"): "--mode /name, which must have taken effect before the first input",
+    ("cli.trust", "engine.modes"): "the commands of modes, which are part of what is trusted",
+    ("terminal.commands", "engine.commands"): "the table of commands, for the slash menu",
+    ("terminal.loop", "engine.modes"): "--mode /name, as for cli.once",
+}
+
+MAX_LINES = 500
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    """`engine.turn` for src/coder/engine/turn.py."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Modules of ours that a file names anywhere, inside functions and for types alike."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the room they reach into"
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            if name.startswith("coder."):
+                yield name.removeprefix("coder."), node.lineno
+
+
+def room(name: str) -> str:
+    return name.partition(".")[0]
+
+
+ROOM_FILES = [path for path in FILES if len(path.relative_to(SOURCE).parts) > 1]
+
+
+@pytest.mark.parametrize("path", ROOM_FILES, ids=name_of)
+def test_arrows_point_one_way(path: Path) -> None:
+    here = room(name_of(path))
+    wrong = [f"line {line}: {name}" for name, line in imports(path) if room(name) not in ALLOWED[here]]
+    assert not wrong, f"{here} may not import {wrong}"
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.parent.name for path in FILES if path.parent.parent == SOURCE}
+    assert rooms <= set(ALLOWED)
+
+
+def test_nothing_imports_a_front_end_but_the_command_line() -> None:
+    wrong = [
+        f"{name_of(path)}: {name}"
+        for path in FILES
+        for name, _ in imports(path)
+        if room(name) in FRONT_ENDS and room(name_of(path)) not in ("cli", "__main__", room(name))
+    ]
+    assert not wrong
+
+
+def test_front_ends_reach_the_engine_by_its_doors() -> None:
+    wrong = [
+        f"{name_of(path)}: {name}"
+        for path in FILES
+        if room(name_of(path)) in FRONT_ENDS
+        for name, _ in imports(path)
+        if room(name) == "engine" and name not in ENGINE_DOORS and (name_of(path), name) not in LOOKS_FURTHER
+    ]
+    assert not wrong
+
+
+def test_no_module_of_the_engine_knows_a_wire() -> None:
+    wires = {"model.chat_completions", "model.chat_stream", "model.http", "model.sse", "model.wire"}
+    named = {(name_of(p), n) for p in FILES if room(name_of(p)) == "engine" for n, _ in imports(p)}
+    # asking a server of one's own which models it has is part of setting up, not of the loop
+    assert {(who, wire) for who, wire in named if wire in wires} <= {
+        ("engine.setup", "model.chat_completions")
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_file_is_too_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(tree(path)) or not tree(path).body
+
+
+def said(path: Path) -> Iterator[tuple[str, int]]:
+    """The keys that are put into words: the first argument of `say(…)`, `x.say(…)` and `Phrase(…)`."""
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        function = node.func
+        called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if called in ("say", "Phrase", "ConfigError"):
+            yield from ((key, node.lineno) for key in literals(node.args[0]))
+
+
+def literals(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from (*literals(node.body), *literals(node.orelse))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room(name_of(p)) != "texts"], ids=name_of)
+def test_what_is_said_is_in_the_catalogue(path: Path) -> None:
+    for key, line in said(path):
+        assert key in en.TEXTS, f"line {line}"
+        assert key in zh.TEXTS, f"line {line}"
+
+
+def test_the_scan_for_texts_finds_them() -> None:
+    assert sum(len(list(said(path))) for path in FILES) > 50
