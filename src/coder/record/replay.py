@@ -61,11 +61,11 @@ class Replay:
         if not self.session_id:
             self.session_id, self.created_at = event.session_id, event.ts
         self.turn = max(self.turn, event.turn)
-        self.cost += _cost(event)
         handler = _HANDLERS.get(event.type)
-        if handler is not None:
-            # A line that another version wrote in another shape is passed over like one of an unknown type.
-            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+        # A line that another version wrote in another shape is passed over like one of an unknown type.
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            self.cost += _cost(event)
+            if handler is not None:
                 handler(self, event)
 
     def _session_start(self, event: HistoryEvent) -> None:
