@@ -20,9 +20,12 @@ from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.engine.setup import Options, open_desk, provider_of, read_settings
 from coder.protocol.messages import Message, tool_call
+from coder.record.replay import compacted
 from coder.tools.base import ToolResult
 
 POINTS = (10, 1_000, 10_000)
+WINDOW_BYTES = 360_000  # 0.7 of 128,000 tokens, at four bytes a token
+SUMMARY = "What happened so far, in short. " * 60
 AROUND = 9  # steps on either side of a point; the median of them stands for it
 OUTPUT = "".join(f"line {n}: something that a command has printed\n" for n in range(20))
 
@@ -48,6 +51,16 @@ def step(session: Session, number: int) -> None:
     session.add_observation(call, ToolResult(for_model=OUTPUT, summary="ok", meta={"exit_code": 0}))
 
 
+def compact(session: Session) -> None:
+    """As the engine does once a prompt has passed its share of the window."""
+    messages = session.conversation.messages
+    if session.conversation.bytes < WINDOW_BYTES:
+        return
+    kept = len(messages) * 3 // 20 * 2  # the newest three tenths, in pairs of a call and its answer
+    session.log.append("compaction", SUMMARY, meta={"kept": kept})
+    session.conversation.replace(compacted(messages, SUMMARY, kept))
+
+
 def append(project: Path, steps: int) -> dict[str, Any]:
     session = Session.new(desk(project))
     session.log.turn = 1
@@ -59,6 +72,7 @@ def append(project: Path, steps: int) -> dict[str, Any]:
         begun = time.perf_counter()
         step(session, number)
         times.append((time.perf_counter() - begun) * 1e6)
+        compact(session)
         sizes.append(log.stat().st_size)
     session.log.append("turn_end", meta={"status": "ok"})
     session.close()

@@ -52,8 +52,8 @@ LONG = """\
 APPENDING = """\
 ## Appending
 
-The engine's own session, 10,000 steps: an answer with a call, the call, and its result of 1 KB. The time of
-step n is the median of 19 around it.
+The engine's own session, 10,000 steps: an answer with a call, the call, and its result of 1 KB; older
+history is compacted as in any session. The time of step n is the median of 19 around it.
 """
 RESUMING = """\
 ## Taking a session up again

@@ -1,0 +1,115 @@
+"""Two thousand steps in a 32k window: does a step cost the same at the end, and does the prompt outgrow it?
+
+    ./dev bench long    prints a table and writes bench/LONG_SESSION.md
+
+The engine runs in this process against the scripted model on the loopback; each step reads a file, runs a
+command or fails, as a session would. Time is per step between requests, compactions included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.context.conversation import Conversation
+from coder.context.ledger import Ledger
+from coder.context.tokens import TokenCounter
+from coder.engine.sdk import create_agent_session
+from coder.model.scripted import ScriptedServer
+from coder.protocol.messages import Message, ToolSpec
+from coder.record.log import read_log
+
+WINDOW = 32_000
+TURNS = 20
+STEPS = 100
+
+
+def answers() -> Iterator[dict[str, Any]]:
+    for turn in range(TURNS):
+        for step in range(STEPS):
+            n = turn * STEPS + step
+            if step % 3 == 0:
+                yield {"calls": [{"name": "read", "arguments": {"path": f"f{n % 200}.txt"}}]}
+            elif step % 3 == 1:
+                yield {"calls": [{"name": "bash", "arguments": {"command": f"echo {n}"}}]}
+            else:
+                text = f"Step {n}: " + " ".join(f"v{n}x{k}" for k in range(60))
+                yield {"text": text, "calls": [{"name": "read", "arguments": {"path": f"missing{n}"}}]}
+        yield {"text": f"turn {turn} done"}
+
+
+async def play(folder: Path) -> list[Any]:
+    script = answers()
+
+    def next_answer(request: dict[str, Any]) -> dict[str, Any]:
+        if "tools" not in request:
+            return {"text": "## Goal\nkeep going\n## Next steps\nmore of the same"}
+        return next(script)
+
+    (folder / ".coder").mkdir()
+    settings = {"runtime": {"context_window": WINDOW, "max_steps": STEPS + 1}}
+    config = folder / "settings.json"
+    config.write_bytes(msgspec.json.encode(settings))
+    for n in range(200):
+        (folder / f"f{n}.txt").write_text("\n".join(f"{n} line {k}" for k in range(80)), encoding="utf-8")
+    async with ScriptedServer([next_answer] * 5000) as server:
+        environ = {**os.environ, "CODER_BASE_URL": server.url, "CODER_HOME": str(folder / "home")}
+        async with create_agent_session(
+            cwd=folder, mode="yolo", model="scripted", environ=environ, config_file=config
+        ) as session:
+            for n in range(TURNS):
+                result = await session.run_turn(f"turn {n}")
+                assert result.status == "ok", result
+        return list(server.requests)
+
+
+def table(requests: list[Any], folder: Path) -> str:
+    chats = [r for r in requests if r.method == "POST"]
+    own = [r for r in chats if "tools" in r.json]
+    gaps = [(b.time - a.time) * 1000 for a, b in pairwise(own)]
+    counter = TokenCounter("o200k_base")
+    sizes = [_tokens(counter, r.json) for r in own]
+    (log,) = (folder / ".coder" / "history").glob("*.jsonl")
+    ledger = Ledger()
+    for event in read_log(log):
+        ledger.take(event)
+    whole = ledger.whole_text()
+    listed = all(f"echo {n} →" in whole for n in range(TURNS * STEPS) if n % STEPS % 3 == 1)
+    rows = [
+        ("requests of the loop / for summaries", f"{len(own)} / {len(chats) - len(own)}"),
+        ("largest prompt", f"{max(sizes):,} of {WINDOW:,} tokens"),
+        ("median step, first 200", f"{statistics.median(gaps[:200]):.1f} ms"),
+        ("median step, last 200", f"{statistics.median(gaps[-200:]):.1f} ms"),
+        ("every command in the ledger", "yes" if listed else "no"),
+    ]
+    head = f"# {TURNS * STEPS:,} steps in a {WINDOW:,}-token window\n\n"
+    head += f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; noisy machine.\n\n"
+    head += "| what | figure |\n| --- | --- |\n"
+    return head + "\n".join(f"| {name} | {value} |" for name, value in rows) + "\n"
+
+
+def _tokens(counter: TokenCounter, chat: dict[str, Any]) -> int:
+    conversation = Conversation(counter, msgspec.convert(chat["tools"], list[ToolSpec]))
+    conversation.replace(msgspec.convert(chat["messages"], list[Message]))
+    return conversation.tokens()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = table(asyncio.run(play(folder)), folder)
+    print(text)
+    Path(__file__).with_name("LONG_SESSION.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
