@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.record.files import RecordError
 from coder.record.sinks import JsonlHistorySink, LegacyXmlSink
 from kit import ScriptedServer
-from kit.driving import Answerer, Driver, Project, of
+from kit.driving import Answerer, Driver, Project, left_running, of
 
 
 def bash(command: str) -> dict[str, Any]:
@@ -257,10 +256,6 @@ def test_a_cancelled_bang_command_is_recorded(project: Project) -> None:
 def test_nothing_a_command_starts_outlives_it(project: Project) -> None:
     """The tool's own description ("nothing it starts outlives it") and tools/process.py ("no process left
     behind"): a child that made itself a session of its own is not in the group that `end_group` ends."""
-    line = "setsid sleep 4321 >/dev/null 2>&1 & echo $! > pid; sleep 0.1"
+    line = "setsid sleep 3003.5 >/dev/null 2>&1 & sleep 0.1"
     played(project, [{"calls": [bash(line)]}, {"text": "done"}], ["go"], mode="yolo")
-    pid = int((project.cwd / "pid").read_text(encoding="utf-8"))
-    alive = Path(f"/proc/{pid}").exists()
-    if alive:
-        os.kill(pid, 9)
-    assert not alive
+    assert left_running("3003.5") == []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import time
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from kit import ScriptedServer
-from kit.driving import Project
+from kit.driving import Project, left_running
 
 KEY = "sk-very-secret-0123456789"
 HEAD = {"ts": "2026-01-01T00:00:00.000Z", "session_id": "s", "turn": 1, "step": 0}
@@ -143,20 +141,15 @@ def test_closing_the_terminal_ends_the_command_and_the_turn(project: Project) ->
     """SPEC §6 (nothing of the process group stays) and §4 (`turn_end` cancelled): SIGHUP, which a closed
     terminal sends, is not among the signals of `_cancel_on_signals` (cli/once.py line 85): the process
     dies on the spot and the command it started, a session of its own, runs on for ever."""
-    script = [{"calls": [bash("echo $$ > pid.part; mv pid.part pid; exec sleep 4321")]}, {"text": "x"}]
+    script = [{"calls": [bash("exec sleep 3004.5")]}, {"text": "x"}]
     with ScriptedServer(script) as server:
         process = project.started("--once", "go", "--mode", "yolo", url=server.url)
-        while not (project.cwd / "pid").exists() and process.poll() is None:
+        while not left_running("3004.5") and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=20)
-    pid = int((project.cwd / "pid").read_text(encoding="utf-8"))
     time.sleep(0.1)
-    alive = Path(f"/proc/{pid}").exists()
-    if alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    assert not alive
+    assert left_running("3004.5") == []
     assert project.of_type("turn_end")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -177,3 +178,13 @@ def drive(
 
 def of(events: Sequence[AnyEvent], kind: type[Any]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def left_running(word: str) -> list[int]:
+    """Processes that have `word` as an argument, as seen from here: a sandbox numbers them otherwise."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found

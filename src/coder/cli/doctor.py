@@ -16,6 +16,7 @@ from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, provider_of
 from coder.model.base import ModelError
+from coder.policy.sandbox import probe
 from coder.terminal.safe import safe
 
 _REACH_SECONDS = 5
@@ -42,7 +43,8 @@ def _checks(options: Options, settings: Settings) -> Iterator[tuple[str, bool, s
     for name in ("git", "bash"):
         found = shutil.which(name)
         yield name, bool(found), found or say("doctor.missing", name=name)
-    yield "sandbox", False, say("doctor.no_sandbox")
+    level = probe(settings.home, options.environ.get("PATH"))
+    yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
     yield _record(options)
     yield "trust", True, say("status.trusted" if settings.trusted else "status.untrusted")
 

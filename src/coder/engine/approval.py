@@ -14,7 +14,7 @@ from coder.policy.verdict import Ruling
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
-from coder.tools.base import Tool, ToolResult, denied
+from coder.tools.base import Preview, Tool, ToolResult, denied
 
 
 def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
@@ -37,6 +37,15 @@ def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
     )
 
 
+def known_read_only(session: Session, line: str) -> bool:
+    """Whether the policy knows that a line changes nothing; in yolo mode nobody has looked."""
+    if session.desk.mode == "yolo":
+        return False
+    from coder.policy.shell import judge
+
+    return judge(line, session.desk.root).read_only
+
+
 async def ask_person(
     session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
 ) -> ToolResult | None:
@@ -47,6 +56,8 @@ async def ask_person(
     desk = session.desk
     approval = desk.config.approval
     preview = tool.preview(args, session.context)
+    if session.redactor is not None:
+        preview = Preview(session.redactor.redact(preview.subject), preview.kind)
     meta = {
         "approval_id": os.urandom(4).hex(),
         "call_id": call.id,

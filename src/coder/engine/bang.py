@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from copy import copy
 from typing import Any
 
 from coder.engine.session import Session
@@ -28,7 +29,9 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
         desk.emit(ToolOutput(call_id=call_id, text=text))
 
     try:
-        result = await desk.tools["bash"].run({"command": command}, session.context, on_output)
+        context = copy(session.context)
+        context.wrap_command = list  # the person's own shell: no sandbox
+        result = await desk.tools["bash"].run({"command": command}, context, on_output)
     except asyncio.CancelledError:
         _keep(
             session, raw, command, f"command: {command}\ncancelled\nstdout:\n{''.join(printed)}".rstrip(), {}

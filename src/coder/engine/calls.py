@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from coder.engine.approval import ask_person, ruling_of
-from coder.engine.redact import without_keys
+from coder.engine.approval import ask_person, known_read_only, ruling_of
+from coder.engine.redact import hidden, redactor_for, restored
 from coder.engine.session import Session, Turn
 from coder.model.base import CallReady
+from coder.policy.secrets import UnknownPlaceholder
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall
 from coder.tools.arguments import BadArguments, checked
@@ -131,16 +132,39 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
     emit, call_id = session.desk.emit, job.call.id
     try:
         with turn.busy(f"{job.call.name} {job.argument}".strip()):
-            job.result = await job.tool.run(
-                job.args, session.context, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+            job.result = await _execute(
+                session, job.tool, job.args, lambda text: emit(ToolOutput(call_id=call_id, text=text))
             )
+    except UnknownPlaceholder as error:
+        job.result = failed(str(error))
     except Exception as error:  # a tool's fault is the model's to know, never the loop's end
         job.result = failed(f"the tool {job.call.name} failed: {type(error).__name__}: {error}")
 
 
+async def _execute(
+    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Callable[[str], None]
+) -> ToolResult:
+    """Run it with the secrets put back; a shell line runs sheltered."""
+    given = restored(args, session.redactor)
+    if tool.spec.name != "bash":
+        return await tool.run(given, session.context, on_output)
+    from coder.engine.shelter import refusal_text, run_sheltered
+
+    read_only = known_read_only(session, str(given["command"]))
+    result = await run_sheltered(session, given, on_output, read_only=read_only)
+    refused = refusal_text(session, result)
+    if refused:
+        result = msgspec.structs.replace(
+            result, for_model=f"{result.for_model}\n[{refused}]", summary=refused
+        )
+    return result
+
+
 def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
     assert job.result is not None
-    result = job.result = without_keys(job.result, session.desk.secrets)
+    if session.redactor is None and session.desk.config.safety.redact_secrets:
+        session.redactor = redactor_for(session.desk.home)
+    result = job.result = hidden(job.result, session.desk.secrets, session.redactor)
     session.add_observation(job.call, result)
     if not cancelled:
         arguments = job.call.function.arguments

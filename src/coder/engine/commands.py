@@ -17,6 +17,7 @@ from coder.engine.compact import compact
 from coder.engine.desk import Desk
 from coder.engine.modes import begin_modes
 from coder.engine.session import Session
+from coder.engine.shelter import sandbox_text
 from coder.policy.decide import OPERATING_MODES, PRESETS, matrix
 from coder.protocol.events import CommandDone
 from coder.protocol.modes import TriggerInstantMode
@@ -237,6 +238,8 @@ async def _status(desk: Desk, args: str) -> Reply:
             desk.say("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
         ),
         ("budget", budget_text(desk, "")[0]),
+        ("sandbox", sandbox_text(session)),
+        ("secrets", str(session.redactor.count if session.redactor else 0)),
         ("folder", str(desk.root)),
         ("trust", desk.say("status.trusted" if desk.trusted else "status.untrusted")),
         ("record", str(desk.store.log_path(session.id))),

@@ -27,6 +27,7 @@ from coder.tools.base import Tool, Workspace
 if TYPE_CHECKING:
     from coder.context.ide_client import IdeClient
     from coder.engine.session import Session
+    from coder.policy.sandbox import SandboxLevel
 
 
 class AllowedCommands(Protocol):
@@ -96,6 +97,7 @@ class Desk:
         self.trusted = trusted
         self.trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
         self.secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
+        self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"
         self.preset: Preset = config.permission.preset

@@ -143,7 +143,9 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
             raise Refused(refusal.summary)
-    result = await tool.run(args, session.context, lambda _text: None)
+    from coder.engine.shelter import run_sheltered
+
+    result = await run_sheltered(session, args, lambda _text: None, read_only=False)
     if not result.ok:
         raise Refused(result.for_model.removeprefix("error: ")[:500])
     return str(result.meta["stdout"])

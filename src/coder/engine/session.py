@@ -31,6 +31,9 @@ from coder.tools.todo import restore
 
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
+    from coder.policy.sandbox import Sandbox
+    from coder.policy.secrets import Redactor
+    from coder.record.shell_undo import ShellUndo
 
 
 class Session:
@@ -65,6 +68,10 @@ class Session:
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
         self.budget = Budget(desk.config.budget)
+        self.sandbox: Sandbox | None = None  # these two are made for the first command (engine.shelter)
+        self.shell_undo: ShellUndo | None = None
+        self.told_partial_undo = False
+        self.redactor: Redactor | None = None  # made for the first result (engine.calls)
         self.loop_guard = desk.config.runtime.loop_guard
         self.model_in_use = (
             desk.model_name
@@ -159,6 +166,8 @@ class Session:
         )
 
     def close(self) -> None:
+        if self.shell_undo is not None:
+            self.shell_undo.close()
         self.log.append("session_end", meta={"tokens": tokens_meta(self.usage)})
         self.log.close()
 

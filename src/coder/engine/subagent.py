@@ -109,7 +109,8 @@ def _child(parent: Session, agent: str) -> Session:
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
     child.context.journal = parent.undo
     child.undo = parent.undo
-    child.context.wrap_command = parent.context.wrap_command
+    child.shell_undo = parent.shell_undo
+    child.redactor = parent.redactor
     child.budget = parent.budget
     child.told_mode = desk.mode
     prompt = f"{PROMPTS[agent]}\n\n{environment_text(desk.root)}"

@@ -154,10 +154,13 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     attempt = turn.verify_attempts
     desk.emit(VerifyChanged(state="started", command=command, attempt=attempt))
     with turn.busy(desk.say("stopped.verify", command=command)):
-        result = await desk.tools["bash"].run(
+        from coder.engine.shelter import run_sheltered
+
+        result = await run_sheltered(
+            session,
             {"command": command},
-            session.context,
             lambda text: desk.emit(ToolOutput(call_id="verify", text=text)),
+            read_only=False,
         )
     exit_code = int(result.meta.get("exit_code", 127))
     meta = {"command": command, "exit_code": exit_code, "attempt": attempt}

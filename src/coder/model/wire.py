@@ -23,7 +23,7 @@ _PACE = 0.01  # seconds between wake-ups once a server drips events faster than 
 _UNPACED = 8  # quick wake-ups in a row before that begins, so that an answer starts without delay
 _HEAD_LIMIT = 65_536  # bytes of a response head; real ones are below 8 KB
 
-Resolve = Callable[[Address], Awaitable[str]]  # the IP address to connect to, where the caller wants to choose
+Resolve = Callable[[Address], Awaitable[str]]  # the IP address to connect to
 
 # Where systems keep their certificates, for Pythons built elsewhere whose own default is an empty place.
 _CERTIFICATE_FILES = (

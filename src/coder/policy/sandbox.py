@@ -20,7 +20,9 @@ from coder.texts import Phrase
 
 Rung = Literal["bwrap", "landlock", "none"]
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
-_LAUNCHER = Path(__file__).with_name("sandbox_launch.py")
+_FOLDER = os.path.dirname(__file__)
+# The folder comes last on the path: its other modules must not stand in for the standard library's.
+_START = "import sys; sys.path.append(sys.argv[1]); from sandbox_launch import main; main()"
 
 
 class Ended(Protocol):
@@ -84,6 +86,10 @@ class Sandbox:
     def places(self) -> Places:
         return places_for(self.workspace, self.home, self.writable, self.plan, self.environment)
 
+    def scratch(self) -> str:
+        """The temporary folder that commands of this workspace share; it outlives them."""
+        return self.places().scratch
+
     def wrap(self, argv: list[str]) -> list[str]:
         """The command line that runs `argv` inside. Raises OSError where no temporary folder can be had."""
         if self.level.rung == "bwrap":
@@ -104,6 +110,8 @@ class Sandbox:
 
 def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bool) -> list[str]:
     """`argv` under the launcher. Without `shut_in` it restricts nothing and only ends what is left behind."""
+    from marshal import dumps
+
     # A workspace inside /tmp has neighbours there; then the whole of it cannot be given away.
     own_temp = bool(places.seen_in_temp)
     spec = {
@@ -117,8 +125,7 @@ def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bo
         "network": network,
         "shut_in": shut_in,
     }
-    text = msgspec.json.encode(spec).decode()
-    return [sys.executable, "-I", "-S", str(_LAUNCHER), text, *argv]
+    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv]
 
 
 def _guarded(locked: str) -> str:

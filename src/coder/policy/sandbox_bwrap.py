@@ -11,7 +11,16 @@ from coder.policy.sandbox_places import Places
 
 # For root alone: what package managers and compilers in a container need. Not SYS_ADMIN, which unmounts,
 # nor MKNOD, SYS_PTRACE and the like.
-_KEPT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")
+_KEPT_CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "NET_BIND_SERVICE",
+)
 # Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",

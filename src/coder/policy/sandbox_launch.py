@@ -5,20 +5,28 @@ it inherits whatever the command leaves behind and ends it. The child shuts itse
 and seccomp (sockets) and becomes the command. Landlock only ever adds permissions, so a folder inside the
 writable workspace cannot be taken out again: the parent puts those few files back afterwards.
 
-    python -I -S sandbox_launch.py SPEC COMMAND…        SPEC: JSON, see `run`
+    python -I -S -c "…; from sandbox_launch import main; main()" FOLDER SPEC COMMAND…
+
+Imported rather than run, so that its compiled form is used; SPEC (see `run`) is marshalled: `json` would take
+as long to load as all the rest.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from types import FrameType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # `typing` is not loaded for its sake either
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # `signal` itself loads `enum`: a third of the time that this program has
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -45,14 +53,23 @@ _NUMBERS = {
 }
 _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _EPERM, _ENOSYS = 1, 38
-_KEPT_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 10}  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
+_KEPT_CAPABILITIES = {
+    0,
+    1,
+    3,
+    4,
+    5,
+    6,
+    7,
+    10,
+}  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000
 CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
 
 
 def landlock_abi() -> int:
     """0 where the kernel has none."""
-    version = _LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    version: int = _LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     return max(0, version)
 
 
@@ -244,19 +261,19 @@ def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
         if spec["temp"]:
             os.environ["TMPDIR"] = spec["temp"]
         if spec["shut_in"]:
-            _drop_capabilities()
-            if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-                raise OSError(ctypes.get_errno(), "no_new_privs")
+            _give_up_powers()
             restrict_files(spec)
             restrict_calls(spec["network"])
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
     except OSError as problem:
         os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
     os._exit(CANNOT)
 
 
-def _drop_capabilities() -> None:
+def _give_up_powers() -> None:
     """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
+    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs")
     if os.getuid() == 0:
         for number in range(64):
             if number not in _KEPT_CAPABILITIES:
@@ -282,7 +299,7 @@ def end_descendants() -> None:
 
 def _children() -> list[int]:
     try:
-        with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as file:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return [int(word) for word in file.read().split()]
     except OSError:
         return list(_children_by_search())
@@ -352,11 +369,8 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def main() -> int:
-    from json import loads
+def main() -> NoReturn:
+    from marshal import loads
 
-    return run(loads(sys.argv[1]), sys.argv[2:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us
+    sys.exit(run(spec, sys.argv[3:]))

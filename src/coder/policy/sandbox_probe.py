@@ -95,7 +95,7 @@ def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
 
 
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> str:
-    """"" where this rung does what it should; else what went wrong."""
+    """ "" where this rung does what it should; else what went wrong."""
     from tempfile import mkdtemp
 
     try:
@@ -132,6 +132,8 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> str:
         return str(error.strerror or error)
     except subprocess.TimeoutExpired:
         return f"no answer in {_SECONDS} s"
+    finally:
+        shutil.rmtree(sandbox.scratch(), ignore_errors=True)
     if done.returncode != 0 or not (workspace / "in").exists():
         lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else f"exit status {done.returncode}"

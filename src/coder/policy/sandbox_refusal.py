@@ -15,7 +15,9 @@ from coder.policy.sandbox_places import Places, within
 from coder.texts import Phrase
 
 _LINES = 400  # of the end of an output, where the error stands
-_REFUSED = re.compile(r"read-only file system|permission denied|operation not permitted|\bE(?:ROFS|ACCES|PERM)\b", re.I)
+_REFUSED = re.compile(
+    r"read-only file system|permission denied|operation not permitted|\bE(?:ROFS|ACCES|PERM)\b", re.I
+)
 _READ_ONLY = re.compile(r"read-only file system|\bEROFS\b", re.I)
 _NO_NETWORK = re.compile(
     r"could not resolve host|temporary failure in name resolution|name or service not known"
@@ -40,7 +42,9 @@ def refusal(sandbox: Sandbox, outcome: Ended) -> Phrase | None:
             if within(path, places.hidden):
                 return Phrase("sandbox.refused.secret", path=path)
             if _closed(path, places):
-                return Phrase("sandbox.refused.plan" if _inside(path, places) else "sandbox.refused.write", path=path)
+                return Phrase(
+                    "sandbox.refused.plan" if _inside(path, places) else "sandbox.refused.write", path=path
+                )
         if _READ_ONLY.search(line) and sandbox.level.rung == "bwrap":
             return Phrase("sandbox.refused.somewhere")
     cut = not sandbox.network and sandbox.level.cuts_network

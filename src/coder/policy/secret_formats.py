@@ -1,7 +1,7 @@
 """What secrets look like: known formats by their marks, and values that are called secret and look random.
 
-Every mark is looked for as plain text first, which costs next to nothing; an expression runs only where its mark
-stands, and every repetition in it has a bound. What is only random (hashes, ids, images) is no secret by itself.
+Every mark is looked for as plain text first, which costs next to nothing; an expression runs only where its
+mark stands, and every repetition in it has a bound. What is only random (hashes, ids, images) is no secret.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
 Span = tuple[int, int, str]
 
-_E = r"(?![A-Za-z0-9_+/-])"  # nothing that could belong to it may follow: a match inside a longer run is chance
+_E = r"(?![A-Za-z0-9_+/-])"  # what could belong to it may not follow: inside a longer run it is chance
 _JOINED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-")  # nor go before
 _Format = tuple[str, tuple[str, ...], str]
 # kind, the marks it begins with, and what follows a mark. Where there is a group, that alone is the secret.
@@ -26,7 +27,11 @@ _FORMATS: tuple[_Format, ...] = (
     ("google", ("AIza",), rf"[0-9A-Za-z_-]{{35}}{_E}"),
     ("google", ("GOCSPX-",), r"[0-9A-Za-z_-]{28}"),
     ("google", ("ya29.",), r"[0-9A-Za-z_-]{30,1024}"),
-    ("slack", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"), r"[0-9A-Za-z-]{20,255}"),
+    (
+        "slack",
+        ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+        r"[0-9A-Za-z-]{20,255}",
+    ),
     ("slack", ("hooks.slack.com/services/",), r"(T[0-9A-Z]{5,15}/B[0-9A-Z]{5,15}/[0-9A-Za-z]{16,40})"),
     ("stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), rf"[0-9A-Za-z]{{16,255}}{_E}"),
     ("stripe", ("whsec_",), r"[A-Za-z0-9+/=]{24,128}"),
@@ -51,7 +56,18 @@ _MARKS = tuple((mark, kind, after) for kind, marks, after in _FORMATS for mark i
 
 _CALLED = ("secret", "token", "passw", "pwd", "credential", "key")
 # A `key` is one of these; most keys in programs are none.
-_KEYS = ("api", "access", "account", "auth", "encryption", "master", "private", "secret", "signing", "storage")
+_KEYS = (
+    "api",
+    "access",
+    "account",
+    "auth",
+    "encryption",
+    "master",
+    "private",
+    "secret",
+    "signing",
+    "storage",
+)
 _PEM_LONGEST = 20_000
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _WORD_BREAK = re.compile(r"[^A-Za-z0-9]+")
@@ -152,7 +168,7 @@ def looks_random(value: str, least: int = 14) -> bool:
         if len(run) < 6:
             continue
         kinds = [0 if c.isdigit() else 1 if c.islower() else 2 for c in run]
-        changes = sum(a != b for a, b in zip(kinds, kinds[1:], strict=False))
+        changes = sum(a != b for a, b in pairwise(kinds))
         if (kinds.count(0) >= 2 and changes * 4 >= len(run)) or changes * 2 >= len(run):
             random += len(run)
     return random >= least and len(set(value)) >= 8

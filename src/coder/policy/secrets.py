@@ -1,5 +1,5 @@
-"""Secrets in what tools show: replaced by placeholders before the model and the record see them, put back only
-where a tool runs.
+"""Secrets in what tools show: replaced by placeholders before the model and the record see them, put back
+only where a tool runs.
 
 A placeholder stands for the same secret all through a session. It is a plain word, so that it survives JSON,
 shell quoting and a model's copying. Secrets live in this process's memory and nowhere else.
@@ -32,8 +32,8 @@ class UnknownPlaceholder(Exception):
 
 
 class Redactor:
-    """The secrets of one session. `key` makes placeholders differ between sessions, and the same after a resume
-    where it is the same; it must be kept as safe as the secrets."""
+    """The secrets of one session. `key` makes placeholders differ between sessions, and the same after a
+    resume where it is the same; it must be kept as safe as the secrets."""
 
     def __init__(self, key: bytes = b"", known: Iterable[str] = ()) -> None:
         self._key = key or os.urandom(16)

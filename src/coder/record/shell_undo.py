@@ -1,9 +1,9 @@
 """Undo for what commands do to files: the tree is looked at before and after, and the difference goes to the
 turn's undo journal.
 
-It covers the workspace: bytes, permission bits, links, folders, things made and deleted. It does not cover git's
-own folder, ignored files that no tool wrote, files beyond the bounds, nor anything outside; and what a person
-changes while a command runs counts as the command's. What it could not cover it names.
+It covers the workspace: bytes, permission bits, links, folders, things made and deleted. It does not cover
+git's own folder, ignored files that no tool wrote, files beyond the bounds, nor anything outside; and what a
+person changes while a command runs counts as the command's. What it could not cover it names.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _GIT_MARKS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
 
 
 class ShellChanges(msgspec.Struct, frozen=True):
-    """What a command changed. `uncovered` can be named but not undone; `partial`: there are more files than are
-    watched over; `git`: commits, branches or stashes changed, which undo leaves alone."""
+    """What a command changed. `uncovered` can be named but not undone; `partial`: there are more files than
+    are watched over; `git`: commits, branches or stashes changed, which undo leaves alone."""
 
     changed: list[str] = []
     uncovered: list[str] = []
@@ -68,8 +68,8 @@ class ShellUndo:
             self._git = self._git_marks()
 
     def after(self) -> ShellChanges:
-        """Right after it, however it ended. What it changed is in the journal when this returns; OSError where
-        the journal cannot be written."""
+        """Right after it, however it ended. What it changed is in the journal when this returns; OSError
+        where the journal cannot be written."""
         with self._lock:
             found = self._tree.sync()
             git = self._git != self._git_marks()

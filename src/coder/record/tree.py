@@ -60,9 +60,7 @@ Changed = dict[bytes, tuple[Seen | None, Seen | None]]
 class Tree:
     """The entries below `root`, as of the last `sync`. `folder` is where contents and index are kept."""
 
-    def __init__(
-        self, root: Path, folder: Path, limits: TreeLimits, excluded: Sequence[Path] = ()
-    ) -> None:
+    def __init__(self, root: Path, folder: Path, limits: TreeLimits, excluded: Sequence[Path] = ()) -> None:
         self.root = os.fsencode(os.path.realpath(root))
         self.folder = folder
         self.limits = limits
@@ -171,7 +169,7 @@ class Tree:
             self._new_links.clear()
 
     def _look_alone(self, path: bytes, changed: Changed) -> None:
-        """A path that has to be asked about each time: a tool wrote it, wherever it lies, or it has other names."""
+        """A path that has to be asked about each time: a tool wrote it, or it has other names."""
         info = self._lstat(path)
         if info is None:
             self._drop(path, changed)

@@ -1,4 +1,4 @@
-"""Contents by their digest, in a few large append-only files: fifty thousand small ones would take seconds to make.
+"""Contents by their digest, in a few large append-only files: fifty thousand small ones would take seconds.
 
 A cache and nothing more: what undo needs is copied out of it, so that all of it may be dropped at any time.
 """

@@ -1,8 +1,8 @@
 """Turn-level undo, with or without git, across restarts (seed 001 §10, SPEC §1.1).
 
-What every path held before and after each change of a turn is kept here, whether a file tool or the shell made
-it. Undo goes back through the changes one by one. A person's later change is merged where it is about other
-lines, else it is named and nothing is overwritten.
+What every path held before and after each change of a turn is kept here, whether a file tool or the shell
+made it. Undo goes back through the changes one by one. A person's later change is merged where it is about
+other lines, else it is named and nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -72,11 +72,13 @@ class UndoJournal:
         """Further changes of this turn, whose contents have been kept with `keep`."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         manifest = self._manifest(self._turn)
+        changes = list(changes)
         if not manifest.exists():
-            self._forget_old()
+            self._forget_old(changes)
         fd = os.open(manifest, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            write_all(fd, b"".join(_encode_change(change) + b"\n" for change in changes))
+            # Each begins on a line of its own, also after one that a kill has torn.
+            write_all(fd, b"".join(b"\n" + _encode_change(change) + b"\n" for change in changes))
         finally:
             os.close(fd)
 
@@ -115,9 +117,9 @@ class UndoJournal:
         return outcomes
 
     def preview(self, count: int = 1) -> list[UndoOutcome]:
-        """What `undo_turns(count)` would do. Where turns changed the same file, the older one is told as if it
-        were alone; changes nothing."""
-        found = []
+        """What `undo_turns(count)` would do. Where turns changed the same file, the older one is told as if
+        it were alone; changes nothing."""
+        found: list[UndoOutcome] = []
         for turn in sorted(self._turns(), reverse=True)[:count]:
             changes = self._changes(self._manifest(turn))
             steps, conflicts = self._steps(changes, found_above=bool(found))
@@ -159,36 +161,20 @@ class UndoJournal:
         self, changes: list[Change], *, force: bool = False, found_above: bool = False
     ) -> tuple[dict[str, Step], list[str]]:
         """One step a path, and the paths where a person's change stands in the way."""
-        by_path: dict[str, list[Change]] = {}
-        for change in changes:
-            for folder in change.made:
-                by_path.setdefault(folder, []).append(Change(folder, Held(), Held(None, 0, "folder")))
-            if not change.lost:
-                by_path.setdefault(change.path, []).append(change)
         steps: dict[str, Step] = {}
         conflicts = []
-        for path, own in by_path.items():
+        for path, own in _by_path(changes).items():
             try:
                 now, content = state_of(path_of(path))
             except OSError:  # closed to us: whatever it holds now, it stays
                 conflicts.append(path)
                 continue
             # With newer turns still to be undone, a path is where its newest change left it.
-            start = own[-1].after if found_above else now
-            ended = self._back(own, start, None if found_above else content)
-            if ended is None:
+            ended = self._back(own, own[-1].after, None) if found_above else self._back(own, now, content)
+            step = self._step(path, now, ended or (own[0].before, None, False))
+            if ended is None or step is None:
                 conflicts.append(path)
-                ended = (own[0].before, None, False)
-            goal, result, merged = ended
-            if goal.kind == "other":  # a pipe or a socket cannot be made again
-                goal = now
-            if result is None and goal.blob is not None:
-                result = self._content(goal.blob)
-                if result is None:
-                    if path not in conflicts:
-                        conflicts.append(path)
-                    goal, result = now, content
-            steps[path] = Step(path, now, goal, result or b"", merged)
+            steps[path] = step or Step(path, now, now, content)
         astray = [path for path, step in steps.items() if led_astray(step, steps)]
         if force:  # what cannot be forced is left as it is
             for path in astray:
@@ -196,6 +182,17 @@ class UndoJournal:
             return steps, [path for path in conflicts if path not in astray]
         conflicts += [path for path in astray if path not in conflicts]
         return steps, conflicts
+
+    def _step(self, path: str, now: Held, ended: Progress) -> Step | None:
+        """None where the content that it would go back to is not there any more."""
+        goal, content, merged = ended
+        if goal.kind == "other":  # a pipe or a socket cannot be made again
+            return Step(path, now, now)
+        if content is None and goal.blob is not None:
+            content = self._content(goal.blob)
+            if content is None:
+                return None
+        return Step(path, now, goal, content or b"", merged)
 
     def _back(self, changes: list[Change], now: Held, content: bytes | None) -> Progress | None:
         """From what a path holds now to before the first of these changes; None where that is in conflict."""
@@ -287,7 +284,7 @@ class UndoJournal:
                 changes.append(_decode_change(line))
         return changes
 
-    def _forget_old(self) -> None:
+    def _forget_old(self, coming: list[Change]) -> None:
         """A new turn ends what could be done again. Keep the newest turns, and the contents they need."""
         stale = [self._redo_file(turn) for turn in self._redos()]
         stale += self.folder.glob("turn-*.undone")
@@ -297,13 +294,21 @@ class UndoJournal:
         objects = self.folder / "objects"
         if not stale or not objects.exists():
             return
-        needed: set[str | None] = set()
-        for turn in self._turns():
-            for change in self._changes(self._manifest(turn)):
-                needed |= {change.before.blob, change.after.blob}
+        kept = [change for turn in self._turns() for change in self._changes(self._manifest(turn))]
+        needed = {blob for change in (*kept, *coming) for blob in (change.before.blob, change.after.blob)}
         for blob in objects.iterdir():
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
+
+
+def _by_path(changes: list[Change]) -> dict[str, list[Change]]:
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        for folder in change.made:
+            found.setdefault(folder, []).append(Change(folder, Held(), Held(None, 0, "folder")))
+        if not change.lost:
+            found.setdefault(change.path, []).append(change)
+    return found
 
 
 def _told(turn: int, steps: Iterable[Step], conflicts: list[str], changes: list[Change]) -> UndoOutcome:

@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["prose", "item", "fence", "table"]
+Open = list[tuple[str, int]]  # delimiters and where they stand
+Closed = list[tuple[int, int]]
 
 FENCE_LINES = 12  # of code that are committed together
 TABLE_LINES = 40
@@ -208,10 +210,16 @@ class Splitter:
 def stable_prefix(text: str) -> int:
     """The length of the longest beginning that ends between words and leaves no emphasis, code or link open:
     what comes later cannot change how it reads."""
-    limit = _first_open(text)
-    at = limit
-    while at > 0 and not _between_words(text, at):
-        at -= 1
+    closed: Closed = []
+    at = _first_open(text, closed)
+    while at > 0:
+        inside = next((start for start, end in closed if start < at < end), None)
+        if inside is not None:
+            at = inside
+        elif _between_words(text, at):
+            break
+        else:
+            at -= 1
     return at
 
 
@@ -220,9 +228,9 @@ def _between_words(text: str, at: int) -> bool:
     return before.isspace() or (ord(before) >= 0x2E80 and before.isprintable())
 
 
-def _first_open(text: str) -> int:
-    """Where the first construct begins that is still open at the end."""
-    open_marks: list[tuple[str, int]] = []
+def _first_open(text: str, closed: Closed) -> int:
+    """Where the first construct begins that is still open at the end; `closed` gets those that are not."""
+    open_marks: Open = []
     at = 0
     while (found := _DELIMITER.search(text, at)) is not None:
         mark, start, at = found[0], found.start(), found.end()
@@ -234,16 +242,17 @@ def _first_open(text: str) -> int:
                 open_marks.append((mark, start))
                 break
             at = closing.end()
+            closed.append((start, at))
         elif mark == "[":
             open_marks.append((mark, start))
         elif mark == "]":
-            at = _after_link(text, at, open_marks)
+            at = _after_link(text, at, open_marks, closed)
         else:
-            _emphasis(text, mark, start, at, open_marks)
+            _emphasis(text, mark, start, at, open_marks, closed)
     return min((start for _, start in open_marks), default=len(text))
 
 
-def _after_link(text: str, at: int, open_marks: list[tuple[str, int]]) -> int:
+def _after_link(text: str, at: int, open_marks: Open, closed: Closed) -> int:
     """After `]`: the address in brackets belongs to the link, and may be about to come."""
     opened = next((i for i in range(len(open_marks) - 1, -1, -1) if open_marks[i][0] == "["), None)
     if opened is None or at == len(text):
@@ -253,17 +262,19 @@ def _after_link(text: str, at: int, open_marks: list[tuple[str, int]]) -> int:
         if end < 0:
             return len(text)
         at = end + 1
+    closed.append((open_marks[opened][1], at))
     del open_marks[opened:]
     return at
 
 
-def _emphasis(text: str, mark: str, start: int, end: int, open_marks: list[tuple[str, int]]) -> None:
+def _emphasis(text: str, mark: str, start: int, end: int, open_marks: Open, closed: Closed) -> None:
     before = text[start - 1] if start else " "
     after = text[end] if end < len(text) else "\0"
     if mark[0] == "_" and before.isalnum() and after.isalnum():
         return
     opened = next((i for i in range(len(open_marks) - 1, -1, -1) if open_marks[i][0] == mark), None)
     if opened is not None and not before.isspace() and end < len(text):  # at the end the run may still grow
+        closed.append((open_marks[opened][1], end))
         del open_marks[opened:]
     elif not after.isspace():
         open_marks.append((mark, start))

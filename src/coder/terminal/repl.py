@@ -18,6 +18,7 @@ from coder.protocol.events import (
     CommandDone,
     InputDone,
     SessionStarted,
+    TurnEnded,
 )
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.terminal import notify, pager
@@ -41,6 +42,7 @@ from coder.terminal.theme import Theme, chosen_theme
 from coder.terminal.vim import ChangeRecorder
 from coder.terminal.width import Line
 
+_AWAY_SECONDS = 0.1
 _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
 
 
@@ -123,12 +125,14 @@ class Repl:
 
     async def _read_events(self) -> None:
         """Events come in faster than anyone reads; between slices of them keys are handled and drawn."""
-        until = time.monotonic() + _SLICE_SECONDS
+        spent = 0.0
         async for event in self.engine.events():
+            begun = time.monotonic()
             self._take(event)
-            if time.monotonic() > until:
+            spent += time.monotonic() - begun
+            if spent > _SLICE_SECONDS:
                 await asyncio.sleep(0)
-                until = time.monotonic() + _SLICE_SECONDS
+                spent = 0.0
 
     def _take(self, event: AnyEvent) -> None:
         follow(self.talk, event)
@@ -148,7 +152,10 @@ class Repl:
             case _:
                 self.stream.take(event)
         self.pacer.spin(self.talk.busy and self.talk.approval is None and not self.display.plain)
-        self._draw_soon()
+        if isinstance(event, TurnEnded):
+            self.pacer.now()  # what comes next (counting tokens) may keep the loop busy for a while
+        else:
+            self._draw_soon()
 
     def _idle(self, event: InputDone) -> None:
         self.screen.send((notify.BELL if self._long() else "") + notify.title(self._title()))
@@ -239,6 +246,8 @@ class Repl:
 
     def _draw(self) -> None:
         if self.screen.away:
+            if self.screen.app.is_running:  # an editor or pager has the terminal: when it is back
+                self.loop.call_later(_AWAY_SECONDS, self._draw_soon)
             return
         rows = self.stream.drain(0 if self.display.plain else live_limit(self.screen.rows))
         self.display.freeze()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.enums import EditingMode
@@ -62,16 +62,24 @@ class InlineApplication(Application[None]):
 
     def _on_resize(self) -> None:
         with self.output.one_write():
-            if reflows(os.environ):
-                self._follow_reflow()
+            self.follow_reflow()
             forget_drawn(self)
-            self._redraw()
+            super()._redraw()
 
-    def _follow_reflow(self) -> None:
+    def _redraw(self, render_as_done: bool = False) -> None:
+        """A frame may be due after the terminal has changed and before its signal is heard."""
+        size = self.renderer._last_size
+        if size is not None and size != self.output.get_size() and not self._running_in_terminal:
+            self._on_resize()
+        super()._redraw(render_as_done)
+
+    def follow_reflow(self) -> None:
         """Where the terminal has broken our rows anew, the caret is further down than we left it."""
         renderer = self.renderer
-        last = renderer.last_rendered_screen
-        if last is None:
+        last, size = renderer.last_rendered_screen, renderer._last_size
+        if last is None or size is None or size.columns == self.output.get_size().columns:
+            return
+        if not reflows(os.environ):
             return
         widths = [_used(last.data_buffer[y]) for y in range(last.height)]
         caret, columns = renderer._cursor_pos, self.output.get_size().columns
@@ -175,7 +183,9 @@ class Screen:
     def commit(self, lines: Sequence[str]) -> None:
         """Append to scrollback: erase, text and redraw in one write, so that nothing flickers."""
         with self.output.one_write():
+            self.app.follow_reflow()
             forget_drawn(self.app)
+            self.app.renderer._last_size = None
             self.output.write_raw("".join(f"{line}\r\n" for line in lines))
             self.app._redraw()
 
@@ -190,16 +200,24 @@ class Screen:
 
 def _rows(rows: Rows) -> ConditionalContainer:
     """A window that is as high as what it shows, and not there where that is nothing."""
+    drawn, shown = -1, [""]
+
+    def now() -> Sequence[str]:
+        """Asked for a dozen times while one frame is laid out; worked out once."""
+        nonlocal drawn, shown
+        if drawn != get_app().render_counter:
+            drawn, shown = get_app().render_counter, list(rows())
+        return shown
 
     def fragments() -> StyleAndTextTuples:
-        return to_formatted_text(ANSI("\n".join(rows())))
+        return to_formatted_text(ANSI("\n".join(now())))
 
     window = Window(
         FormattedTextControl(fragments, show_cursor=False),
         dont_extend_height=True,
-        height=lambda: Dimension(min=0, max=len(rows()), preferred=len(rows())),
+        height=lambda: Dimension(min=0, max=len(now()), preferred=len(now())),
     )
-    return ConditionalContainer(window, Condition(lambda: bool(rows())))
+    return ConditionalContainer(window, Condition(lambda: bool(now())))
 
 
 def _prefix(prompt: Callable[[], str], line: int, wrapped: int) -> StyleAndTextTuples:

@@ -90,7 +90,6 @@ TEXTS: dict[str, str] = {
     "doctor.model_unlisted": "{model} is not among the models that the provider lists",
     "doctor.no_key": "no key",
     "doctor.no_rg": "not found; searching falls back to Python, which is slower",
-    "doctor.no_sandbox": "none: commands run with your own rights",
     "engine.internal": (
         "Something went wrong inside coder ({error}). The session is recorded; please report this."
     ),
@@ -424,4 +423,21 @@ TEXTS: dict[str, str] = {
     ),
     "modes.untrusted": "this project's modes may run nothing until you trust it (`coder trust`)",
     "modes.usage": "Say /modes to list them, or /modes off NAME.",
+    # record: undo of commands, redo
+    "redo.conflict": "Turn {turn} was not done again, because these files have changed since:\n{files}",
+    "redo.done": "Did the file changes of turn {turn} again:",
+    "redo.nothing": "There is nothing to do again.",
+    "shell_undo.git": "This command changed git's own state (commits, branches, stashes): /undo leaves that.",
+    "shell_undo.partial": "This folder has more files than undo watches; /undo may not cover all changes.",
+    "shell_undo.uncovered": "/undo cannot take back what this command did to: {files}",
+    "undo.merged": "took the change out of {path}, and kept yours",
+    "undo.preview": "/undo would take back the file changes of turn {turn}:",
+    "undo.uncovered": "not covered: {path}",
+    "undo.would_conflict": "cannot: {path} has changed since",
+    "undo.would_merge": "take the change out of {path}, and keep yours",
+    "undo.would_remove": "remove {path}",
+    "undo.would_restore": "restore {path}",
+    "sandbox.untried": "as strong as this machine allows; tried out with the first command",
+    "status.label.sandbox": "sandbox",
+    "status.label.secrets": "secrets replaced",
 }

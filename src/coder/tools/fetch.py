@@ -1,14 +1,14 @@
 """`fetch`: a web page as text. http and https only, and never this machine or the networks it stands in.
 
-The address that was checked is the one connected to, for the first request and for every redirect: a name that
-means something else a moment later (DNS rebinding) leads nowhere.
+The address that was checked is the one connected to, for the first request and for every redirect: a name
+that means something else a moment later (DNS rebinding) leads nowhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -215,7 +215,12 @@ async def _body(response: Response, url: str) -> _Page:
 async def _result(page: _Page, offset: int, limit: int) -> ToolResult:
     kind = page.content_type.partition(";")[0].strip()
     shown = clean(page.url)
-    meta = {"url": page.url, "status": page.status, "content_type": kind, "bytes": len(page.data)}
+    meta: dict[str, Any] = {
+        "url": page.url,
+        "status": page.status,
+        "content_type": kind,
+        "bytes": len(page.data),
+    }
     if not _is_text(kind, page.data):
         return failed(f"{shown} is {kind or 'binary'}, not text; fetch only reads text", **meta)
     cut = len(page.data) > MAX_BYTES

@@ -215,7 +215,7 @@ class _Running:
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(pid) == self.child.pid:  # ended with the group, but nobody else will collect it
                 return True
-        return _has_mark(pid, mark)
+        return _has_mark(pid, mark) or _is_dead_wrapper(pid)
 
     def close(self) -> None:
         for fd in self.pipes:
@@ -355,6 +355,16 @@ def _has_mark(pid: int, mark: str) -> bool:
         return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def _is_dead_wrapper(pid: int) -> bool:
+    """What a sandbox leaves of itself: ended, so without a mark to read, and nobody's to collect but ours."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    return name == "bwrap" and rest.split()[0] == "Z"
 
 
 def _exit_code(returncode: int) -> int:

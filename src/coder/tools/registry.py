@@ -5,6 +5,7 @@ from __future__ import annotations
 from coder.tools.base import Tool
 from coder.tools.bash import Bash
 from coder.tools.edit import Edit
+from coder.tools.fetch import Fetch
 from coder.tools.globbing import Glob
 from coder.tools.grep import Grep
 from coder.tools.listing import List
@@ -32,4 +33,5 @@ def built_in_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:
         Task(),
         Skill(skills),
         SaveMemory(memory),
+        Fetch(),
     ]

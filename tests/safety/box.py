@@ -1,0 +1,170 @@
+"""A workspace with neighbours worth protecting, and a way to run a command there inside a rung of the ladder.
+
+Also a program: as `python box.py` it reads what to run from stdin, so that another user can run it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from coder.policy.sandbox import Sandbox, SandboxLevel
+from coder.policy.sandbox_bwrap import find_bwrap
+from coder.policy.sandbox_probe import trial
+from coder.tools.process import Outcome, run_process
+
+NOBODY = 65534
+SECRET = "correct horse battery staple"
+
+
+def available() -> list[str]:
+    """The rungs that work here; the suite runs inside each."""
+    with tempfile.TemporaryDirectory() as folder:
+        rungs = [("bwrap", SandboxLevel("bwrap", find_bwrap(os.environ["PATH"]) or "/nonexistent"))]
+        rungs.append(("landlock", SandboxLevel("landlock")))
+        return [name for name, level in rungs if not trial(level, Path(folder), network=False)]
+
+
+def level_of(rung: str) -> SandboxLevel:
+    program = find_bwrap(os.environ["PATH"]) if rung == "bwrap" else ""
+    return SandboxLevel(
+        "bwrap" if rung == "bwrap" else "landlock" if rung == "landlock" else "none", program or ""
+    )
+
+
+def users() -> list[str]:
+    return ["me", "nobody"] if os.getuid() == 0 and shutil.which("setpriv") else ["me"]
+
+
+class Box:
+    """The layout: project (the workspace), home with secrets, and a folder outside with a file in it."""
+
+    def __init__(self, rung: str, user: str = "me") -> None:
+        self.rung, self.user = rung, user
+        self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix="box-")))
+        self.workspace = self.root / "project"
+        self.home = self.root / "home"
+        self.outside = self.root / "outside"
+        self.coder_home = self.home / ".coder"
+        for folder in (
+            self.workspace / ".git" / "hooks",
+            self.workspace / ".coder",
+            self.workspace / "src",
+            self.home / ".ssh",
+            self.home / "sub",
+            self.coder_home / "outputs",
+            self.outside,
+        ):
+            folder.mkdir(parents=True)
+        self.put("project/a.txt", "inside\n")
+        self.put("project/.coder/config.json", "{}")
+        self.put("project/.git/hooks/pre-push", "#!/bin/sh\n")
+        self.put("home/.ssh/id_ed25519", SECRET)
+        self.put("home/.netrc", SECRET)
+        self.put("home/.coder/config.json", SECRET)
+        self.put("home/.coder/outputs/old.txt", "an old output\n")
+        self.put("home/notes.txt", "public\n")
+        self.put("outside/kept.txt", "kept\n")
+        if user == "nobody":
+            for path in (self.root, *self.root.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+
+    def put(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def close(self) -> None:
+        shutil.rmtree(self.root)
+        name = blake2b(os.fsencode(self.workspace), digest_size=8).hexdigest()
+        for scratch in Path("/tmp").glob(f"coder-*/{name}"):
+            shutil.rmtree(scratch)
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "W": str(self.workspace),
+            "OUT": str(self.outside),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def run(self, script: str, **options: Any) -> Outcome:
+        """`script` by bash. Options: plan, network, writable, timeout_ms."""
+        job = {
+            "rung": self.rung,
+            "workspace": str(self.workspace),
+            "home": str(self.coder_home),
+            "environment": self.environment(),
+            "script": script,
+            "spill": str(self.root / "spill"),
+            **options,
+        }
+        if self.user == "me":
+            return run_job(job)
+        done = subprocess.run(
+            ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, __file__],
+            input=json.dumps(job),
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            cwd="/",
+            env={**os.environ, "HOME": str(self.home)},
+        )
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        return Outcome(truncated=False, timed_out=told.pop("timed_out"), duration_ms=0, **told)
+
+    def before_and_after(self) -> dict[str, bytes]:
+        """All that must not change, with its content."""
+        guarded = [self.home, self.outside, self.workspace / ".git" / "hooks", self.workspace / ".coder"]
+        files = [path for folder in guarded for path in folder.rglob("*") if path.is_file()]
+        beside = [path for path in self.root.iterdir() if path.name != "spill"]
+        return {str(path): path.read_bytes() if path.is_file() else b"" for path in (*files, *beside)}
+
+
+def run_job(job: dict[str, Any]) -> Outcome:
+    sandbox = Sandbox(
+        level_of(job["rung"]),
+        Path(job["workspace"]),
+        Path(job["home"]),
+        writable=job.get("writable", ()),
+        network=job.get("network", True),
+        plan=job.get("plan", False),
+        environment=job["environment"],
+    )
+    return asyncio.run(
+        run_process(
+            sandbox.wrap(["bash", "-c", job["script"]]),
+            cwd=Path(job["workspace"]),
+            environment=job["environment"],
+            timeout_ms=job.get("timeout_ms", 20_000),
+            keep_bytes=100_000,
+            spill_to=Path(job["spill"]),
+            spill_limit=0,
+            on_output=lambda text: None,
+        )
+    )
+
+
+if __name__ == "__main__":
+    if not os.access(sys.executable, os.X_OK):  # our interpreter lies in root's home here
+        sys.executable = shutil.which("python3") or sys.executable
+    ended = run_job(json.load(sys.stdin))
+    json.dump(
+        {
+            "exit_code": ended.exit_code,
+            "stdout": ended.stdout,
+            "stderr": ended.stderr,
+            "timed_out": ended.timed_out,
+        },
+        sys.stdout,
+    )

@@ -1,0 +1,292 @@
+"""The escape suite: what a hostile command tries, inside each rung that works here, as root and as nobody."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from box import SECRET, Box, available, users
+
+RUNGS = available()
+PLACES = [(rung, user) for rung in RUNGS for user in users()]
+
+# Each must leave everything outside as it was. Whether it fails aloud is not asked: some tools swallow it.
+WRITES = {
+    "create": 'echo x > "$OUT/new"',
+    "overwrite": 'echo x > "$OUT/kept.txt"',
+    "append": 'echo x >> "$OUT/kept.txt"',
+    "delete": 'rm -rf "$OUT"/* "$HOME"/*',
+    "rename": 'mv "$OUT/kept.txt" "$OUT/gone.txt"',
+    "move in": 'mv "$OUT/kept.txt" "$W/mine.txt"',
+    "truncate": 'truncate -s 0 "$OUT/kept.txt"',
+    "make folder": 'mkdir "$OUT/folder"',
+    "parent": "cd .. && echo x > evil.txt && echo x > ../evil.txt",
+    "parent by path": "echo x > ../evil.txt; echo x > src/../../evil.txt",
+    "link to file": 'ln -s "$OUT/kept.txt" l; echo x > l; echo x >> l',
+    "link to folder": 'ln -s "$OUT" d; echo x > d/new; rm d/kept.txt',
+    "link chain": "ln -s .. up; ln -s up/outside o; echo x > o/new",
+    "hard link": 'ln "$OUT/kept.txt" h && echo x > h',
+    "hard link by link": 'ln -s "$OUT" d; ln d/kept.txt h && echo x >> h',
+    "proc root": 'echo x > /proc/self/root/"$OUT"/new',
+    "proc cwd": "cd src; echo x > /proc/self/cwd/../../evil.txt",
+    "proc of others": 'for p in /proc/[0-9]*; do echo x > "$p/root$OUT/new"; echo x > "$p/cwd/evil"; done',
+    "descriptor of a folder": 'exec 9<"$OUT"; echo x > /proc/self/fd/9/new',
+    "home": 'echo x >> "$HOME/.bashrc"; echo x > "$HOME/.ssh/authorized_keys"; echo x > "$HOME/new"',
+    "own settings": 'echo "{}" > "$HOME/.coder/config.json"; rm -rf "$HOME/.coder"',
+    "remount": 'mount -o remount,rw / ; mount -o remount,rw "$OUT"; echo x > "$OUT/new"',
+    "unmount": 'umount "$HOME/.ssh"; umount -l "$W"; echo x > "$OUT/new"',
+    "bind": 'mkdir m; mount --bind "$OUT" m; echo x > m/new',
+    "namespace": 'unshare -rm sh -c \'mount -o remount,rw / ; umount "$HOME/.ssh"; echo x > "$OUT/new"\'',
+    "chroot": "chroot / sh -c 'echo x > \"$OUT/new\"'",
+    "git hook": "cd .git/hooks; echo evil > pre-commit; chmod +x pre-commit; echo evil > pre-push",
+    "git hook by move": "mv .git g; mkdir -p .git/hooks; echo evil > .git/hooks/pre-push",
+    "git hook by folder move": "mv .git/hooks .git/h; mkdir .git/hooks; echo evil > .git/hooks/pre-push",
+    "git hook by link": "ln -s .git/hooks hk; echo evil > hk/pre-push; rm hk/pre-push",
+    "own folder": 'echo "{}x" > .coder/config.json; rm .coder/config.json',
+    "own folder by move": "rm -f .coder/config.json; mv .coder/config.json c; echo evil > .coder/config.json",
+    "tar": 'echo x > new; tar cf t.tar new; tar xf t.tar -C "$OUT"',
+    "install": 'install -m 755 a.txt "$OUT/kept.txt"',
+    "python": "python3 -c \"import os; open(os.environ['OUT'] + '/new', 'w').write('x')\"",
+}
+
+READS = {
+    "cat": 'cat "$HOME/.ssh/id_ed25519" "$HOME/.netrc" "$HOME/.coder/config.json"',
+    "link": 'ln -s "$HOME/.ssh" s; cat s/*; ln -s "$HOME/.netrc" n; cat n',
+    "hard link": 'ln "$HOME/.ssh/id_ed25519" k && cat k; ln "$HOME/.netrc" n && cat n',
+    "copy": 'cp -a "$HOME" copy; cat copy/.ssh/* copy/.netrc copy/.coder/*',
+    "move": 'mv "$HOME/.ssh" s; cat s/*; mv "$HOME" h; cat h/.ssh/*',
+    "archive": 'tar cf - "$HOME" | strings',
+    "proc": 'cat /proc/self/root/"$HOME"/.ssh/*; for p in /proc/[0-9]*; do cat "$p/root$HOME/.ssh/"*; done',
+    "unmount": 'umount "$HOME/.ssh"; umount -l "$HOME/.netrc"; cat "$HOME/.ssh/id_ed25519" "$HOME/.netrc"',
+    "namespace": 'unshare -rm sh -c \'umount "$HOME/.ssh"; cat "$HOME/.ssh/id_ed25519"\'',
+    "grep": 'grep -r "correct" "$HOME/.ssh" "$HOME"',
+    "permissions": 'chmod -R 777 "$HOME/.ssh" "$HOME/.netrc"; cat "$HOME/.ssh/id_ed25519" "$HOME/.netrc"',
+    "environment of others": "cat /proc/*/environ | tr '\\0' '\\n'",
+    "memory of others": 'for p in /proc/[0-9]*; do timeout 1 strings "$p/mem" | head -c 2000; done',
+    "devices": 'for d in /dev/sd* /dev/vd* /dev/nvme* /dev/mem; do head -c 100 "$d" | strings; done',
+}
+
+
+@pytest.fixture(params=PLACES, ids=lambda place: "-".join(place))
+def box(request: pytest.FixtureRequest) -> Iterator[Box]:
+    found = Box(*request.param)
+    yield found
+    found.close()
+
+
+def test_some_rung_works_here() -> None:
+    assert RUNGS
+
+
+def test_no_write_gets_out(box: Box) -> None:
+    """All of them in one box; the check after each says which one got out."""
+    before = box.before_and_after()
+    for name, script in in_runs(box, WRITES):
+        box.run(f"exec 2>/dev/null\n{script}")
+        assert box.before_and_after() == before, name
+
+
+def in_runs(box: Box, scripts: dict[str, str]) -> list[tuple[str, str]]:
+    """One command each; for another user, whose every command is a start of Python, all in one."""
+    whole = {
+        name: f"({script}); rm -rf l d up o h m g t.tar new mine.txt hk c s n k copy"
+        for name, script in scripts.items()
+    }
+    return list(whole.items()) if box.user == "me" else [("all", "\n".join(whole.values()))]
+
+
+def test_no_secret_gets_out(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODER_API_KEY_OF_THE_TEST", SECRET)
+    for name, script in in_runs(box, READS):
+        outcome = box.run(f"exec 2>&1\n{script}")
+        assert SECRET not in outcome.stdout, name
+        kept = b"".join(
+            p.read_bytes() for p in box.workspace.rglob("*") if p.is_file() and not p.is_symlink()
+        )
+        assert SECRET.encode() not in kept, name
+
+
+def test_what_a_build_does_works(box: Box) -> None:
+    """A sandbox that stops honest work is switched off by the first person who meets it."""
+    script = """
+    set -e
+    test "$PWD" = "$W"
+    echo new > src/new.txt && mv src/new.txt moved.txt && ln -s moved.txt link && cat link
+    mkdir -p deep/er && cp a.txt deep/er/ && rm -r deep && chmod +x moved.txt
+    t=$(mktemp) && echo temp > "$t" && cat "$t" && rm "$t"
+    cat "$HOME/notes.txt" "$HOME/.coder/outputs/old.txt" < /dev/null > /dev/null
+    cat <<END | sort | head -c 100 > /dev/null
+    here
+END
+    python3 -c 'import socket, subprocess; socket.socketpair(); subprocess.run(["true"], check=True)'
+    (echo one; echo two) | xargs -P2 -n1 echo
+    """
+    outcome = box.run(script)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert (box.workspace / "moved.txt").read_text() == "new\n"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_git_works_but_for_its_hooks(box: Box) -> None:
+    shutil.rmtree(box.workspace / ".git")
+    git = "git -c user.name=n -c user.email=e -c init.defaultBranch=main"
+    outcome = box.run(f"{git} init -q && {git} add a.txt && {git} commit -qm one")
+    assert outcome.exit_code == 0, outcome.stderr
+    outcome = box.run(
+        f"echo more >> a.txt && {git} commit -qam two && git checkout -qb other && git log --oneline"
+    )
+    assert outcome.exit_code == 0, outcome.stderr
+    assert len(outcome.stdout.splitlines()) == 2
+
+
+def test_temporary_files_last_from_one_command_to_the_next(box: Box) -> None:
+    box.run('echo kept > "${TMPDIR:-/tmp}/between"')
+    outcome = box.run('cat "${TMPDIR:-/tmp}/between"')
+    assert outcome.stdout == "kept\n"
+
+
+def test_plan_writes_nothing_in_the_workspace(box: Box) -> None:
+    before = {p: p.read_bytes() for p in box.workspace.rglob("*") if p.is_file()}
+    box.run("echo x > a.txt; echo x > new; rm -rf src a.txt; mkdir d; ln -s a l; mv a.txt b.txt", plan=True)
+    assert {p: p.read_bytes() for p in box.workspace.rglob("*") if p.is_file()} == before
+    assert box.run("cat a.txt", plan=True).stdout == "inside\n"
+    assert box.run('echo ok > "${TMPDIR:-/tmp}/x"', plan=True).exit_code == 0
+
+
+def test_configured_folders_are_writable_and_no_others(box: Box) -> None:
+    outcome = box.run('echo x > "$OUT/new"; echo x > "$HOME/new"', writable=[str(box.outside)])
+    assert (box.outside / "new").exists()
+    assert not (box.home / "new").exists()
+    assert outcome.exit_code != 0
+    box.run('echo x > "$HOME/sub/new"', writable=["~"])
+    assert (box.home / "sub" / "new").exists()
+
+
+def test_a_home_that_is_writable_still_keeps_its_secrets(box: Box) -> None:
+    outcome = box.run('cat "$HOME/.ssh/id_ed25519"; echo x > "$HOME/.ssh/authorized_keys"', writable=["~"])
+    assert SECRET not in outcome.stdout
+    assert not (box.home / ".ssh" / "authorized_keys").exists()
+
+
+CONNECT = """python3 - <<'END'
+import socket
+s = socket.socket(socket.AF_INET)
+s.settimeout(5)
+s.connect(("127.0.0.1", {port}))
+print(s.recv(10).decode())
+END"""
+
+
+class Greeter:
+    """A server that says hello to whoever comes."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.socket = listening
+        self.socket.listen()
+        self.visits = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self.socket.accept()
+            except OSError:
+                return
+            self.visits += 1
+            with peer:
+                peer.sendall(b"hello")
+
+
+def test_network_is_on_unless_switched_off(box: Box) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    with listening:
+        greeter = Greeter(listening)
+        script = CONNECT.format(port=listening.getsockname()[1])
+        assert box.run(script).stdout == "hello\n"
+        for options in ({"network": False}, {"plan": True}):
+            assert box.run(script, **options).exit_code != 0
+        assert greeter.visits == 1
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_sockets_of_other_programs_are_out_of_reach(box: Box) -> None:
+    """An ssh-agent, a tmux server, a session bus: each would act for the caller, outside."""
+    path = Path("/tmp") / f"agent-{os.getpid()}"
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(str(path))
+        path.chmod(0o777)
+        greeter = Greeter(listening)
+        script = f"python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{path}\")'"
+        assert box.run(script).exit_code != 0
+        assert greeter.visits == 0
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        path.unlink()
+
+
+def alive(mark: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                line = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in line.split(b"\0"):
+                found.append(folder.name)
+    return found
+
+
+DAEMON = """python3 - <<'END'
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        os.execvp("sleep", ["sleep", "{mark}"])
+    os._exit(0)
+END"""
+SURVIVORS = {
+    "background": "sleep {mark} &",
+    "nohup": "nohup sleep {mark} > /dev/null 2>&1 &",
+    "setsid": "setsid sleep {mark} > /dev/null 2>&1 < /dev/null &",
+    "daemon": DAEMON,
+    "disowned": "set -m; sleep {mark} & disown; trap '' TERM HUP",
+    "deaf": "(trap '' TERM HUP INT; setsid sleep {mark}) & ",
+}
+
+
+@pytest.mark.parametrize("kind", SURVIVORS)
+@pytest.mark.parametrize("rung", [*RUNGS, "none"])
+def test_nothing_outlives_its_command(rung: str, kind: str) -> None:
+    box = Box(rung)
+    try:
+        mark = f"3{time.time_ns() % 10**9:09d}"
+        box.run(SURVIVORS[kind].replace("{mark}", mark))
+        assert gone(mark)
+        box.run(SURVIVORS[kind].replace("{mark}", mark) + f"\nsleep {mark}", timeout_ms=400)
+        assert gone(mark)
+    finally:
+        box.close()
+
+
+def gone(mark: str) -> bool:
+    """A killed process may take a moment to be reaped by whoever inherited it."""
+    deadline = time.monotonic() + 2
+    while alive(mark) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not alive(mark)
+
+
+def test_exit_codes_and_streams_pass_through(box: Box) -> None:
+    outcome = box.run("echo out; echo err >&2; exit 7")
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (7, "out\n", "err\n")
+    assert box.run("kill -9 $$").exit_code == 137

@@ -1,0 +1,174 @@
+"""Which rung is taken, what is remembered of that, and when a failed command is the sandbox's doing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from box import Box, available, level_of
+
+from coder.policy.sandbox import Sandbox, SandboxLevel, probe
+from coder.policy.sandbox_probe import forget
+from coder.texts import Texts
+from coder.tools.process import Outcome
+
+RUNGS = available()
+
+
+def fake_bwrap(folder: Path, body: str) -> str:
+    """A `bwrap` that does something else; first on PATH, so that it is the one found."""
+    folder.mkdir()
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    program.chmod(0o755)
+    return str(folder)
+
+
+def test_the_strongest_rung_is_found(tmp_path: Path) -> None:
+    assert probe(tmp_path).rung == (RUNGS[0] if RUNGS else "none")
+
+
+@pytest.mark.skipif("landlock" not in RUNGS, reason="no Landlock here")
+def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path) -> None:
+    path = fake_bwrap(tmp_path / "bin", "echo 'setting up uid map: Permission denied' >&2; exit 1")
+    level = probe(tmp_path, path)
+    assert level.rung == "landlock"
+    assert "uid map" in level.reason
+
+
+@pytest.mark.skipif("landlock" not in RUNGS, reason="no Landlock here")
+def test_a_bwrap_that_protects_nothing_is_not_believed(tmp_path: Path) -> None:
+    body = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+    level = probe(tmp_path, fake_bwrap(tmp_path / "bin", body))
+    assert level.rung == "landlock"
+    assert "outside" in level.reason
+
+
+def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coder.policy.sandbox_probe.trial", lambda level, folder, network: "not here")
+    level = probe(tmp_path)
+    assert level.rung == "none"
+    assert "not here" in Texts("en").say("sandbox.first_use", level=level.describe())
+
+
+def test_the_answer_is_kept_until_something_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = f'echo run >> {tmp_path}/runs; while [ "$1" != -- ]; do shift; done; exit 1'
+    path = fake_bwrap(tmp_path / "bin", body)
+    runs = tmp_path / "runs"
+    first = probe(tmp_path, path)
+    count = len(runs.read_text().splitlines())
+    assert probe(tmp_path, path) == first
+    assert len(runs.read_text().splitlines()) == count
+    program = tmp_path / "bin" / "bwrap"
+    os.utime(program, ns=(1, 1))
+    probe(tmp_path, path)
+    assert len(runs.read_text().splitlines()) == 2 * count
+    forget(tmp_path)
+    probe(tmp_path, path)
+    assert len(runs.read_text().splitlines()) == 3 * count
+    (tmp_path / "sandbox.json").write_text("{torn", encoding="utf-8")
+    probe(tmp_path, path)
+    assert len(runs.read_text().splitlines()) == 4 * count
+
+
+def test_no_probe_leftovers(tmp_path: Path) -> None:
+    probe(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["sandbox.json"]
+
+
+def test_each_level_has_words_in_both_languages() -> None:
+    for lang in ("en", "zh"):
+        texts = Texts("zh" if lang == "zh" else "en", strict=True)
+        for level in (SandboxLevel("bwrap", "/usr/bin/bwrap"), SandboxLevel("landlock"), SandboxLevel()):
+            assert level.describe().text(texts)
+
+
+def test_sandbox_costs_nothing_at_start_up() -> None:
+    loaded = "print([m for m in sys.modules if 'sandbox_' in m or m == 'ctypes'])"
+    code = f"import sys, coder.cli, coder.engine.setup; {loaded}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# refusals
+
+
+@pytest.fixture(params=RUNGS)
+def box(request: pytest.FixtureRequest) -> Iterator[Box]:
+    found = Box(request.param)
+    yield found
+    found.close()
+
+
+def explained(box: Box, script: str, **options: bool) -> str | None:
+    sandbox = Sandbox(
+        level_of(box.rung),
+        box.workspace,
+        box.coder_home,
+        network=options.get("network", True),
+        plan=options.get("plan", False),
+        environment=box.environment(),
+    )
+    found = sandbox.explain_refusal(box.run(script, **options))
+    return None if found is None else found.key
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'echo x > "$OUT/new"',
+        'touch "$HOME/new"',
+        "mkdir ../made",
+        'cp a.txt "$OUT/kept.txt"',
+        "python3 -c \"import os; open(os.environ['OUT'] + '/n', 'w')\"",
+        "touch .git/hooks/pre-commit" if "bwrap" in RUNGS else 'touch "$OUT/x"',
+    ],
+)
+def test_a_write_that_the_sandbox_stopped(box: Box, script: str) -> None:
+    if ".git" in script and box.rung != "bwrap":
+        pytest.skip("put back afterwards there, not stopped")
+    assert explained(box, script) in ("sandbox.refused.write", "sandbox.refused.somewhere")
+
+
+def test_a_secret_that_the_sandbox_kept(box: Box) -> None:
+    if box.rung == "bwrap" and os.getuid() == 0:
+        pytest.skip("root sees an empty folder: no error to explain")
+    assert explained(box, 'cat "$HOME/.ssh/id_ed25519"') == "sandbox.refused.secret"
+
+
+def test_a_secret_file_that_the_sandbox_kept(box: Box) -> None:
+    assert explained(box, 'cat "$HOME/.netrc"') == "sandbox.refused.secret"
+
+
+def test_plan_and_network(box: Box) -> None:
+    assert explained(box, "echo x > src/new.txt", plan=True) == "sandbox.refused.plan"
+    script = "python3 -c 'import urllib.request as u; u.urlopen(\"http://example.org\")'"
+    assert explained(box, script, network=False) == "sandbox.refused.network"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 3",
+        "cat missing.txt",
+        "grep -q nothing a.txt",
+        "echo 'tests: permission denied for user bob'; exit 1",
+        "chmod 000 a.txt; ./a.txt",
+        "echo 'Permission denied (publickey).' >&2; exit 128",
+        "echo 'could not resolve host: example.org' >&2; exit 6",
+        "ls /nonexistent/place",
+        'echo x > "$OUT/new"; exit 0',
+    ],
+)
+def test_a_failure_of_its_own_is_not_blamed_on_the_sandbox(box: Box, script: str) -> None:
+    assert explained(box, script) is None
+
+
+def test_without_a_sandbox_there_is_nothing_to_explain(tmp_path: Path) -> None:
+    sandbox = Sandbox(SandboxLevel(), tmp_path, tmp_path / "home")
+    ended = Outcome(1, "", "bash: /x: Read-only file system", truncated=False, timed_out=False, duration_ms=1)
+    assert sandbox.explain_refusal(ended) is None

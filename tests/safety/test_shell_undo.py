@@ -1,0 +1,300 @@
+"""Undo of what commands did: what it covers, what it leaves alone, and what it says it could not keep."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coder.record.shell_undo import ShellChanges, ShellUndo
+from coder.record.tree import TreeLimits
+from coder.record.undo import UndoJournal
+from coder.record.undo_merge import three_way
+
+
+class Shop:
+    """A workspace, its journal and its shell undo; several processes' worth where asked."""
+
+    def __init__(self, folder: Path, limits: TreeLimits | None = None) -> None:
+        self.root, self.home = folder / "ws", folder / "home"
+        self.root.mkdir(exist_ok=True)
+        self.limits = limits
+        self.journal = UndoJournal(folder / "undo")
+        self.journal.begin_turn(1)
+        self.shell = ShellUndo(self.root, self.home, self.journal, limits)
+
+    def put(self, name: str, text: str | bytes) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def run(self, line: str) -> ShellChanges:
+        self.shell.before(line)
+        subprocess.run(["/bin/sh", "-c", line], cwd=self.root, check=True)
+        return self.shell.after()
+
+    def again(self) -> None:
+        """As the next process of the same session finds it."""
+        self.shell.close()
+        self.shell = ShellUndo(self.root, self.home, self.journal, self.limits)
+
+    def names(self, paths: list[str]) -> list[str]:
+        return [str(Path(path).relative_to(self.root)) for path in paths]
+
+
+@pytest.fixture(params=["watched", "walked"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """Both ways of learning what changed: told by the kernel, and by walking where it does not tell."""
+    if request.param == "walked":
+        monkeypatch.setattr("coder.record.tree_watch.Watch._open", lambda self: False)
+    found = Shop(tmp_path)
+    yield found
+    found.shell.close()
+
+
+def test_a_command_that_changes_nothing_leaves_nothing_to_undo(shop: Shop) -> None:
+    shop.put("a", "1\n")
+    assert shop.run("cat a; touch a") == ShellChanges()
+    assert shop.journal.undo().turn == 0
+
+
+def test_what_a_person_did_before_the_command_is_not_the_command_s(shop: Shop) -> None:
+    shop.put("a", "1\n")
+    shop.run("echo x > b")
+    shop.put("a", "mine\n")
+    shop.put("new", "mine too\n")
+    assert shop.names(shop.run("echo y > c").changed) == ["c"]
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "mine\n"
+    assert (shop.root / "new").exists()
+    assert not (shop.root / "b").exists()
+
+
+def test_it_works_from_one_process_to_the_next(shop: Shop) -> None:
+    shop.put("a", "1\n")
+    shop.run("true")
+    shop.again()
+    shop.put("a", "2\n")  # while nobody looked
+    assert shop.names(shop.run("echo 3 > a").changed) == ["a"]
+    shop.again()
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "2\n"
+
+
+def test_a_file_rewritten_within_the_clock_s_tick_is_noticed(shop: Shop) -> None:
+    """Same size, same moment: only the content tells."""
+    path = shop.put("a", "1\n")
+    for text in ("2\n", "3\n", "4\n"):
+        changes = shop.run(f"printf '{text[0]}\\n' > a")
+        assert shop.names(changes.changed) == ["a"]
+        assert path.read_text() == text
+    shop.journal.undo()
+    assert path.read_text() == "1\n"
+
+
+def test_ignored_files_are_left_alone_unless_a_tool_wrote_them(shop: Shop) -> None:
+    shop.put(".gitignore", "build/\n*.log\n")
+    shop.put("build/out", "old\n")
+    tool_written = shop.root / "tool.log"
+    shop.journal.before_change(tool_written, b"by a tool\n")
+    tool_written.write_bytes(b"by a tool\n")
+    shop.journal.begin_turn(2)
+    changes = shop.run("echo new > build/out; echo x > other.log; echo y >> tool.log; echo z > kept")
+    assert shop.names(changes.changed) == ["kept", "tool.log"]
+    shop.journal.undo()
+    assert (shop.root / "build/out").read_text() == "new\n"
+    assert tool_written.read_text() == "by a tool\n"
+
+
+@pytest.mark.parametrize("line", ["rm .gitignore", "echo > .gitignore", "mv .gitignore x"])
+def test_what_is_ignored_no_more_is_not_taken_for_new(shop: Shop, line: str) -> None:
+    """Else undo would delete a build that was there all along."""
+    shop.put(".gitignore", "build/\n")
+    shop.put("build/precious", "old\n")
+    shop.run("true")
+    shop.run(line)
+    shop.journal.undo()
+    assert (shop.root / "build/precious").read_text() == "old\n"
+    assert (shop.root / ".gitignore").read_text() == "build/\n"
+
+
+def test_new_rules_hold_for_what_the_same_command_makes(shop: Shop) -> None:
+    changes = shop.run("mkdir -p node_modules/x; echo 1 > node_modules/x/y; echo node_modules/ > .gitignore")
+    assert shop.names(changes.changed) == [".gitignore"]
+
+
+def test_git_s_own_folder_is_not_touched_but_told_of(shop: Shop) -> None:
+    shop.put(".git/HEAD", "ref: refs/heads/main\n")
+    changes = shop.run("echo x > .git/HEAD; echo y > a")
+    assert shop.names(changes.changed) == ["a"]
+    assert changes.git
+    shop.journal.undo()
+    assert (shop.root / ".git/HEAD").read_text() == "x\n"
+    assert not shop.run("echo z > b").git
+
+
+def test_coder_s_own_record_is_not_undone(shop: Shop) -> None:
+    shop.put(".coder/history/s.jsonl", "one\n")
+    assert shop.run("echo two >> .coder/history/s.jsonl").changed == []
+
+
+def test_hard_links_within_and_outside(shop: Shop) -> None:
+    shop.put("a", "1\n")
+    outside = shop.root.parent / "outside"
+    os.link(shop.root / "a", outside)
+    changes = shop.run("echo 2 >> ../outside")
+    assert shop.names(changes.changed) == ["a"]
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "1\n"
+
+
+def test_names_that_are_no_text(shop: Shop) -> None:
+    name = os.fsdecode(b"caf\xe9 \n.txt")
+    shop.put(name, "1\n")
+    shop.run('for f in caf*; do echo 2 > "$f"; done')
+    shop.journal.undo()
+    assert (shop.root / name).read_text() == "1\n"
+
+
+def test_what_is_too_large_is_named(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, TreeLimits(file_bytes=100))
+    shop.put("large", b"x" * 200)
+    shop.put("small", b"y")
+    changes = shop.run("echo more >> large; rm small; head -c 300 /dev/zero > made")
+    assert shop.names(changes.uncovered) == ["large"]
+    outcome = shop.journal.undo()
+    assert shop.names(outcome.uncovered) == ["large"]
+    assert (shop.root / "small").read_bytes() == b"y"
+    assert not (shop.root / "made").exists()
+    shop.shell.close()
+
+
+def test_more_files_than_the_limit_is_said(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, TreeLimits(entries=5))
+    for number in range(10):
+        shop.put(f"f{number}", "x")
+    assert shop.run("echo y > f0").partial
+    shop.shell.close()
+
+
+def test_contents_beyond_the_bound_are_named(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, TreeLimits(total_bytes=1000))
+    for number in range(4):
+        shop.put(f"f{number}", os.urandom(400))
+    changes = shop.run("rm f*")
+    assert len(changes.uncovered) == 2
+    assert len(changes.changed) == 2
+    shop.shell.close()
+
+
+def test_lost_contents_are_read_again(shop: Shop) -> None:
+    """The store is a cache: it may be deleted between two runs."""
+    shop.put("a", "1\n")
+    shop.run("true")
+    shop.shell.close()
+    for pack in (shop.home / "trees").rglob("*.pack"):
+        pack.unlink()
+    shop.again()
+    shop.run("echo 2 > a")
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "1\n"
+
+
+def test_nothing_is_kept_in_the_workspace_and_only_for_oneself(shop: Shop) -> None:
+    shop.put("a", "1\n")
+    shop.run("echo 2 > a")
+    shop.again()
+    assert [path.name for path in shop.root.iterdir()] == ["a"]
+    kept = [p for folder in (shop.home, shop.journal.folder) for p in folder.rglob("*") if p.is_file()]
+    assert kept
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+
+
+# a person's change since
+
+
+def test_a_change_elsewhere_in_the_file_is_merged(shop: Shop) -> None:
+    path = shop.put("a", "one\ntwo\nthree\nfour\nfive\n")
+    shop.run("sed -i s/two/TWO/ a")
+    path.write_text("one\nTWO\nthree\nfour\nFIVE by hand\n", encoding="utf-8")
+    preview = shop.journal.preview()
+    assert shop.names(preview[0].merged) == ["a"]
+    outcome = shop.journal.undo()
+    assert shop.names(outcome.merged) == ["a"]
+    assert path.read_text() == "one\ntwo\nthree\nfour\nFIVE by hand\n"
+    shop.journal.redo()
+    assert path.read_text() == "one\nTWO\nthree\nfour\nFIVE by hand\n"
+
+
+def test_a_change_of_the_same_lines_is_refused_and_nothing_done(shop: Shop) -> None:
+    path = shop.put("a", "one\ntwo\n")
+    shop.run("sed -i s/two/TWO/ a; echo x > b")
+    path.write_text("one\nTWO by hand\n", encoding="utf-8")
+    assert shop.names(shop.journal.preview()[0].conflicts) == ["a"]
+    assert shop.names(shop.journal.undo().conflicts) == ["a"]
+    assert path.read_text() == "one\nTWO by hand\n"
+    assert (shop.root / "b").exists()
+
+
+def test_a_person_s_edit_between_two_commands_of_a_turn_survives(shop: Shop) -> None:
+    path = shop.put("a", "".join(f"{n}\n" for n in range(20)))
+    shop.run("sed -i s/^1$/ONE/ a")
+    path.write_text(path.read_text().replace("10\n", "TEN by hand\n"), encoding="utf-8")
+    shop.run("sed -i s/^18$/EIGHTEEN/ a")
+    shop.journal.undo()
+    assert path.read_text() == "".join(f"{n}\n" for n in range(20)).replace("10\n", "TEN by hand\n")
+
+
+def test_a_link_put_in_the_way_is_not_written_through(shop: Shop) -> None:
+    shop.put("d/a", "1\n")
+    shop.run("echo 2 > d/a")
+    elsewhere = shop.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a").write_text("2\n", encoding="utf-8")
+    (shop.root / "d" / "a").unlink()
+    (shop.root / "d").rmdir()
+    (shop.root / "d").symlink_to(elsewhere)
+    for force in (False, True):
+        shop.journal.undo(force=force)
+        assert (elsewhere / "a").read_text() == "2\n"
+
+
+def test_a_new_turn_ends_redo(shop: Shop) -> None:
+    shop.run("echo 1 > a")
+    shop.journal.undo()
+    shop.journal.begin_turn(2)
+    shop.run("echo 2 > b")
+    assert shop.journal.redo().turn == 0
+    assert not (shop.root / "a").exists()
+
+
+def test_several_turns_at_once_stop_at_a_conflict(shop: Shop) -> None:
+    for turn, line in enumerate(["echo 1 > a", "echo 2 > b", "echo 3 > c"], 1):
+        shop.journal.begin_turn(turn)
+        shop.run(line)
+    shop.put("b", "by hand\n")
+    assert [p.turn for p in shop.journal.preview(3)] == [3, 2, 1]
+    outcomes = shop.journal.undo_turns(3)
+    assert [(o.turn, bool(o.conflicts)) for o in outcomes] == [(3, False), (2, True)]
+    assert (shop.root / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        (b"a\nb\nc\nd\n", b"a\nB\nc\nd\n", b"a\nb\nc\nD\n", b"a\nB\nc\nD\n"),
+        (b"a\nb\n", b"A\nb\n", b"A\nb\n", b"A\nb\n"),
+        (b"a\nb\nc\n", b"x\na\nb\nc\n", b"a\nb\n", b"x\na\nb\n"),
+        (b"a\r\nb\r\nc\r\n", b"A\r\nb\r\nc\r\n", b"a\r\nb\r\nc", b"A\r\nb\r\nc"),
+        (b"a\nb\n", b"A\nb\n", b"aa\nb\n", None),
+        (b"a\nb\n", b"A\nb\n", b"a\nB\n", None),
+        (b"a\0", b"b\0", b"c\0", None),
+        (b"\xff\nb\nc\n", b"\xfe\nb\nc\n", b"\xff\nb\n", b"\xfe\nb\n"),
+    ],
+)
+def test_three_way(base: bytes, ours: bytes, theirs: bytes, merged: bytes | None) -> None:
+    assert three_way(base, ours, theirs) == merged

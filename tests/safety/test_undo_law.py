@@ -1,0 +1,217 @@
+"""The law of undo: after any mixture of file tools, commands and a person's own edits, undo gives back the
+tree byte for byte, or refuses, names the files and changes nothing; a person's words are never lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coder.record.shell_undo import ShellUndo
+from coder.record.undo import UndoJournal
+from coder.tools.storing import replace_file
+
+Picture = dict[str, tuple[str, int, bytes]]
+NAMES = ["a.txt", "b.txt", "d/c.txt", "d/e/f.txt", "g"]
+START = {"a.txt": "one\ntwo\nthree\nfour\nfive\n", "d/c.txt": "c\n" * 5, "d/e/f.txt": "", "bin": "\0\1"}
+
+COMMANDS = [
+    "echo more >> {a}",
+    "echo fresh > {a}",
+    "rm -f {a}",
+    "rm -rf {d}",
+    "mkdir -p {d}/new/deep && echo x > {d}/new/deep/file",
+    "mv {a} {b}",
+    "mv d moved",
+    "mv moved d",
+    "cp {a} {b}",
+    "ln -sf {a} {b}",
+    "ln -f {a} hard && echo linked >> hard",
+    "echo through >> hard",
+    "chmod 755 {a}",
+    "chmod 700 d",
+    "mkdir {d}/empty",
+    "rm -rf {a} && mkdir {a} && echo in > {a}/in",
+    "rm -rf {d} && echo flat > {d}",
+    "sed -i 's/two/TWO/' a.txt",
+    "true > {a}; true > {b}",
+    "ln -s nowhere dangling",
+    "rm -rf d && ln -s ../elsewhere d",
+    "for i in 1 2 3; do echo $i > n$i; done",
+    "mkfifo pipe",
+    "rm -f pipe",
+    "printf 'tail without newline' >> {a}",
+]
+
+
+def picture(root: Path) -> Picture:
+    found: Picture = {}
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            info = path.lstat()
+            mode = stat.S_IMODE(info.st_mode)
+            key = str(path.relative_to(root))
+            if stat.S_ISLNK(info.st_mode):
+                found[key] = ("link", 0, os.fsencode(path.readlink()))
+            elif stat.S_ISDIR(info.st_mode):
+                found[key] = ("folder", mode, b"")
+            elif stat.S_ISREG(info.st_mode):
+                found[key] = ("file", mode, path.read_bytes())
+            else:
+                found[key] = ("other", mode, b"")
+    return found
+
+
+class Workshop:
+    """A workspace with a journal; the three kinds of people who change files in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "ws"
+        self.root.mkdir(parents=True)
+        (folder / "elsewhere" / "e").mkdir(parents=True)  # what links out of the workspace lead to
+        (folder / "elsewhere" / "c.txt").write_text("not ours\n", encoding="utf-8")
+        for name, text in START.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        self.journal = UndoJournal(folder / "undo")
+        self.shell = ShellUndo(self.root, folder / "home", self.journal)
+        self.tokens = 0
+
+    def tool(self, name: str, text: str) -> None:
+        path = self.root / name
+        if path.is_dir() or path.is_symlink() or os.path.realpath(path.parent) != str(path.parent):
+            return  # what the real tools refuse
+        try:
+            self.journal.before_change(path, text.encode("utf-8"))
+            replace_file(path, text.encode("utf-8"))
+        except NotADirectoryError:
+            return
+        except FileExistsError:
+            return
+
+    def command(self, line: str) -> None:
+        self.shell.before(line)
+        subprocess.run(["/bin/sh", "-c", line], cwd=self.root, capture_output=True, check=False)
+        self.shell.after()
+
+    def person(self, name: str, at_end: bool) -> str | None:
+        """A line of their own, at the top or at the end of a file; None where there is no such file."""
+        path = self.root / name
+        if not path.is_file() or path.is_symlink() or os.path.realpath(path) != str(path):
+            return None
+        self.tokens += 1
+        token = f"by hand {self.tokens}"
+        old = path.read_bytes()
+        path.write_bytes(old + f"{token}\n".encode() if at_end else f"{token}\n".encode() + old)
+        return token
+
+    def text(self) -> bytes:
+        return b"\n".join(entry[2] for entry in picture(self.root).values())
+
+
+@contextmanager
+def workshop() -> Iterator[Workshop]:
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="undo-")))
+    shop = Workshop(folder)
+    try:
+        yield shop
+    finally:
+        shop.shell.close()
+        shutil.rmtree(folder)
+
+
+names = st.sampled_from(NAMES)
+commands = st.builds(
+    lambda line, a, b, d: line.format(a=a, b=b, d=d),
+    st.sampled_from(COMMANDS),
+    names,
+    names,
+    st.sampled_from(["d", "d/e", "moved"]),
+)
+tools = st.tuples(st.just("tool"), names, st.sampled_from(["", "x\n", "one\nTWO\nthree\nfour\nfive\n"]))
+shells = st.tuples(st.just("shell"), commands, st.just(""))
+people = st.tuples(st.just("person"), names, st.sampled_from(["top", "end"]))
+Act = tuple[str, str, str]
+
+
+def act(shop: Workshop, one: Act) -> str | None:
+    kind, what, how = one
+    if kind == "tool":
+        shop.tool(what, how)
+    elif kind == "shell":
+        shop.command(what)
+    else:
+        return shop.person(what, how == "end")
+    return None
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.one_of(tools, shells), min_size=1, max_size=5), min_size=1, max_size=3))
+def test_undo_gives_back_the_tree_and_redo_the_work(turns: list[list[Act]]) -> None:
+    with workshop() as shop:
+        pictures = [picture(shop.root)]
+        for number, acts in enumerate(turns, 1):
+            shop.journal.begin_turn(number)
+            for one in acts:
+                act(shop, one)
+            pictures.append(picture(shop.root))
+        outcomes = shop.journal.undo_turns(len(turns))
+        assert not any(outcome.conflicts for outcome in outcomes)
+        # A pipe that a command deleted cannot be made again, and is named.
+        assert all(path.endswith("/pipe") for outcome in outcomes for path in outcome.uncovered)
+        assert picture(shop.root) == pictures[0]
+        while (done := shop.journal.redo()).turn:
+            assert not done.conflicts
+            assert picture(shop.root) == {k: v for k, v in pictures[done.turn].items() if v[0] != "other"}
+        again = shop.journal.undo_turns(len(turns))
+        assert not any(outcome.conflicts for outcome in again)
+        assert picture(shop.root) == pictures[0]
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(st.one_of(tools, shells, people), min_size=1, max_size=6),
+    st.lists(people, max_size=2),
+)
+def test_what_a_person_wrote_is_never_lost(acts: list[Act], later: list[Act]) -> None:
+    with workshop() as shop:
+        shop.journal.begin_turn(1)
+        for one in acts:
+            act(shop, one)
+        tokens = [token for one in later if (token := act(shop, one))]
+        present = [token for token in tokens if token.encode() in shop.text()]
+        before = picture(shop.root)
+        outcome = shop.journal.undo()
+        if outcome.conflicts:
+            assert picture(shop.root) == before
+            assert all(Path(path).is_relative_to(shop.root) for path in outcome.conflicts)
+        assert all(token.encode() in shop.text() for token in present)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.one_of(tools, shells), min_size=1, max_size=4), st.lists(people, min_size=1, max_size=2))
+def test_a_forced_undo_gives_back_the_tree_and_keeps_a_copy(acts: list[Act], later: list[Act]) -> None:
+    with workshop() as shop:
+        start = picture(shop.root)
+        shop.journal.begin_turn(1)
+        for one in acts:
+            act(shop, one)
+        touched = {str(p.relative_to(shop.root)) for p in shop.journal.pending_changes()}
+        tokens = {what: token for one in later if (what := one[1]) and (token := act(shop, one))}
+        outcome = shop.journal.undo(force=True)
+        end = picture(shop.root)
+        kept = b"".join(Path(copy).read_bytes() for copy in outcome.kept_copies)
+        for name in touched - tokens.keys():
+            assert end.get(name) == start.get(name)
+        for token in tokens.values():
+            assert token.encode() in kept + shop.text()
