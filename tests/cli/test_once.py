@@ -139,8 +139,9 @@ def test_an_unknown_command_names_the_nearest(project: Project) -> None:
     with ScriptedServer([]) as server:
         done = project.coder("--once", "/stats", url=server.url)
     assert done.returncode == 2
-    assert "Unknown command: /stats" in done.stdout
-    assert "/status" in done.stdout
+    assert done.stdout == ""
+    assert "Unknown command: /stats" in done.stderr
+    assert "/status" in done.stderr
 
 
 def test_json_output_is_one_object(project: Project) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coder.protocol.events import CommandDone
+from coder.protocol.events import CommandDone, Notice
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -56,3 +56,12 @@ def test_a_fact_outlives_the_compaction_of_its_message(project: Project) -> None
     script = [{"calls": [save]}, {"text": long}, {"text": "brief"}, {"text": "ok"}]
     driver = play(project, script, ["remember", "/compact", "go"], mode="yolo", preset="yolo")
     assert "Ports start at 9000." in driver.chats[-1]["messages"][1]["content"]
+
+
+def test_files_named_with_an_at_sign_are_put_into_the_message(project: Project) -> None:
+    project.write("notes.txt", "the red pot\n")
+    driver = play(project, [{"text": "ok"}], ["see @notes.txt and @nowhere.txt ?"])
+    message = driver.chats[0]["messages"][-1]["content"]
+    assert "the red pot" in message
+    assert project.of_type("turn_start")[0]["content"] == "see @notes.txt and @nowhere.txt ?"
+    assert any("nowhere.txt" in e.text for e in of(driver.seen, Notice))

@@ -260,7 +260,6 @@ def test_a_store_lists_what_is_there_and_nothing_else(tmp_path: Path) -> None:
     assert [(i.session_id, i.title, i.turns) for i in infos] == [
         ("b", "question b more", 1),
         ("a", "question a more", 1),
-        ("empty", "", 0),
     ]
     assert store.latest() == "b"
     assert store.exists("a")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import NoReturn
 
 from coder import __version__
+from coder.cli.errors import UsageError
 from coder.policy.decide import OPERATING_MODES, PRESETS
 
 _EPILOG = """\
@@ -16,10 +18,19 @@ subcommands:
   coder export ID --html FILE  the same as a page
   coder doctor                 what works here
   coder explain "shell line"   what the policy would do with it, and why
+  coder modes                  custom modes and saved prompts
+  coder schema                 the JSON Schema of ops and events
   coder trust                  let this folder's own settings take effect
 
 exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,
              3 step limit, 4 prompt-token limit, 130 cancelled"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in a sentence, without the page of usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. `{self.prog} --help` lists the options.")
 
 
 def folder_options() -> argparse.ArgumentParser:
@@ -33,15 +44,17 @@ def folder_options() -> argparse.ArgumentParser:
 
 
 def main_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="coder",
         description="A coding agent for the terminal.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[folder_options()],
         allow_abbrev=False,
+        add_help=False,
     )
     add = parser.add_argument
+    add("-h", "--help", action="store_true", help="this page")
     add("words", nargs="*", metavar="QUESTION", help="a first message; without --once the session goes on")
     add("--once", action="store_true", help="one turn, then exit")
     add(

@@ -6,13 +6,13 @@ import argparse
 import os
 from pathlib import Path
 
-from coder.cli.args import folder_options
+from coder.cli.args import Parser, folder_options
 from coder.cli.start import working_folder
 from coder.engine.setup import Options, Settings, read_settings
 
 
 def parser_for(name: str, description: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    return Parser(
         prog=f"coder {name}", description=description, parents=[folder_options()], allow_abbrev=False
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-QUESTION = "The tests fail: please find out why, fix it and verify the fix."
+QUESTION = "Find out why the tests fail and fix it."
 
 PROJECT = {
     "README.md": "# basket\n\nPrices of a shopping basket. Run the tests with `python3 -m unittest`.\n",

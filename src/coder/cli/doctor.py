@@ -46,7 +46,8 @@ def _checks(options: Options, settings: Settings) -> Iterator[tuple[str, bool, s
     level = probe(settings.home, options.environ.get("PATH"))
     yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
     yield _record(options)
-    yield "trust", True, say("status.trusted" if settings.trusted else "status.untrusted")
+    if settings.loaded.relevant:
+        yield "trust", settings.trusted, say("status.trusted" if settings.trusted else "status.untrusted")
 
 
 def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool, str]]:

@@ -28,5 +28,12 @@ def run(arguments: list[str]) -> int:
         overrides=permission.tools,
         allowlist=[*permission.command_allowlist, *Allowlist(settings.home, options.cwd).names()],
     )
-    print(msgspec.json.encode(found).decode("utf-8") if chosen.json else as_text(found))
+    if chosen.json:
+        print(
+            msgspec.json.encode({name: found[name] for name in ("decision", "risks", "segments")}).decode(
+                "utf-8"
+            )
+        )
+    else:
+        print(as_text(found))
     return Exit.ANSWERED

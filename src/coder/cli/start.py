@@ -14,6 +14,8 @@ from coder.cli.streams import forsake_stdout, prepare
 from coder.config.errors import ConfigError
 from coder.policy.decide import OPERATING_MODES, OperatingMode
 
+_PIPE_PATIENCE = 0.1  # seconds; what is piped has usually arrived while we started
+
 
 def run(arguments: list[str]) -> int:
     """The exit status; every foreseeable error ends here as a sentence."""
@@ -49,9 +51,27 @@ def _run(arguments: list[str]) -> int:
     chosen, unknown = parser.parse_known_args(arguments)
     if chosen.words and chosen.words[0] in SUBCOMMANDS and not chosen.once:
         return _subcommand(chosen.words[0], arguments)
+    if chosen.help:
+        parser.print_help()
+        return Exit.ANSWERED
     if unknown:
-        parser.error(f"unknown option {unknown[0]}; `coder --help` lists them")
+        parser.error(f"unknown option {unknown[0]}")
+    _refuse_near_misses(chosen)
     return _session(chosen)
+
+
+def _refuse_near_misses(chosen: argparse.Namespace) -> None:
+    """One bare word that is nearly a subcommand is a slip, not a question."""
+    if chosen.once or len(chosen.words) != 1 or not chosen.words[0].isalpha():
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(chosen.words[0], SUBCOMMANDS, n=1, cutoff=0.8)
+    if near:
+        word = chosen.words[0]
+        raise UsageError(
+            f"There is no subcommand {word}; did you mean {near[0]}? To ask it: coder --once {word}"
+        )
 
 
 def _subcommand(name: str, arguments: list[str]) -> int:
@@ -81,8 +101,8 @@ def _session(chosen: argparse.Namespace) -> int:
     cwd = working_folder(chosen)
     question = " ".join(chosen.words)
     interactive = _is_interactive(chosen)
-    if not interactive and not question:
-        question = _from_stdin(chosen)
+    if not interactive:
+        question = _with_stdin(chosen, question)
     options = Options(
         cwd=cwd,
         environ=dict(os.environ),
@@ -126,13 +146,38 @@ def _is_interactive(chosen: argparse.Namespace) -> bool:
     return not chosen.once and chosen.output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _from_stdin(chosen: argparse.Namespace) -> str:
+def _with_stdin(chosen: argparse.Namespace, question: str) -> str:
+    """The question, and below it what is piped in; either alone will do."""
+    if question.strip():
+        piped = _stdin_text() if _is_fed() else ""
+        return f"{question}\n\n{piped}" if piped.strip() else question
+    if chosen.words:
+        raise UsageError("The message is empty.")
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError('--once needs a question: coder --once "…", or text on stdin.')
-    text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    text = _stdin_text()
     if not text.strip():
         raise UsageError('There is nothing to do: stdin is empty. Try coder --once "…".')
     return text
+
+
+def _stdin_text() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+
+
+def _is_fed() -> bool:
+    """Whether someone pipes something in beside the question. A pipe that stays open and silent, as many
+    programs hand on to what they start, is not waited for."""
+    import select
+    import stat
+
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    if stat.S_ISREG(mode):
+        return True
+    return stat.S_ISFIFO(mode) and bool(select.select([0], [], [], _PIPE_PATIENCE)[0])
 
 
 def _operating_mode(named: list[str]) -> OperatingMode | None:

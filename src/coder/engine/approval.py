@@ -135,7 +135,7 @@ def _nobody_to_ask(session: Session, call: ToolCall, ruling: Ruling) -> ToolResu
     if call.name not in ("bash", "write", "edit", "patch"):
         flag = "--permissions yolo"
     desk.emit(Notice(desk.say("approval.nobody", tool=call.name, flag=flag), "warning"))
-    reasons = "; ".join(ruling.reasons)
+    reasons = " ".join(ruling.reasons)
     return denied(
         f"this needs a person's approval ({reasons}) and nobody is there to ask in this run. "
         "Go on without it, or say what you would have done.",

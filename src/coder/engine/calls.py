@@ -119,7 +119,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         return
     ruling = ruling_of(session, job.tool, job.args)
     if ruling.decision == "deny":
-        job.result = denied("; ".join(ruling.reasons))
+        job.result = denied(" ".join(ruling.reasons))
         return
     if ruling.decision == "ask":
         with turn.busy(session.desk.say("stopped.approval", tool=job.call.name)):

@@ -223,6 +223,12 @@ def _shown_paths(desk: Desk) -> Callable[[str], str]:
     return lambda path: desk.workspace.show(Path(path))
 
 
+def trust_text(desk: Desk) -> str:
+    if not desk.trust_relevant:
+        return desk.say("status.nothing_to_trust")
+    return desk.say("status.trusted" if desk.trusted else "status.untrusted")
+
+
 async def _status(desk: Desk, args: str) -> Reply:
     session = desk.session
     usage = session.usage
@@ -241,7 +247,7 @@ async def _status(desk: Desk, args: str) -> Reply:
         ("sandbox", sandbox_text(session)),
         ("secrets", str(session.redactor.count if session.redactor else 0)),
         ("folder", str(desk.root)),
-        ("trust", desk.say("status.trusted" if desk.trusted else "status.untrusted")),
+        ("trust", trust_text(desk)),
         ("record", str(desk.store.log_path(session.id))),
     ]
     labels = {name: desk.say(f"status.label.{name}") for name, _ in rows}

@@ -100,6 +100,7 @@ class Desk:
         self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"
+        self.mode_chosen = False  # by a flag, which a resumed session does not overrule
         self.preset: Preset = config.permission.preset
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by whoever opens the desk, before anything is asked of it

@@ -44,7 +44,7 @@ async def run_input(desk: Desk, text: str) -> InputDone:
         done = await run_bang_command(desk.session, text, text[1:].strip())
         desk.emit(done)
         return InputDone(ok=done.ok)
-    if text.startswith("/"):
+    if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is no command
         from coder.engine.commands import run_slash_command
 
         answer = await run_slash_command(desk, text)

@@ -21,6 +21,7 @@ from coder.protocol.events import Notice, Recorded, SessionStarted, StateChanged
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, answered, with_instructions
 from coder.protocol.usage import Usage
+from coder.record.files import RecordError
 from coder.record.log import SessionLog, now, read_log
 from coder.record.replay import INTERRUPTED, Replay, title_of
 from coder.record.sinks import HistorySink, JsonlHistorySink
@@ -99,6 +100,8 @@ class Session:
     @classmethod
     def resumed(cls, desk: Desk, session_id: str) -> Session:
         """From the log alone. Calls that were never answered are answered as interrupted."""
+        if not desk.store.exists(session_id):
+            raise RecordError(desk.say("session.missing", id=session_id))
         path = desk.store.log_path(session_id)
         sink = JsonlHistorySink(path)
         sink.open()
@@ -117,6 +120,8 @@ class Session:
         self.usage = state.usage
         self.mode_meta = state.mode_state
         self.budget.spent = state.cost
+        if not self.desk.mode_chosen and state.mode in ("plan", "auto-edit"):  # yolo is asked for anew
+            self.desk.mode = "plan" if state.mode == "plan" else "auto-edit"
         self.log.turn = state.turn
         self.context.todos = restore(state.todos)
         self.undo.begin_turn(state.turn)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from coder.config.allowlist import Allowlist
+from coder.config.errors import ConfigError
 from coder.config.load import Loaded, home_folder
 from coder.config.models import context_window_of, tokenizer_of
 from coder.config.provider import Provider, resolve_provider
@@ -22,7 +23,7 @@ from coder.context.skills import Skills
 from coder.engine.desk import Desk, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
-from coder.policy.decide import OperatingMode
+from coder.policy.decide import OPERATING_MODES, OperatingMode
 from coder.policy.paths import FolderWorkspace
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
@@ -79,6 +80,10 @@ class Settings(msgspec.Struct, frozen=True):
 
 def read_settings(options: Options) -> Settings:
     """Raises `ConfigError`."""
+    if not options.cwd.is_dir():
+        raise ConfigError("config.no_folder", folder=options.cwd)
+    if options.mode is not None and options.mode not in OPERATING_MODES:
+        raise ConfigError("mode.unknown", name=options.mode, names=", ".join(OPERATING_MODES))
     home = home_folder(options.environ)
     loaded, status = load_with_trust(options.cwd, home, options.environ, options.flags(), options.config_file)
     lang = pick_language(options.lang, loaded.config.ui.lang, options.environ)
@@ -132,6 +137,7 @@ def open_desk(
         trusted=settings.trusted,
     )
     desk.mode = options.mode or "default"
+    desk.mode_chosen = options.mode is not None
     desk.trust_relevant = settings.loaded.relevant
     desk.secrets = own_keys(options.environ, provider)
     if config.ide.enabled:

@@ -24,7 +24,7 @@ from coder.engine.speaker import wants_to_continue
 from coder.engine.subagent import run_subagent
 from coder.engine.verify import verify_edits
 from coder.model.base import CallReady, ModelError
-from coder.protocol.events import Failed, TurnEnded, TurnStarted
+from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
 from coder.protocol.messages import answered
 from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
@@ -34,7 +34,7 @@ async def run_turn(session: Session, text: str) -> Turn:
     """Take a message through to its answer. Whatever happens, the turn ends recorded and answered."""
     if session.desk.editor is not None:
         await session.desk.editor.settle()
-    turn = _begin(session, text)
+    turn = _begin(session, text, await _with_files(session, text))
 
     async def work() -> None:
         await choose_model(session, turn)
@@ -45,7 +45,20 @@ async def run_turn(session: Session, text: str) -> Turn:
     return turn
 
 
-def _begin(session: Session, text: str) -> Turn:
+async def _with_files(session: Session, text: str) -> str:
+    """The text with the files that it names with `@` put in (seed 002)."""
+    if "@" not in text:
+        return text
+    from coder.context.attachments import expand
+
+    desk = session.desk
+    message, notes = await asyncio.to_thread(expand, text, desk.workspace)
+    for note in notes:
+        desk.emit(Notice(note.text(desk.texts), "warning"))
+    return message
+
+
+def _begin(session: Session, text: str, message: str) -> Turn:
     desk = session.desk
     session.log.turn += 1
     session.log.step = 0
@@ -55,7 +68,7 @@ def _begin(session: Session, text: str) -> Turn:
         session.context.start_task = partial(run_subagent, session)
     session.undo.begin_turn(turn.number)
     tokens = {"prompt": session.conversation.counter.quick(text)}
-    session.add_user(text, _with_notes(session, text), {"prompt_id": turn.prompt_id, "tokens": tokens})
+    session.add_user(text, _with_notes(session, message), {"prompt_id": turn.prompt_id, "tokens": tokens})
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -64,7 +65,8 @@ class SessionStore:
             return []
         found = [(path, stat) for name in names if (stat := _file_stat(path := self.history / name))]
         found.sort(key=lambda pair: pair[1].st_mtime_ns, reverse=True)
-        return [info for path, stat in found[:limit] if (info := _info(path, stat))]
+        infos = (info for path, stat in found if (info := _info(path, stat)) and _was_used(info))
+        return list(islice(infos, limit))
 
     def latest(self) -> str | None:
         infos = self.infos(1)
@@ -101,6 +103,11 @@ def _file_stat(path: Path) -> os.stat_result | None:
     return stat if S_ISREG(stat.st_mode) else None
 
 
+def _was_used(info: SessionInfo) -> bool:
+    """A session of nothing but `/status` and its like is nobody's to go on with."""
+    return bool(info.turns or info.title)
+
+
 def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
     try:
         with path.open("rb") as file:
@@ -115,8 +122,9 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
         event = _event(decoder, line)
         if event is not None:
             created_at = created_at or event.ts
-            if event.type == "turn_start":
-                title = title_of(event.content)
+            bang = event.type == "command" and event.role == "user"
+            if event.type == "turn_start" or bang:
+                title = title_of(str(event.meta.get("input") if bang else event.content))
                 break
     for line in reversed(tail.splitlines()):
         event = _event(decoder, line)

@@ -27,7 +27,11 @@ def live_limit(rows: int) -> int:
 
 
 def context_line(talk: Talk) -> Line:
-    return [("dim", f"context: {talk.tokens} tokens · model: {safe(talk.model)}")]
+    line = f"context: {talk.tokens} tokens · model: {safe(talk.model)}"
+    if talk.cost_usd or talk.budget_usd is not None:
+        limit = f" of {talk.budget_usd:.2f}" if talk.budget_usd is not None else ""
+        line += f" · {talk.cost_usd:.4f}{limit} USD"
+    return [("dim", line)]
 
 
 def prompt_text(talk: Talk, cwd: str) -> str:

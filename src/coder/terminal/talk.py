@@ -32,6 +32,8 @@ class Talk(msgspec.Struct):
     model: str
     mode: str
     tokens: int = 0
+    cost_usd: float = 0.0
+    budget_usd: float | None = None
     phase: Phase = "idle"
     since: float = 0.0
     calls: dict[str, str] = {}
@@ -55,6 +57,7 @@ def follow(talk: Talk, event: AnyEvent) -> None:
     match event:
         case StateChanged():
             talk.model, talk.mode, talk.tokens = event.model, event.mode, event.context_tokens
+            talk.cost_usd, talk.budget_usd = event.cost_usd, event.budget_usd
         case SessionStarted():
             talk.session_id, talk.model, talk.mode = event.session_id, event.model, event.mode
         case ToolCallChanged(call_id, tool, state, argument):

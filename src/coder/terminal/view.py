@@ -50,14 +50,19 @@ class LineView:
         self.palette = palette
         self._open = ""  # what the unfinished line belongs to: "", "thought", "content"
         self._at_line_start = True
+        self._held: list[str] = []
 
     def show(self, event: AnyEvent) -> None:
         match event:
             case Content(text):
-                self._stream("content", safe(text))
+                if self.answer is not None:
+                    self._held.append(text)  # the answer, if nothing follows: that has its own place
+                else:
+                    self._stream("content", safe(text))
             case Thought(text):
                 self._stream("thought", self.palette.paint("dim", safe(text)))
             case ToolCallChanged():
+                self._show_held()
                 if event.state not in ("scheduled", "executing"):
                     self._lines(tool_lines(event, self.texts))
             case TodosChanged(todos):
@@ -66,14 +71,19 @@ class LineView:
                 self._lines(verify_lines(event, self.texts))
             case ApprovalRequested():
                 self._lines(approval_lines(event, self.texts))
-            case CommandDone(_, text):
-                self._command(text)
+            case CommandDone(_, text, ok):
+                self._command(text, ok)
             case TurnEnded():
                 self._turn_ended(event)
             case _:
                 self._lines(remark_lines(event, self.texts))
 
     # pieces
+
+    def _show_held(self) -> None:
+        text, self._held = "".join(self._held), []
+        if text:
+            self._stream("content", safe(text))
 
     def _stream(self, kind: str, text: str) -> None:
         if self._open != kind:
@@ -98,14 +108,18 @@ class LineView:
         for line in lines:
             self.line(self.palette.line(line))
 
-    def _command(self, text: str) -> None:
+    def _command(self, text: str, ok: bool) -> None:
         self._end_line()
         if text:
-            target = self.answer or self.out
-            target.write((text if self.answer else safe(text)).rstrip("\n") + "\n")
+            target = self.answer if self.answer is not None and ok else self.out
+            target.write((text if target is self.answer else safe(text)).rstrip("\n") + "\n")
             target.flush()
 
     def _turn_ended(self, event: TurnEnded) -> None:
+        if event.status == "ok":
+            self._held.clear()
+        else:
+            self._show_held()
         self._end_line()
         if event.status == "cancelled":
             self.line(self.palette.paint("note", event.error))

@@ -440,4 +440,6 @@ TEXTS: dict[str, str] = {
     "sandbox.untried": "as strong as this machine allows; tried out with the first command",
     "status.label.sandbox": "sandbox",
     "status.label.secrets": "secrets replaced",
+    "config.no_folder": "{folder} is not a folder.",
+    "status.nothing_to_trust": "nothing here needs it",
 }

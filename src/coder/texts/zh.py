@@ -392,4 +392,6 @@ TEXTS: dict[str, str] = {
     "sandbox.untried": "按本机支持的最强级别；执行第一条命令时检测",
     "status.label.sandbox": "沙箱",
     "status.label.secrets": "已替换的密钥数",
+    "config.no_folder": "{folder} 不是文件夹。",
+    "status.nothing_to_trust": "此处没有需要信任的内容",
 }

@@ -1,0 +1,129 @@
+"""`@` commands: what is named is put into the message, bounded, and what is not is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
+from coder.policy.paths import FolderWorkspace
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".gitignore").write_text("*.log\nbuild/\n", encoding="utf-8")
+    for name in (
+        "a.py",
+        "src/b.py",
+        "src/deep/c.py",
+        "src/note.md",
+        "with space.txt",
+        "x.log",
+        "build/out.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"content of {name}\n", encoding="utf-8")
+    return tmp_path
+
+
+def expanded(text: str, root: Path) -> tuple[str, list[str]]:
+    message, notes = expand(text, FolderWorkspace(root))
+    return message, [str(note) for note in notes]
+
+
+def test_a_file_follows_the_text_that_names_it(root: Path) -> None:
+    message, notes = expanded("explain @a.py, please", root)
+    assert message == 'explain @a.py, please\n\n<file path="a.py">\ncontent of a.py\n</file>'
+    assert notes == []
+
+
+@pytest.mark.parametrize("text", ["see @a.py.", "(@a.py)", "看看，@a.py。", "@a.py", "@./a.py"])
+def test_punctuation_around_a_name_is_not_part_of_it(root: Path, text: str) -> None:
+    message, notes = expanded(text, root)
+    assert "content of a.py" in message
+    assert notes == []
+
+
+def test_a_folder_gives_its_files_and_ignored_ones_are_skipped(root: Path) -> None:
+    message, _ = expanded("@src", root)
+    assert [
+        name for name in ("src/b.py", "src/deep/c.py", "src/note.md") if f"content of {name}" in message
+    ] == [
+        "src/b.py",
+        "src/deep/c.py",
+        "src/note.md",
+    ]
+    everything, _ = expanded("@.", root)
+    assert "content of a.py" in everything
+    assert "x.log" not in everything.replace("*.log", "")
+    assert "build/out.py" not in everything
+
+
+def test_a_glob(root: Path) -> None:
+    message, notes = expanded("@src/**/*.py", root)
+    assert "content of src/b.py" in message
+    assert "content of src/deep/c.py" in message
+    assert "note.md" not in message
+    assert notes == []
+    assert expanded("@*.rs", root)[1] == ["@*.rs: no files there."]
+
+
+def test_escaped_spaces(root: Path) -> None:
+    assert "content of with space.txt" in expanded(r"@with\ space.txt", root)[0]
+
+
+def test_what_is_not_put_in_is_said(root: Path) -> None:
+    (root / "image.png").write_bytes(b"\x89PNG\0\0\x01")
+    for name, said in (
+        ("missing.txt", "there is no such file"),
+        ("x.log", "ignored by .gitignore"),
+        ("build/out.py", "ignored by .gitignore"),
+        ("../outside", "outside the workspace"),
+        ("image.png", "is not text"),
+    ):
+        message, notes = expanded(f"@{name}", root)
+        assert message == f"@{name}"
+        assert len(notes) == 1
+        assert said in notes[0]
+
+
+def test_bounds(root: Path) -> None:
+    (root / "big.txt").write_text("长行\n" * 50_000, encoding="utf-8")
+    message, notes = expanded("@big.txt", root)
+    assert len(message.encode()) < MAX_FILE_BYTES + 500
+    assert "长行\n[the file goes on" in message
+    assert "�" not in message
+    assert "long" in notes[0]
+    many = root / "many"
+    many.mkdir()
+    for at in range(MAX_FILES + 5):
+        (many / f"{at:03}.txt").write_text("x" * 4000, encoding="utf-8")
+    message, notes = expanded("@many", root)
+    assert len(message.encode()) < MAX_TOTAL_BYTES + 20_000
+    assert "left out" in notes[0]
+
+
+def test_names_inside_code_and_addresses_are_left_alone(root: Path) -> None:
+    text = "mail me@a.py and `@a.py` and\n```\n@a.py\n```\n"
+    assert expanded(text, root) == (text, [])
+
+
+def test_the_same_file_twice_is_put_in_once(root: Path) -> None:
+    assert expanded("@a.py @./a.py @a.py", root)[0].count("content of a.py") == 1
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_expanded_without_fault_and_kept(text: str) -> None:
+    message, _ = expand(text, FolderWorkspace(Path("/nonexistent-workspace")))
+    assert message.startswith(text)
+
+
+@given(st.text(alphabet="ab \\c.py", min_size=1).filter(lambda name: name.strip() == name))
+def test_escaping_a_path_is_undone(name: str) -> None:
+    from coder.terminal.editing import escaped_path
+
+    assert named(f"x @{escaped_path(name)} y") == [name]

@@ -1,0 +1,267 @@
+"""The prompt: lines, keys, history, pastes, leaving."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from pty_kit import ANSWERS, BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Terminal, messages, sent
+
+from kit import ScriptedServer
+from kit.driving import Project
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (200, 50)])
+def test_prompt_lines_and_a_turn(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.until_idle()
+        assert "context: 0 tokens · model: scripted\n[default] " in terminal.screen
+        terminal.send("hello")
+        assert sent(server, terminal) == "hello"
+        assert "> hello" in terminal.text
+        assert "answer0" in terminal.text
+        terminal.send("/plan")
+        terminal.until("\n[plan] ")
+
+
+@pytest.mark.parametrize(
+    "newline",
+    ["\x1b\r", "\n", "\\\r", "\x1b[13;2u", "\x1b[27;2;13~"],
+    ids=["alt", "ctrl-j", "\\", "csi-u", "27"],
+)
+def test_ways_to_make_a_new_line(project: Project, newline: str) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("one")
+        terminal.type(newline)
+        terminal.type("two")
+        terminal.until("two")
+        assert not server.chats
+        terminal.type(ENTER)
+        assert sent(server, terminal) == "one\ntwo"
+
+
+def test_ctrl_d_sends_text_and_leaves_an_empty_line(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("text")
+        terminal.until("> text")
+        terminal.type(CTRL_D)
+        assert sent(server, terminal) == "text"
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+        assert "is recorded" in terminal.text
+    assert project.of_type("session_end")
+
+
+def test_ctrl_c_clears_and_twice_on_an_empty_line_leaves(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("rubbish")
+        terminal.until("> rubbish")
+        terminal.type(CTRL_C)
+        terminal.until(lambda: "rubbish" not in terminal.screen)
+        terminal.type(CTRL_C)
+        terminal.until("again to leave")
+        terminal.type("x")
+        terminal.until("> x")
+        terminal.type(BACKSPACE)
+        terminal.type(CTRL_C)
+        terminal.until("again to leave")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 0
+        assert not server.chats
+
+
+def test_double_escape_clears_and_single_escapes_do_not(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("kept")
+        terminal.until("> kept")
+        terminal.type(ESC)
+        terminal.pump(0.7)
+        terminal.type(ESC)
+        terminal.pump(0.2)
+        assert "> kept" in terminal.screen
+        terminal.pump(0.5)
+        terminal.type(ESC + ESC)
+        terminal.until(lambda: "kept" not in terminal.screen)
+
+
+def test_emacs_keys(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("two three four")
+        terminal.type("\x01one \x05 five")  # Ctrl+A, Ctrl+E
+        terminal.until("> one two three four five")
+        terminal.type("\x17six\x1bb\x1bb\x0b\x19!")  # Ctrl+W, Alt+B twice, Ctrl+K, Ctrl+Y
+        terminal.until("> one two three four six!")
+        terminal.type("\x15start\x1b\x7f")  # Ctrl+U, Alt+Backspace
+        terminal.type("done")
+        terminal.until("> done")
+        terminal.type(ENTER)
+        assert sent(server, terminal) == "done"
+
+
+def test_history_across_sessions_private_to_the_project(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server:
+        with Terminal(project, server.url) as terminal:
+            terminal.until_idle()
+            for at, text in enumerate(("alpha first", "beta second")):
+                terminal.send(text)
+                sent(server, terminal, at + 1)
+            terminal.type(CTRL_D)
+            terminal.ended()
+        with Terminal(project, server.url) as terminal:
+            terminal.until_idle()
+            terminal.type("draft")
+            terminal.until("> draft")
+            terminal.type(UP)
+            terminal.until(lambda: terminal.screen.endswith("> beta second"))
+            terminal.type(UP)
+            terminal.until(lambda: terminal.screen.endswith("> alpha first"))
+            terminal.type(DOWN + DOWN)
+            terminal.until(lambda: terminal.screen.endswith("> draft"))
+            terminal.type(CTRL_C)
+            terminal.until(lambda: "draft" not in terminal.screen)
+            terminal.type("\x12" + "alph")  # Ctrl+R
+            terminal.until(lambda: "> alpha first" in terminal.screen)
+            terminal.type(ENTER)
+            terminal.pump(0.1)
+            terminal.type(ENTER)
+            assert sent(server, terminal, 3) == "alpha first"
+    (path,) = (project.home / ".coder" / "projects").glob("*/history")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    other = project.home / "other"
+    other.mkdir()
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, "--cwd", str(other)) as terminal:
+        terminal.until_idle()
+        terminal.type(UP)
+        terminal.pump(0.2)
+        assert terminal.screen.endswith(">")
+
+
+def test_up_moves_within_the_text_before_it_goes_to_history(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("earlier")
+        sent(server, terminal)
+        terminal.type("ab\ncd")
+        terminal.type(UP + "X")
+        terminal.until("> abX")
+        terminal.type(UP)
+        terminal.until(lambda: terminal.screen.endswith("> earlier"))
+
+
+def test_a_paste_is_a_placeholder_and_is_sent_whole(project: Project) -> None:
+    pasted = "line 1\nline 2\n\tline 3"
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("see ")
+        terminal.paste(pasted.replace("\n", "\r"))
+        terminal.until("see [pasted 3 lines]")
+        assert "line 2" not in terminal.screen
+        terminal.type(" and ")
+        terminal.paste(pasted)
+        terminal.until("[pasted 3 lines #2]")
+        terminal.type(BACKSPACE)
+        terminal.until(lambda: "#2" not in terminal.screen)
+        terminal.type("more" + ENTER)
+        assert sent(server, terminal) == f"see {pasted} and more"
+
+
+def test_a_pasted_line_goes_in_as_it_is_and_its_escapes_inert(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.paste("short \x1b]2;owned\x07 text")
+        terminal.until("text")
+        assert "owned" not in "".join(terminal.paper.titles)
+        terminal.type(ENTER)
+        assert sent(server, terminal).startswith("short ")
+
+
+def test_a_long_line_is_collapsed_too(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.paste("x" * 100_000)
+        terminal.until("[pasted 1 line]")
+        terminal.type(ENTER)
+        assert sent(server, terminal) == "x" * 100_000
+
+
+def test_the_caret_stands_after_wide_characters(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.pump(0.2)  # the caret is set last
+        start, row = terminal.caret
+        terminal.type("你好a")
+        terminal.until(lambda: terminal.caret == (start + 5, row))
+        terminal.type("\x1b[D\x1b[D")
+        terminal.until(lambda: terminal.caret == (start + 2, row))
+        terminal.type("们" + ENTER)
+        assert sent(server, terminal) == "你们好a"
+
+
+def test_the_external_editor(project: Project) -> None:
+    script = project.write("edit.sh", "#!/bin/sh\nprintf ' and this' >> \"$1\"\n")
+    script.chmod(0o700)
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, EDITOR=str(script)) as terminal:
+        terminal.until_idle()
+        terminal.type("this")
+        terminal.until("> this")
+        terminal.type("\x18\x05")
+        terminal.until("> this and this")
+        terminal.type(ENTER)
+        assert sent(server, terminal) == "this and this"
+
+
+def test_a_question_on_the_command_line_is_the_first_turn(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, "what", "now") as terminal:
+        terminal.until("answer0")
+        assert sent(server, terminal) == "what now"
+        assert "> what now" in terminal.text
+
+
+def test_a_dumb_terminal_gets_lines(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, term="dumb") as terminal:
+        terminal.until("[default] ")
+        terminal.type("hello\n")
+        terminal.until("answer0")
+        terminal.until(lambda: terminal.screen.endswith(">"))
+        assert b"\x1b" not in terminal.raw
+        terminal.type(CTRL_D)
+        assert terminal.ended() == 0
+
+
+def test_piped_stdin_is_one_turn(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server:
+        done = project.coder(url=server.url, stdin="from a pipe")
+    assert (done.returncode, done.stdout) == (0, "answer0\n")
+    assert messages(server) == ["from a pipe"]
+
+
+def test_no_colour_where_none_is_wanted(project: Project) -> None:
+    script = [{"text": "# head\n\n**bold**\n\n```python\nx = 1\n```"}]
+    with ScriptedServer(script) as server, Terminal(project, server.url, NO_COLOR="1") as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("x = 1")
+        terminal.until_idle()
+        assert b"\x1b[1m" not in terminal.raw
+        assert b"\x1b[9" not in terminal.raw
+
+
+def test_plain_mode_has_no_live_rows_and_no_spinner(project: Project) -> None:
+    project.configure(ui={"plain": True})
+    script = [{"text": "one two\n\nthree four", "chunk": 2, "delay": 0.02}]
+    with ScriptedServer(script) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("three four")
+        terminal.until_idle()
+        assert "waiting for the model" not in terminal.raw.decode()
+        assert not any(spin in terminal.raw.decode() for spin in "⠋⠙⠹⠸⠼")
+        assert terminal.raw.decode().count("one two") == 1
