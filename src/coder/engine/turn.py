@@ -1,7 +1,7 @@
 """The way of one turn: from a person's message to the model's answer (seed 001 §3).
 
-input → user message → (complex? todos) → for each step: guards → compact? → ask the model →
-tool calls: run them and go on · none: verify? continue? → end of turn, recorded
+input → user message → which model? → (complex? todos) → for each step: compact? → guards → ask the model →
+tool calls: run them and go on · none: continue? verify? → end of turn, recorded
 """
 
 from __future__ import annotations
