@@ -86,7 +86,7 @@ async def _run(
             await engine.close()
             return Exit.USAGE
     engine.submit(UserInput(question))
-    return await watch(engine, _output(output, settings))
+    return await watch(engine, _output(output, settings), _asker(engine, options, settings))
 
 
 def _cancel_on_signals(engine: Engine) -> None:
@@ -95,13 +95,23 @@ def _cancel_on_signals(engine: Engine) -> None:
         loop.add_signal_handler(number, engine.submit, Cancel())
 
 
-async def watch(engine: Engine, view: Output) -> int:
+def _asker(engine: Engine, options: Options, settings: Settings) -> Callable[[AnyEvent], None] | None:
+    if not options.can_ask:
+        return None
+    from coder.cli.asking import Asker
+
+    return Asker(engine, settings.texts).take
+
+
+async def watch(engine: Engine, view: Output, ask: Callable[[AnyEvent], None] | None = None) -> int:
     """Show what happens until the input is done; the status. Raises `OSError`, but only after the record is
     complete, where stdout takes no more."""
     reading = _Reading()
     shown = _Shown(view, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
         shown.show(event)
+        if ask is not None:
+            ask(event)
         if reading.take(event):
             break
     closing = asyncio.create_task(engine.close())

@@ -117,7 +117,7 @@ def _session(chosen: argparse.Namespace) -> int:
         max_prompt_tokens=chosen.max_prompt_tokens,
         warn_prompt_tokens=chosen.warn_prompt_tokens,
         tokenizer=chosen.tokenizer_model,
-        can_ask=interactive,
+        can_ask=interactive or (chosen.output == "text" and _on_terminal()),
         session_kind="interactive" if interactive else "once",
     )
     resume = _session_to_resume(chosen, SessionStore(cwd, options.log_dir))
@@ -143,7 +143,12 @@ def _look_for_garbage() -> None:
 
 
 def _is_interactive(chosen: argparse.Namespace) -> bool:
-    return not chosen.once and chosen.output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
+    return not chosen.once and chosen.output == "text" and _on_terminal()
+
+
+def _on_terminal() -> bool:
+    """Whether somebody is there to ask."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _with_stdin(chosen: argparse.Namespace, question: str) -> str:

@@ -14,7 +14,7 @@ from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
 from coder.config.load import Loaded, home_folder
 from coder.config.models import context_window_of, tokenizer_of
-from coder.config.provider import Provider, resolve_provider
+from coder.config.provider import NoProvider, Provider, resolve_provider
 from coder.config.save import ensure_folder
 from coder.config.schema import DEFAULT_CONTEXT_WINDOW
 from coder.config.trust import load_with_trust
@@ -148,6 +148,9 @@ def open_desk(
     desk.vocabulary_fixed = bool(options.tokenizer)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
+    unknown = [name for name in config.permission.tools if name not in desk.tools and "__" not in name]
+    if unknown:
+        emit(Notice(desk.say("permissions.no_tool", names=", ".join(unknown)), "warning"))
     if settings.loaded.ignored:
         keys = ", ".join(sorted({one.key for one in settings.loaded.ignored}))
         emit(Notice(desk.say("trust.ignored", keys=keys), "warning"))
@@ -188,4 +191,9 @@ async def with_model_named(provider: Provider) -> Provider:
 
 def provider_of(options: Options, settings: Settings) -> Provider:
     """Raises `ConfigError` where there is none."""
-    return resolve_provider(settings.loaded.config, options.environ)
+    try:
+        return resolve_provider(settings.loaded.config, options.environ)
+    except NoProvider:
+        if any(one.key.startswith("provider.") for one in settings.loaded.ignored):
+            raise ConfigError("config.no_provider_trusted") from None
+        raise

@@ -442,4 +442,9 @@ TEXTS: dict[str, str] = {
     "status.label.secrets": "secrets replaced",
     "config.no_folder": "{folder} is not a folder.",
     "status.nothing_to_trust": "nothing here needs it",
+    "config.no_provider_trusted": (
+        "No model provider is configured but the one that .coder/config.json names, and this folder "
+        "is not trusted; `coder trust` allows it."
+    ),
+    "permissions.no_tool": "permission.tools names what is no tool here: {names}. /tools lists them.",
 }

@@ -394,4 +394,8 @@ TEXTS: dict[str, str] = {
     "status.label.secrets": "已替换的密钥数",
     "config.no_folder": "{folder} 不是文件夹。",
     "status.nothing_to_trust": "此处没有需要信任的内容",
+    "config.no_provider_trusted": (
+        "除 .coder/config.json 所指定的以外没有配置模型服务，而此文件夹未被信任；`coder trust` 可允许。"
+    ),
+    "permissions.no_tool": "permission.tools 中有不存在的工具：{names}。/tools 可列出全部。",
 }

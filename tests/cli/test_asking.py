@@ -1,0 +1,68 @@
+"""`--once` on a terminal: somebody is there, so they are asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kit import ScriptedServer
+from kit.driving import Project
+
+WRITE = {"name": "write", "arguments": {"path": "new.txt", "content": "hello\n"}}
+
+
+def on_terminal(project: Project, url: str, answer: bytes) -> tuple[int, str]:
+    """Run it in a pseudo-terminal and type `answer` once the question is there."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coder", "--once", "go"],
+        cwd=project.cwd,
+        env=project.environ(url, TERM="xterm"),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    seen, answered, deadline = b"", False, time.monotonic() + 40
+    try:
+        while time.monotonic() < deadline:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    seen += os.read(master, 65536)
+                except OSError:
+                    break
+            if not answered and b"Allow?" in seen:
+                os.write(master, answer)
+                answered = True
+        return process.wait(timeout=20), seen.decode("utf-8", errors="replace")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+@pytest.mark.parametrize(
+    ("answer", "made"), [(b"y\n", True), (b"n not this\n", False), (b"maybe\ny\n", True)]
+)
+def test_the_person_is_asked(project: Project, answer: bytes, made: bool) -> None:
+    with ScriptedServer([{"calls": [WRITE]}, {"text": "done"}]) as server:
+        status, seen = on_terminal(project, server.url, answer)
+    assert status == 0
+    assert "+hello" in seen
+    assert (project.cwd / "new.txt").exists() == made
+    if not made:
+        assert "not this" in project.of_type("observation")[0]["content"]
+
+
+def test_the_end_of_input_cancels(project: Project) -> None:
+    with ScriptedServer([{"calls": [WRITE]}, {"text": "done"}]) as server:
+        status, _seen = on_terminal(project, server.url, b"\x04")
+    assert status == 130
+    assert not (project.cwd / "new.txt").exists()
