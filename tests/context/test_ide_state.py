@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coder.context.ide import MAX_FILES, MAX_SELECTION, EditorContext, OpenFile, changes, full, open_files
 
-WORK = Path("/work/app")
+WORK = Path("/srv/app")
 
 
 def state(*files: Any) -> dict[str, Any]:
@@ -46,8 +46,8 @@ class Told:
 
 def test_the_first_note_is_the_whole_context_as_the_seed_has_it() -> None:
     told = Told().after(
-        active("/work/app/src/app.ts", 42, "function foo() {"),
-        other("/work/app/src/utils.ts"),
+        active("/srv/app/src/app.ts", 42, "function foo() {"),
+        other("/srv/app/src/utils.ts"),
         other("/etc/x"),
     )
     assert told == {
@@ -62,33 +62,33 @@ def test_the_first_note_is_the_whole_context_as_the_seed_has_it() -> None:
 
 def test_each_kind_of_change_is_told_alone() -> None:
     told = Told()
-    told.after(active("/work/app/a", 1), other("/work/app/b"))
-    assert told.after(active("/work/app/a", 45), other("/work/app/b")) == {
+    told.after(active("/srv/app/a", 1), other("/srv/app/b"))
+    assert told.after(active("/srv/app/a", 45), other("/srv/app/b")) == {
         "changes": {"cursorMoved": {"path": "a", "cursor": {"line": 45, "character": 1}}}
     }
-    assert told.after(active("/work/app/a", 45, "x"), other("/work/app/b")) == {
+    assert told.after(active("/srv/app/a", 45, "x"), other("/srv/app/b")) == {
         "changes": {"selectionChanged": {"path": "a", "selectedText": "x"}}
     }
-    assert told.after(active("/work/app/a", 45), other("/work/app/b")) == {
+    assert told.after(active("/srv/app/a", 45), other("/srv/app/b")) == {
         "changes": {"selectionChanged": {"path": "a", "selectedText": ""}}
     }
-    assert told.after(active("/work/app/a", 45), other("/work/app/c")) == {
+    assert told.after(active("/srv/app/a", 45), other("/srv/app/c")) == {
         "changes": {"filesOpened": ["c"], "filesClosed": ["b"]}
     }
-    assert told.after(active("/work/app/c", 2, "y", 200), other("/work/app/a")) == {
+    assert told.after(active("/srv/app/c", 2, "y", 200), other("/srv/app/a")) == {
         "changes": {
             "activeFileChanged": {"path": "c", "cursor": {"line": 2, "character": 1}, "selectedText": "y"}
         }
     }
-    assert told.after(other("/work/app/c"), other("/work/app/a")) == {
+    assert told.after(other("/srv/app/c"), other("/srv/app/a")) == {
         "changes": {"activeFileChanged": {"path": None, "previousPath": "c"}}
     }
-    assert told.after(other("/work/app/c"), other("/work/app/a")) is None
+    assert told.after(other("/srv/app/c"), other("/srv/app/a")) is None
 
 
 def test_after_a_compaction_all_is_told_again() -> None:
     told = Told()
-    first = told.after(active("/work/app/a"))
+    first = told.after(active("/srv/app/a"))
     assert told.next() is None
     told.context.tell_all_again()
     assert told.next() == first
@@ -98,10 +98,10 @@ def test_an_editor_with_nothing_open_says_nothing_until_something_is() -> None:
     told = Told()
     assert told.next() is None
     assert told.after() is None
-    assert told.after(active("/work/app/a"))["activeFile"]["path"] == "a"
+    assert told.after(active("/srv/app/a"))["activeFile"]["path"] == "a"
     told.context.lost()
     assert told.next() is None
-    assert told.after(active("/work/app/a")) is None
+    assert told.after(active("/srv/app/a")) is None
 
 
 def test_it_is_bounded() -> None:
@@ -125,7 +125,7 @@ json_values = st.recursive(
 odd_files = st.fixed_dictionaries(
     {},
     optional={
-        "path": st.sampled_from(["/a", "/b", "/work/app/c", ""]) | json_values,
+        "path": st.sampled_from(["/a", "/b", "/srv/app/c", ""]) | json_values,
         "timestamp": st.integers() | json_values,
         "isActive": st.booleans() | json_values,
         "cursor": st.fixed_dictionaries({"line": json_values, "character": json_values}) | json_values,

@@ -56,7 +56,7 @@ class Places(msgspec.Struct, frozen=True):
 def places(cwd: Path, environ: Mapping[str, str], coder_home: Path) -> Places:
     """`$CODER_HOME` as the configuration resolved it, and `$CODEX_HOME`, else `~/.codex`."""
     # os.path's expanduser leaves a `~nobody` as it is where pathlib's raises
-    named = os.path.expanduser(environ.get("CODEX_HOME") or f"{environ.get('HOME') or '~'}/.codex")  # noqa: PTH111
+    named = os.path.expanduser(environ.get("CODEX_HOME") or f"{environ.get('HOME') or '~'}/.codex")  # noqa: PTH111  - text in, text out
     return Places(cwd=Path(os.path.realpath(cwd)), homes=[coder_home, Path(named).absolute()])
 
 
