@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from coder.engine.modes import enable_modes
 from coder.protocol.events import CommandDone, TurnEnded
 from coder.protocol.modes import (
     CustomModesListed,
@@ -190,6 +191,24 @@ class TestCommandsInModes:
             assert "secret sauce" in server.chats[0]["messages"][-1]["content"]
             drive(project, server.url, ["/log"])  # trusted from then on
             assert "secret sauce" in server.chats[1]["messages"][-1]["content"]
+
+    def test_a_flag_asks_nobody(self, project: Project) -> None:
+        """`--mode` takes effect before anyone reads questions: needing one is a problem, not a wait."""
+        project.write("log.txt", "x\n")
+        body = self.BODY.replace("instant", "persistent")
+        project.write(".coder/modes/log.md", body)
+
+        async def scenario(url: str) -> list[str]:
+            driver = Driver(project, url, can_ask=True)
+            driver.start()
+            async with asyncio.timeout(10):
+                problems = await enable_modes(driver.engine.desk, ["/log"])
+            assert driver.engine.desk.can_ask
+            await driver.close()
+            return problems
+
+        with ScriptedServer([]) as server:
+            assert "trust" in asyncio.run(scenario(server.url))[0]
 
     def test_the_trust_command_covers_them(self, project: Project) -> None:
         project.write("log.txt", "secret sauce\n")

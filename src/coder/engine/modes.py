@@ -101,7 +101,18 @@ async def instant_prompt(session: Session, op: TriggerInstantMode) -> InstantMod
 
 
 async def enable_modes(desk: Desk, lines: Sequence[str]) -> list[str]:
-    """`--mode "/name args"`, in order; what is wrong with them, in sentences."""
+    """`--mode "/name args"`, in order; what is wrong with them, in sentences.
+
+    This is before the front end reads events, so that nobody could answer a question.
+    """
+    asks, desk.can_ask = desk.can_ask, False
+    try:
+        return await _enabled(desk, lines)
+    finally:
+        desk.can_ask = asks
+
+
+async def _enabled(desk: Desk, lines: Sequence[str]) -> list[str]:
     problems: list[str] = []
     for line in lines:
         invocation = keeper_of(desk.session).from_line(line)

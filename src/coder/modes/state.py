@@ -19,7 +19,6 @@ from coder.modes.faults import ModeFault
 from coder.modes.render import (
     MAX_BLOCK,
     ReadFile,
-    Refused,
     RunCommand,
     mode_block,
     render,
@@ -336,8 +335,3 @@ class ModeKeeper:
             return []
         old = self._client_rev is not None and rev < self._client_rev
         return [self._stale(op.mode_id, rev)] if old or rev == self._trigger_rev else []
-
-
-async def no_commands(definition: ModeDefinition, command: str) -> str:
-    """For callers that run none."""
-    raise Refused("commands are not run here")

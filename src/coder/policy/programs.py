@@ -16,11 +16,6 @@ from coder.policy.words import Word
 _EXPANSION = "an expansion may become an option that writes"
 
 
-def inexact_option(args: list[Word]) -> bool:
-    """Whether some expansion among `args` could be taken for an option."""
-    return any(not word.exact and word.maybe_option() for word in args)
-
-
 # -- awk, sed ---------------------------------------------------------------------------------------------
 
 _AWK_VALUE_OPTIONS = ("-F", "-v")

@@ -10,6 +10,7 @@ from coder.config.errors import ConfigError
 from coder.config.provider import NoProvider
 from coder.config.trust import TrustStore
 from coder.engine.engine import Engine
+from coder.engine.modes import enable_modes
 from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
 from coder.model.base import ModelError
 from coder.record.files import RecordError
@@ -48,6 +49,10 @@ async def _run(
     provider = await with_model_named(provider_of(options, settings))
     engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
     engine.start(resume)
+    if options.custom_modes and (problems := await enable_modes(engine.desk, options.custom_modes)):
+        view.line(safe(" ".join(problems)))
+        await engine.close()
+        return _USAGE
     if _only_lines():
         from coder.terminal.line_loop import LineRepl
 

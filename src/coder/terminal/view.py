@@ -6,7 +6,7 @@ progress to stderr (SPEC §2).
 
 from __future__ import annotations
 
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from coder.protocol.events import (
     AnyEvent,
@@ -24,12 +24,6 @@ from coder.terminal.show import approval_lines, remark_lines, todo_lines, tool_l
 from coder.terminal.theme import Theme
 from coder.terminal.width import Line
 from coder.texts import Texts
-
-
-class View(Protocol):
-    """Anything that events can be shown to."""
-
-    def show(self, event: AnyEvent) -> None: ...
 
 
 class Palette(Theme):
