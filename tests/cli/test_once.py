@@ -111,7 +111,7 @@ def test_stdin_to_its_end_is_one_message(project: Project) -> None:
 def test_bang_runs_a_command_without_the_model(project: Project) -> None:
     with ScriptedServer([]) as server:
         done = project.coder("--once", "!echo out; echo err >&2; exit 3", url=server.url)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert done.stdout == (
         "command: echo out; echo err >&2; exit 3\nexit_code: 3\nstdout:\nout\nstderr:\nerr\n"
     )

@@ -11,6 +11,7 @@ import pytest
 from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, Preset, decide, matrix
 from coder.policy.shell import judge
 from coder.policy.verdict import Decision, ShellVerdict
+from coder.texts import Texts
 
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
 TABLE = {
@@ -55,7 +56,8 @@ def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> No
     ruling = decide(name, preset, mode, shell=shell, mcp=tool.startswith("mcp:"))
     assert ruling.decision == wanted
     assert ruling.reasons
-    assert all(reason.endswith((".", "!")) for reason in ruling.reasons)
+    assert all(reason.endswith((".", "!")) for reason in ruling.english)
+    assert all(reason.endswith("。") for reason in ruling.spoken(Texts("zh")))
 
 
 def test_the_cells_cover_all_presets_and_modes() -> None:
@@ -80,7 +82,7 @@ def bash(
         shell=judge(line, folder),
         allowlist=allowlist,
     )
-    return ruling.decision, ruling.reasons, ruling.can_always, ruling.always_names
+    return ruling.decision, ruling.english, ruling.can_always, ruling.always_names
 
 
 def test_risk_turns_allow_into_ask_with_its_reason(tmp_path: Path) -> None:
@@ -119,10 +121,10 @@ def test_overrides_replace_the_cell_and_keep_the_risk(tmp_path: Path) -> None:
 
 
 def test_a_deny_says_what_would_allow() -> None:
-    assert "balanced" in decide("write", "strict", "default").reasons[0]
-    assert "balanced" in decide("bash", "strict", "default", shell=LOOKING).reasons[0]
-    assert "plan mode" in decide("write", "balanced", "plan").reasons[0].lower()
-    assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).reasons[0]
+    assert "balanced" in decide("write", "strict", "default").english[0]
+    assert "balanced" in decide("bash", "strict", "default", shell=LOOKING).english[0]
+    assert "plan mode" in decide("write", "balanced", "plan").english[0].lower()
+    assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).english[0]
 
 
 def test_plan_tells_which_part_is_not_read_only(tmp_path: Path) -> None:

@@ -4,33 +4,74 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coder.policy.explain import as_text, explain
+import pytest
+
+from coder.policy.explain import as_data, as_text, explain
+from coder.texts import Texts
+
+ENGLISH = Texts("en")
 
 
 def test_segment_by_segment(tmp_path: Path) -> None:
-    told = explain("ls && touch x; rm y", tmp_path, "balanced", "default")
+    explained = explain("ls && touch x; rm y", tmp_path, "balanced", "default")
+    told = as_data(explained)
+    assert list(told) == ["decision", "risks", "segments"]
     assert told["decision"] == "ask"
     assert [segment["command"] for segment in told["segments"]] == ["ls", "touch x", "rm y"]
     assert [segment["decision"] for segment in told["segments"]] == ["allow", "ask", "ask"]
-    assert any("rm" in risk for risk in told["risks"])
-    assert all(segment["rule"] for segment in told["segments"])
-    text = as_text(told)
-    assert text.startswith("decision: ask")
-    assert "touch x" in text
-    assert "rm can delete" in text
+    assert told["risks"] == ["rm can delete or overwrite files for good."]
+    assert [segment["rule"] for segment in told["segments"]] == [
+        "only looks",
+        "not known to be read-only",
+        "changes or stops things; rm can delete or overwrite files for good.",
+    ]
+    assert as_text(explained, ENGLISH).splitlines() == [
+        "decision: ask",
+        "  Preset balanced asks before a command not known to be read-only.",
+        "allow  ls",
+        "       only looks",
+        "ask    touch x",
+        "       not known to be read-only",
+        "ask    rm y",
+        "       rm can delete or overwrite files for good.",
+    ]
+
+
+def test_in_chinese_only_commands_and_decisions_stay(tmp_path: Path) -> None:
+    explained = explain("ls && touch x; rm y", tmp_path, "balanced", "default")
+    assert as_text(explained, Texts("zh")).splitlines() == [
+        "决定：ask",
+        "  权限预设 balanced 要求先询问：不确定是否只读的命令。",
+        "allow  ls",
+        "       只是查看",
+        "ask    touch x",
+        "       不确定是否只读",
+        "ask    rm y",
+        "       rm 可能永久删除或覆盖文件。",
+    ]
+
+
+@pytest.mark.parametrize("line", ["sudo rm x", "sh -c 'ls; rm x'", "echo $(rm x)", "ls $(", 'eval "$X"'])
+def test_nothing_is_said_twice(tmp_path: Path, line: str) -> None:
+    explained = explain(line, tmp_path, "balanced", "default")
+    lines = [text.strip() for text in as_text(explained, ENGLISH).splitlines()]
+    assert len(lines) == len(set(lines))
+    assert {str(risk) for risk in explained.verdict.risks} <= set(lines)
 
 
 def test_preset_mode_and_allowlist_count(tmp_path: Path) -> None:
-    assert explain("ls", tmp_path, "strict", "default")["decision"] == "deny"
-    assert explain("touch x", tmp_path, "balanced", "plan")["decision"] == "deny"
-    assert explain("rm x", tmp_path, "balanced", "yolo")["decision"] == "allow"
-    assert explain("touch x", tmp_path, "balanced", "default", allowlist=["touch"])["decision"] == "allow"
-    assert explain("ls", tmp_path, "balanced", "default", overrides={"bash": "deny"})["decision"] == "deny"
+    assert explain("ls", tmp_path, "strict", "default").ruling.decision == "deny"
+    assert explain("touch x", tmp_path, "balanced", "plan").ruling.decision == "deny"
+    assert explain("rm x", tmp_path, "balanced", "yolo").ruling.decision == "allow"
+    told = explain("touch x", tmp_path, "balanced", "default", allowlist=["touch"])
+    assert told.ruling.decision == "allow"
+    told = explain("ls", tmp_path, "balanced", "default", overrides={"bash": "deny"})
+    assert told.ruling.decision == "deny"
 
 
 def test_inner_lines_and_broken_ones(tmp_path: Path) -> None:
-    told = explain("sh -c 'ls; rm x'", tmp_path, "balanced", "default")
+    told = as_data(explain("sh -c 'ls; rm x'", tmp_path, "balanced", "default"))
     assert [segment["decision"] for segment in told["segments"]] == ["ask", "allow", "ask"]
-    told = explain("ls $(", tmp_path, "yolo", "default")
+    told = as_data(explain("ls $(", tmp_path, "yolo", "default"))
     assert told["decision"] == "ask"
     assert "cannot be read" in told["risks"][0]

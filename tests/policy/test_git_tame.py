@@ -37,7 +37,7 @@ def test_a_configuration_that_runs_programs(config: str, tmp_path: Path) -> None
     for line in ("git status", "cd src && git diff", "git -C src log"):
         verdict = judge(line, root)
         assert not verdict.read_only
-        assert "configuration" in verdict.segments[-1].rule
+        assert "configuration" in str(verdict.segments[-1].rule)
 
 
 def test_usual_configurations_are_fine(tmp_path: Path) -> None:

@@ -8,9 +8,22 @@ import sys
 
 import pytest
 
-from coder.texts import Language, Phrase, Texts, pick_language
-from coder.texts.en import TEXTS as ENGLISH
-from coder.texts.zh import TEXTS as CHINESE
+from coder.texts import PARTS, Language, Phrase, Texts, catalogue, pick_language
+from coder.texts.en import TEXTS as MAIN_ENGLISH
+from coder.texts.zh import TEXTS as MAIN_CHINESE
+
+
+def whole(lang: Language) -> dict[str, str]:
+    """All parts of the catalogue in one; a key stands in one of them only."""
+    texts: dict[str, str] = {}
+    for part in ("", *PARTS):
+        found = catalogue(lang, f"{part}.")
+        assert not texts.keys() & found.keys()
+        texts |= found
+    return texts
+
+
+ENGLISH, CHINESE = whole("en"), whole("zh")
 
 
 def placeholders(template: str) -> set[str]:
@@ -28,6 +41,16 @@ def test_both_catalogues_have_the_same_keys() -> None:
 def test_both_catalogues_have_the_same_placeholders() -> None:
     differing = [key for key in CHINESE if placeholders(CHINESE[key]) != placeholders(ENGLISH[key])]
     assert differing == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_keys_of_a_part_begin_with_its_name(part: str) -> None:
+    assert all(key.startswith(f"{part}.") for key in catalogue("en", f"{part}."))
+
+
+def test_a_text_of_a_part_is_found_among_the_others_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MAIN_CHINESE, "policy.made_up", "写在别处")
+    assert Texts("zh").say("policy.made_up") == "写在别处"
 
 
 def test_singulars_belong_to_a_text_that_counts() -> None:
@@ -54,7 +77,7 @@ def test_values_are_put_in_and_never_read_as_templates() -> None:
 
 
 def test_missing_in_chinese_is_said_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(CHINESE, "config.expect_bool")
+    monkeypatch.delitem(catalogue("zh", "config."), "config.expect_bool")
     assert Texts("zh", strict=True).say("config.expect_bool") == "true or false"
 
 
@@ -79,17 +102,23 @@ def test_strictness_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_singular_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGLISH, "test.files", "{n} files")
-    monkeypatch.setitem(ENGLISH, "test.files.one", "{n} file")
+    monkeypatch.setitem(MAIN_ENGLISH, "test.files", "{n} files")
+    monkeypatch.setitem(MAIN_ENGLISH, "test.files.one", "{n} file")
     texts = Texts("en")
     assert [texts.say("test.files", n=n) for n in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
 
 
 def test_chinese_needs_no_singular(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGLISH, "test.files", "{n} files")
-    monkeypatch.setitem(ENGLISH, "test.files.one", "{n} file")
-    monkeypatch.setitem(CHINESE, "test.files", "{n} 个文件")
+    monkeypatch.setitem(MAIN_ENGLISH, "test.files", "{n} files")
+    monkeypatch.setitem(MAIN_ENGLISH, "test.files.one", "{n} file")
+    monkeypatch.setitem(MAIN_CHINESE, "test.files", "{n} 个文件")
     assert Texts("zh").say("test.files", n=1) == "1 个文件"
+
+
+def test_phrases_are_compared_by_what_they_say() -> None:
+    assert Phrase("policy.why.writes", path="a") == Phrase("policy.why.writes", path="a")
+    assert Phrase("policy.why.writes", path="a") != Phrase("policy.why.writes", path="b")
+    assert len({Phrase("policy.why.writes", path="a"), Phrase("policy.why.writes", path="a")}) == 1
 
 
 def test_phrases_within_phrases_are_said_in_the_same_language() -> None:
@@ -123,9 +152,11 @@ def test_picks_the_language(flag: str, config: str, environ: dict[str, str], lan
 
 @pytest.mark.parametrize(("lang", "other"), [("en", "zh"), ("zh", "en")])
 def test_only_the_language_in_use_is_imported(lang: str, other: str) -> None:
+    """And of it only the part that is asked for."""
     code = (
         "import sys; from coder.texts import Texts;"
         f"Texts({lang!r}).say('config.expect_bool');"
-        f"sys.exit('coder.texts.{other}' in sys.modules)"
+        "found = {name for name in sys.modules if name.startswith('coder.texts.')};"
+        f"sys.exit(found != {{'coder.texts.{lang}_config'}})"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,83 +1,109 @@
-"""The options of the command line (SPEC §2)."""
+"""The options of the command line, and what is said where they are wrong.
+
+Help texts are put into words only for a page of help: an ordinary start does not pay for them.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from coder import __version__
 from coder.cli.errors import UsageError
 from coder.policy.decide import OPERATING_MODES, PRESETS
+from coder.texts import Phrase
 
-_EPILOG = """\
-subcommands:
-  coder demo                   a tour with no network and no key
-  coder sessions               the sessions of this folder
-  coder show ID                what happened in one
-  coder export ID --html FILE  the same as a page
-  coder doctor                 what works here
-  coder explain "shell line"   what the policy would do with it, and why
-  coder modes                  custom modes and saved prompts
-  coder schema                 the JSON Schema of ops and events
-  coder trust                  let this folder's own settings take effect
+Say = Callable[..., str]
 
-exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,
-             3 step limit, 4 prompt-token limit, 130 cancelled"""
+# What argparse says, and how we say it: it knows no other language, and begins with "argument".
+_COMPLAINTS = (
+    (r"argument (?P<name>.+?): expected one argument", "cli.wrong.no_value"),
+    (
+        r"argument (?P<name>.+?): invalid choice: (?P<value>.+?) \(choose from (?P<allowed>.+)\)",
+        "cli.wrong.choice",
+    ),
+    (r"argument (?P<name>.+?): invalid \w+ value: (?P<value>.+)", "cli.wrong.value"),
+    (r"argument (?P<name>.+?): not from 1 on: (?P<value>.+)", "cli.wrong.positive"),
+    (r"argument (?P<name>.+?): ignored explicit argument (?P<value>.+)", "cli.wrong.no_value_wanted"),
+    (r"the following arguments are required: (?P<name>.+)", "cli.wrong.missing"),
+    (r"unrecognized arguments: (?P<name>.+)", "cli.wrong.unknown"),
+)
+
+
+def _unsaid(key: str, /, **values: object) -> str:
+    return ""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in a sentence, without the page of usage before it."""
+    """Says what is wrong in a sentence, without the page of usage before it. `say` has the help texts."""
+
+    def __init__(self, prog: str, say: Say | None = None, **more: Any) -> None:
+        self.say: Say = say or _unsaid
+        super().__init__(
+            prog=prog, formatter_class=_formatter(self.say), allow_abbrev=False, add_help=False, **more
+        )
+        self.arguments = self.add_argument_group(self.say("cli.group.arguments") or None)
+        self.options = self.add_argument_group(self.say("cli.group.options") or None)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. `{self.prog} --help` lists the options.")
+        raise UsageError("cli.usage", what=_complaint(message), prog=self.prog)
 
 
-def folder_options() -> argparse.ArgumentParser:
+def _formatter(say: Say) -> type[argparse.HelpFormatter]:
+    class Formatter(argparse.RawDescriptionHelpFormatter):
+        """The page with our own word for "usage"."""
+
+        def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+            super().add_usage(usage, actions, groups, prefix or say("cli.usage_prefix") or None)
+
+    return Formatter
+
+
+def _complaint(message: str) -> Phrase:
+    import re
+
+    for pattern, key in _COMPLAINTS:
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            return Phrase(key, **found.groupdict())
+    return Phrase("cli.wrong.other", message=message)
+
+
+def add_folder_options(parser: Parser) -> None:
     """Options that every subcommand takes as well."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--cwd", type=Path, default=Path(), metavar="DIR", help="the folder to work in")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a further configuration file")
-    parser.add_argument("--log-dir", type=Path, metavar="DIR", help="where the record goes")
-    parser.add_argument("--lang", choices=("en", "zh"), default="", help="language of the interface")
-    return parser
+    add, say = parser.options.add_argument, parser.say
+    add("--cwd", type=Path, default=Path(), metavar="DIR", help=say("cli.help.cwd"))
+    add("--config", type=Path, metavar="FILE", help=say("cli.help.config"))
+    add("--log-dir", type=Path, metavar="DIR", help=say("cli.help.log_dir"))
+    add("--lang", choices=("en", "zh"), default="", help=say("cli.help.lang"))
 
 
-def main_parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="coder",
-        description="A coding agent for the terminal.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[folder_options()],
-        allow_abbrev=False,
-        add_help=False,
-    )
-    add = parser.add_argument
-    add("-h", "--help", action="store_true", help="this page")
-    add("words", nargs="*", metavar="QUESTION", help="a first message; without --once the session goes on")
-    add("--once", action="store_true", help="one turn, then exit")
-    add(
-        "--mode",
-        action="append",
-        default=[],
-        metavar="MODE",
-        help=f"operating mode ({', '.join(OPERATING_MODES)}), or a custom mode as '/name args' (repeatable)",
-    )
-    add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=f"{', '.join(PRESETS)}")
-    add("--model", default="", metavar="NAME")
-    add("--resume", default="", metavar="ID", help="go on with a session")
-    add("--continue", action="store_true", dest="latest", help="go on with the latest session")
-    add("--max-steps", type=_positive, default=0, metavar="N")
-    add("--max-prompt-tokens", type=_positive, default=0, metavar="N")
-    add("--warn-prompt-tokens", type=_positive, default=0, metavar="N")
-    add("--tokenizer-model", default="", metavar="NAME", help="vocabulary for counting, e.g. cl100k_base")
-    add("--output", choices=("text", "json", "stream-json"), default="text")
-    add("--version", action="version", version=f"coder {__version__}")
+def main_parser(say: Say | None = None) -> Parser:
+    """Without `say` it has no help texts."""
+    known = say or _unsaid
+    parser = Parser("coder", say, description=known("cli.about"), epilog=known("cli.epilog"))
+    modes = ", ".join(OPERATING_MODES)
+    parser.arguments.add_argument("words", nargs="*", metavar="QUESTION", help=known("cli.help.question"))
+    add = parser.options.add_argument
+    add("-h", "--help", action="store_true", help=known("cli.help.help"))
+    add("--once", action="store_true", help=known("cli.help.once"))
+    add("--mode", action="append", default=[], metavar="MODE", help=known("cli.help.mode", modes=modes))
+    add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
+    add("--model", default="", metavar="NAME", help=known("cli.help.model"))
+    add("--resume", default="", metavar="ID", help=known("cli.help.resume"))
+    add("--continue", action="store_true", dest="latest", help=known("cli.help.continue"))
+    add("--max-steps", type=_positive, default=0, metavar="N", help=known("cli.help.max_steps"))
+    add("--max-prompt-tokens", type=_positive, default=0, metavar="N", help=known("cli.help.max_prompt"))
+    add("--warn-prompt-tokens", type=_positive, default=0, metavar="N", help=known("cli.help.warn_prompt"))
+    add("--tokenizer-model", default="", metavar="NAME", help=known("cli.help.tokenizer"))
+    add("--output", choices=("text", "json", "stream-json"), default="text", help=known("cli.help.output"))
+    add("--version", action="version", version=f"coder {__version__}", help=known("cli.help.version"))
+    add_folder_options(parser)
     return parser
 
 
 def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1 or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"not from 1 on: {text!r}")
     return int(text)

@@ -42,6 +42,8 @@ class Asker:
                 answer, reason = found
                 self._engine.submit(ApprovalReply(event.approval_id, answer, reason))
                 return
+            known = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
+            sys.stdout.write(f"{self._say(known)}\n")
 
 
 async def _line() -> str | None:

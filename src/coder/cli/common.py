@@ -6,15 +6,20 @@ import argparse
 import os
 from pathlib import Path
 
-from coder.cli.args import Parser, folder_options
-from coder.cli.start import working_folder
+from coder.cli.args import Parser, add_folder_options
+from coder.cli.errors import UsageError
+from coder.cli.start import texts_for, working_folder
 from coder.engine.setup import Options, Settings, read_settings
+from coder.record.store import SessionStore
 
 
-def parser_for(name: str, description: str) -> argparse.ArgumentParser:
-    return Parser(
-        prog=f"coder {name}", description=description, parents=[folder_options()], allow_abbrev=False
-    )
+def parser_for(name: str, arguments: list[str]) -> Parser:
+    """With the texts of the language that `arguments` ask for."""
+    say = texts_for(arguments).say
+    parser = Parser(f"coder {name}", say, description=say(f"cli.about.{name}"))
+    parser.options.add_argument("-h", "--help", action="help", help=say("cli.help.help"))
+    add_folder_options(parser)
+    return parser
 
 
 def options_from(chosen: argparse.Namespace) -> Options:
@@ -31,3 +36,13 @@ def options_from(chosen: argparse.Namespace) -> Options:
 def settings_from(chosen: argparse.Namespace) -> tuple[Options, Settings]:
     options = options_from(chosen)
     return options, read_settings(options)
+
+
+def session_named(store: SessionStore, name: str) -> str:
+    """The id of the session that `name` is, or is the beginning of; raises `UsageError`."""
+    found = store.matching(name)
+    if not found:
+        raise UsageError("cli.no_session", id=name)
+    if len(found) > 1:
+        raise UsageError("session.ambiguous", id=name, n=len(found), ids=", ".join(found[:5]))
+    return found[0]

@@ -22,22 +22,19 @@ from coder.protocol.ops import UserInput
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("demo", "A tour with no network and no key.")
-    parser.add_argument("--fast", action="store_true", help="without the pauses of a model that thinks")
+    parser = parser_for("demo", arguments)
+    parser.options.add_argument("--fast", action="store_true", help=parser.say("cli.help.fast"))
     chosen = parser.parse_args(arguments)
     return asyncio.run(_tour(chosen.lang, 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02))
 
 
 async def _tour(lang: str, delay: float) -> int:
     folder = Path(tempfile.mkdtemp(prefix="coder-demo-"))
-    for name, text in PROJECT.items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    lay_out(folder)
     async with ScriptedServer([{**turn, "delay": delay} for turn in SCRIPT], model="scripted") as server:
         options = Options(
             cwd=folder,
-            environ=_environment(folder, server.url),
+            environ=environment(folder, server.url),
             mode="yolo",  # the folder is the tour's own
             lang=lang,
             session_kind="once",
@@ -55,7 +52,15 @@ async def _tour(lang: str, delay: float) -> int:
     return status
 
 
-def _environment(folder: Path, url: str) -> dict[str, str]:
+def lay_out(folder: Path) -> None:
+    """The project with the failing test."""
+    for name, text in PROJECT.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def environment(folder: Path, url: str) -> dict[str, str]:
     """Nothing of the person's own settings; the Python that runs this is the `python3` of the tour."""
     path = f"{folder / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
     python = folder / ".coder" / "bin" / "python3"

@@ -30,7 +30,7 @@ class TotalTest(unittest.TestCase):
         self.assertEqual(total([10, 20, 30]), 60)
 
     def test_takes_off_the_discount(self):
-        self.assertEqual(total([50, 50], discount=10), 90)
+        self.assertEqual(total([0, 100], discount=10), 90)
 
 
 if __name__ == "__main__":

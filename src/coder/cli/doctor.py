@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from coder import __version__
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
+from coder.cli.tables import columns
 from coder.config.errors import ConfigError
 from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
@@ -18,19 +19,21 @@ from coder.engine.setup import Options, Settings, provider_of
 from coder.model.base import ModelError
 from coder.policy.sandbox import probe
 from coder.terminal.safe import safe
+from coder.texts import Texts
 
 _REACH_SECONDS = 5
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("doctor", "Say what works here: provider, key, tokenizer, sandbox, tools.")
+    parser = parser_for("doctor", arguments)
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     failed = False
+    rows = []
     for name, good, text in _checks(options, settings):
-        mark = "ok " if good else "-- "
         failed = failed or (not good and name in ("provider", "record"))
-        print(f"{mark} {name:<10} {safe(text)}")
+        rows.append(["ok" if good else "--", settings.texts.say(f"cli.doctor.{name}"), safe(text)])
+    print("\n".join(columns(rows)))
     return Exit.FAILED if failed else Exit.ANSWERED
 
 
@@ -38,7 +41,7 @@ def _checks(options: Options, settings: Settings) -> Iterator[tuple[str, bool, s
     say = settings.texts.say
     yield "coder", True, f"{__version__}, Python {platform.python_version()}, {platform.system()}"
     yield from _provider(options, settings)
-    yield _tokenizer()
+    yield _tokenizer(settings.texts)
     yield _ripgrep(say("doctor.no_rg"))
     for name in ("git", "bash"):
         found = shutil.which(name)
@@ -60,10 +63,11 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
     try:
         names = asyncio.run(_reach(provider))
     except ModelError as error:
-        yield "provider", False, f"{provider.name} {_shown(provider)}: {error}"
+        yield "provider", False, f"{provider.name} {_shown(provider)}: {error.text(settings.texts)}"
         return
     except TimeoutError:
-        yield "provider", False, f"{provider.name} {_shown(provider)}: no answer in {_REACH_SECONDS} s"
+        late = settings.texts.say("cli.doctor.no_answer", seconds=_REACH_SECONDS)
+        yield "provider", False, f"{provider.name} {_shown(provider)}: {late}"
         return
     model = provider.model or (names[0] if names else "")
     yield "provider", True, f"{provider.name} {_shown(provider)} ({settings.texts.say(key)})"
@@ -93,13 +97,13 @@ async def _reach(provider: Provider) -> list[str]:
         await wire.close()
 
 
-def _tokenizer() -> tuple[str, bool, str]:
+def _tokenizer(texts: Texts) -> tuple[str, bool, str]:
     counter = TokenCounter("o200k_base")
     try:
         counter.load()
     except UnknownTokenizer as error:
-        return "tokenizer", False, str(error)
-    return "tokenizer", counter.loaded, "o200k_base" if counter.loaded else "estimates only"
+        return "tokenizer", False, error.text(texts)
+    return "tokenizer", counter.loaded, "o200k_base" if counter.loaded else texts.say("cli.doctor.estimates")
 
 
 def _ripgrep(missing: str) -> tuple[str, bool, str]:

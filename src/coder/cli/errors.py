@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 
+from coder.texts import Phrase, Texts
+
 
 class Exit(IntEnum):
-    """What the process's status means (SPEC §2)."""
+    """What the process's status means."""
 
     ANSWERED = 0
     FAILED = 1
@@ -27,7 +29,15 @@ BY_TURN_STATUS = {
 
 
 class UsageError(Exception):
-    """Wrong usage, in a sentence."""
+    """Wrong usage, said in a sentence of the catalogue."""
+
+    def __init__(self, key: str, /, **values: object) -> None:
+        super().__init__(key)
+        self.phrase = Phrase(key, **values)
+
+    def text(self, texts: Texts) -> str:
+        """The sentence in the person's language."""
+        return self.phrase.text(texts)
 
 
 def complain(text: str) -> None:

@@ -8,15 +8,17 @@ from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.config.allowlist import Allowlist
 from coder.policy.decide import OPERATING_MODES, PRESETS
-from coder.policy.explain import as_text, explain
+from coder.policy.explain import as_data, as_text, explain
+from coder.terminal.safe import safe, safe_json
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("explain", "Say what the policy would do with a shell line, and why.")
-    parser.add_argument("line", metavar="LINE")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--mode", choices=OPERATING_MODES, default="default")
-    parser.add_argument("--permissions", choices=PRESETS, default="")
+    parser = parser_for("explain", arguments)
+    parser.arguments.add_argument("line", metavar="LINE", help=parser.say("cli.help.line"))
+    add = parser.options.add_argument
+    add("--json", action="store_true", help=parser.say("cli.help.json_object"))
+    add("--mode", choices=OPERATING_MODES, default="default")
+    add("--permissions", choices=PRESETS, default="")
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     permission = settings.loaded.config.permission
@@ -29,11 +31,7 @@ def run(arguments: list[str]) -> int:
         allowlist=[*permission.command_allowlist, *Allowlist(settings.home, options.cwd).names()],
     )
     if chosen.json:
-        print(
-            msgspec.json.encode({name: found[name] for name in ("decision", "risks", "segments")}).decode(
-                "utf-8"
-            )
-        )
+        print(safe_json(msgspec.json.encode(as_data(found))).decode("utf-8"))
     else:
-        print(as_text(found))
+        print(safe(as_text(found, settings.texts)))
     return Exit.ANSWERED

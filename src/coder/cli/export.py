@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.show import one_line
 from coder.protocol.history import HistoryEvent
@@ -14,6 +14,7 @@ from coder.record.files import write_atomically
 from coder.record.log import read_log
 from coder.record.store import SessionStore
 from coder.terminal.safe import safe
+from coder.texts import Texts
 
 _STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -27,34 +28,36 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .4rem 0; padding: 
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("export", "Write a session as one HTML page.")
-    parser.add_argument("id", metavar="ID")
-    parser.add_argument("--html", type=Path, required=True, metavar="FILE")
+    parser = parser_for("export", arguments)
+    parser.arguments.add_argument("id", metavar="ID", help=parser.say("cli.help.id"))
+    parser.options.add_argument(
+        "--html", type=Path, required=True, metavar="FILE", help=parser.say("cli.help.html")
+    )
     chosen = parser.parse_args(arguments)
-    options, _settings = settings_from(chosen)
+    options, settings = settings_from(chosen)
     store = SessionStore(options.cwd, options.log_dir)
-    if not store.exists(chosen.id):
-        raise UsageError(f"There is no session {chosen.id}; `coder sessions` lists those of this folder.")
-    page = "\n".join(_page(chosen.id, read_log(store.log_path(chosen.id))))
+    session_id = session_named(store, chosen.id)
+    events = read_log(store.log_path(session_id))
+    page = "\n".join(_page(session_id, store.title(session_id), events, settings.texts))
     try:
         write_atomically(chosen.html, page.encode("utf-8", errors="replace"), 0o644)
     except OSError as error:
-        raise UsageError(f"{chosen.html} cannot be written: {error.strerror}.") from error
+        raise UsageError("cli.not_written", file=chosen.html, why=error.strerror) from error
     return Exit.ANSWERED
 
 
-def _page(session_id: str, events: Iterator[HistoryEvent]) -> Iterator[str]:
-    title = escape(session_id)
-    yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+def _page(session_id: str, title: str, events: Iterator[HistoryEvent], texts: Texts) -> Iterator[str]:
+    title = escape(safe(title or session_id))
+    yield f'<!doctype html><html lang="{texts.lang}"><meta charset="utf-8"><title>{title}</title>'
     yield f"<style>{_STYLE}</style>"
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<h1>{title}</h1>"
     for event in events:
-        yield from _parts(event)
+        yield from _parts(event, texts)
     yield "</html>"
 
 
-def _parts(event: HistoryEvent) -> Iterator[str]:
+def _parts(event: HistoryEvent, texts: Texts) -> Iterator[str]:
     match event.type:
         case "turn_start":
             yield f"<h2>{event.turn}</h2>" + _block("user", event.content)
@@ -69,7 +72,7 @@ def _parts(event: HistoryEvent) -> Iterator[str]:
         case "command" | "note":
             yield _block("user", event.content)
         case _:
-            if line := one_line(event):
+            if line := one_line(event, texts.say):
                 yield f'<p class="line">{escape(safe(line))}</p>'
 
 

@@ -11,31 +11,33 @@ import msgspec
 
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
+from coder.cli.tables import columns
 from coder.engine.commands import COMMANDS
 from coder.engine.setup import Settings
 from coder.modes.catalogue import BUILT_IN, Catalogue
 from coder.modes.discover import places
 from coder.protocol.modes import ModeDefinition
-from coder.terminal.safe import safe
+from coder.terminal.safe import safe, safe_json
 from coder.texts import Texts
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("modes", "List custom modes and saved prompts, or import another tool's commands.")
-    parser.add_argument("action", nargs="?", choices=("list", "import"), default="list")
-    parser.add_argument("--json", action="store_true", help="definitions as JSON, one a line")
-    parser.add_argument("--from", dest="source", type=Path, metavar="DIR", help="folder to import from")
+    parser = parser_for("modes", arguments)
+    parser.arguments.add_argument("action", nargs="?", choices=("list", "import"), default="list")
+    add, say = parser.options.add_argument, parser.say
+    add("--json", action="store_true", help=say("cli.help.json_lines"))
+    add("--from", dest="source", type=Path, metavar="DIR", help=say("cli.help.from"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     if chosen.action == "import":
         return _import(chosen, options.cwd, settings.texts)
     if chosen.source is not None:
-        raise UsageError("--from belongs to `coder modes import`.")
+        raise UsageError("cli.from_alone")
     where = places(options.cwd, os.environ, settings.home)
     definitions = Catalogue(where, settings.texts, COMMANDS).definitions
     if chosen.json:
         for definition in definitions:
-            print(msgspec.json.encode(definition).decode("utf-8"))
+            print(safe_json(msgspec.json.encode(definition)).decode("utf-8"))
         return Exit.ANSWERED
     _print(definitions, settings)
     return Exit.ANSWERED
@@ -47,13 +49,14 @@ def _print(definitions: list[ModeDefinition], settings: Settings) -> None:
         print(texts.say("modes.list_none", home=safe(str(settings.home))))
         return
     rows = [
-        (one.mode_id, one.scope.label, _kind(one, texts), _state(one, texts), one.description)
+        [
+            safe(cell)
+            for cell in (one.mode_id, one.scope.label, _kind(one, texts), _state(one, texts), one.description)
+        ]
         for one in definitions
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row, definition in zip(rows, definitions, strict=True):
-        cells = [safe(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
-        print("  ".join([*cells, safe(row[4])]).rstrip())
+    for line, definition in zip(columns(rows), definitions, strict=True):
+        print(line)
         if definition.error is not None:
             print(f"    ✗ {safe(definition.error.message)}")
         for warning in definition.warnings:
@@ -82,11 +85,11 @@ def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
 
     source: Path = chosen.source.absolute() if chosen.source else cwd / DEFAULT_SOURCE
     if not source.is_dir():
-        raise UsageError(f"{source} is not a folder; name one with --from DIR.")
+        raise UsageError("cli.no_source", folder=source)
     outcomes = import_commands(source, cwd / ".coder" / "modes", texts)
     if chosen.json:
         for outcome in outcomes:
-            print(msgspec.json.encode(outcome).decode("utf-8"))
+            print(safe_json(msgspec.json.encode(outcome)).decode("utf-8"))
     elif not outcomes:
         print(texts.say("modes.import_none", folder=safe(str(source))))
     else:

@@ -1,4 +1,4 @@
-"""`--once`, piped input, `--output json|stream-json`: one input, then exit (SPEC §2)."""
+"""`--once`, piped input, `--output json|stream-json`: one input, then exit."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
+from coder.terminal.safe import safe_json
 from coder.terminal.view import LineView, Palette
 
 
@@ -69,13 +70,13 @@ async def _run(
             TokenCounter(options.tokenizer).load()
         engine.start(resume)
     except ModelError as error:
-        complain(str(error))
+        complain(error.text(settings.texts))
         return Exit.FAILED
     except UnknownTokenizer as error:
-        complain(str(error))
+        complain(error.text(settings.texts))
         return Exit.USAGE
     except RecordError as error:
-        complain(str(error))
+        complain(error.text(settings.texts))
         return Exit.FAILED
     _cancel_on_signals(engine)
     if options.custom_modes:
@@ -153,7 +154,7 @@ class _Reading:
             case TurnEnded(status=status):
                 self.status = BY_TURN_STATUS[status]
             case CommandDone(command, _, ok, data):
-                if not ok:
+                if not ok or data.get("exit_code"):  # `!command` is answered even where the command failed
                     self.status = Exit.USAGE if data.get("usage") else Exit.FAILED
                 if not ok and not command:
                     self.status = Exit.CANCELLED
@@ -241,9 +242,10 @@ class JsonOutput:
                     self._result["error"] = event.error
             case SessionStarted(session_id):
                 self._result["session_id"] = session_id
-            case CommandDone(command, text, ok):
+            case CommandDone(command, text, ok, data):
                 failed = "error" if command else "cancelled"
-                self._result |= {"status": "ok" if ok else failed, "text": text}
+                well = ok and not data.get("exit_code")
+                self._result |= {"status": "ok" if well else failed, "text": text}
             case Failed(text):
                 self._result |= {"status": "error", "error": text}
             case Notice(text, "warning"):
@@ -256,5 +258,5 @@ class JsonOutput:
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.buffer.write(encode(value) + b"\n")
+    sys.stdout.buffer.write(safe_json(encode(value)) + b"\n")
     sys.stdout.buffer.flush()

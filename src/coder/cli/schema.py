@@ -1,4 +1,4 @@
-"""`coder schema`: the JSON Schema of all ops and events; `--ts`: TypeScript types (seed 003 §10)."""
+"""`coder schema`: the JSON Schema of all ops and events; `--ts`: TypeScript types."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Schema = dict[str, Any]
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("schema", "Print the protocol of the engine: every op and every event.")
-    parser.add_argument("--ts", action="store_true", help="TypeScript types instead of JSON Schema")
+    parser = parser_for("schema", arguments)
+    parser.options.add_argument("--ts", action="store_true", help=parser.say("cli.help.ts"))
     chosen = parser.parse_args(arguments)
     print(typescript() if chosen.ts else json.dumps(protocol_schema(), indent=2, ensure_ascii=False))
     return Exit.ANSWERED

@@ -9,24 +9,31 @@ import msgspec
 
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
+from coder.cli.tables import columns
 from coder.record.store import SessionStore
-from coder.terminal.safe import safe
+from coder.terminal.safe import safe, safe_json
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("sessions", "List the sessions of this folder, newest first.")
-    parser.add_argument("--limit", type=int, default=50, metavar="N")
-    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser = parser_for("sessions", arguments)
+    add = parser.options.add_argument
+    add("--limit", type=int, default=50, metavar="N", help=parser.say("cli.help.limit"))
+    add("--json", action="store_true", help=parser.say("cli.help.json_lines"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     infos = SessionStore(options.cwd, options.log_dir).infos(max(1, chosen.limit))
     if chosen.json:
         for info in infos:
-            sys.stdout.write(msgspec.json.encode(info).decode("utf-8") + "\n")
+            sys.stdout.write(safe_json(msgspec.json.encode(info)).decode("utf-8") + "\n")
         return Exit.ANSWERED
     if not infos:
         print(settings.texts.say("session.none"))
+        return Exit.ANSWERED
+    rows = []
+    if sys.stdout.isatty():  # what is piped is for programs, and a heading is no session
+        rows.append([settings.texts.say(f"cli.sessions.{name}") for name in ("id", "when", "turns", "title")])
     for info in infos:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
-        print(f"{info.session_id}  {when}  {info.turns:>4}  {safe(info.title)}")
+        rows.append([info.session_id, when, str(info.turns), safe(info.title)])
+    print("\n".join(columns(rows)))
     return Exit.ANSWERED

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit, UsageError
+from coder.cli.args import Say
+from coder.cli.common import parser_for, session_named, settings_from
+from coder.cli.errors import Exit
 from coder.protocol.history import HistoryEvent
 from coder.record.files import encode
 from coder.record.log import read_log
@@ -17,65 +18,82 @@ from coder.terminal.safe import safe
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("show", "Show what happened in a session.")
-    parser.add_argument("id", metavar="ID")
-    parser.add_argument("--json", action="store_true", help="the record's own lines")
+    parser = parser_for("show", arguments)
+    parser.arguments.add_argument("id", metavar="ID", help=parser.say("cli.help.id"))
+    parser.add_argument("--json", action="store_true", help=parser.say("cli.help.json_record"))
     chosen = parser.parse_args(arguments)
-    options, _settings = settings_from(chosen)
+    options, settings = settings_from(chosen)
     store = SessionStore(options.cwd, options.log_dir)
-    if not store.exists(chosen.id):
-        raise UsageError(f"There is no session {chosen.id}; `coder sessions` lists those of this folder.")
-    for event in read_log(store.log_path(chosen.id)):
+    for event in read_log(store.log_path(session_named(store, chosen.id))):
         if chosen.json:
             sys.stdout.write(encode(event).decode("utf-8") + "\n")
         else:
-            for line in lines_of(event):
+            for line in lines_of(event, settings.texts.say):
                 print(line)
     return Exit.ANSWERED
 
 
-def lines_of(event: HistoryEvent) -> Iterator[str]:
+def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
     """One event as a person reads it; bookkeeping is left out."""
     meta = event.meta
     content = safe(event.content).rstrip("\n")
     match event.type:
         case "turn_start":
-            yield from ("", f"── turn {event.turn} · {event.ts}", *_prefixed("> ", content))
+            yield from (
+                "",
+                f"── {say('cli.show.turn', n=event.turn)} · {event.ts}",
+                *_prefixed("> ", content),
+            )
         case "assistant" if content:
             yield content
         case "observation":
-            yield from _indented(content)
+            yield from _indented(content, say)
         case "command":
             yield f"$ {safe(str(meta.get('input', '')))}"
-            yield from _indented(content)
+            yield from _indented(content, say)
         case "note":
             yield from _prefixed("» ", content)
         case "approval" if meta.get("answer"):
-            yield f"  approval: {meta['answer']} {safe(str(meta.get('reason') or ''))}".rstrip()
+            reason = safe(str(meta.get("reason") or ""))
+            yield f"  {say('cli.show.approval', answer=meta['answer'])} {reason}".rstrip()
         case _:
-            if line := one_line(event):
+            if line := one_line(event, say):
                 yield safe(line)
 
 
-def one_line(event: HistoryEvent) -> str:
+def one_line(event: HistoryEvent, say: Say) -> str:
     """The event in a line, for those that need no more; empty for bookkeeping."""
     form = _ONE_LINE.get(event.type)
-    return form(event) if form else ""
+    return form(event, say) if form else ""
 
 
-_ONE_LINE: dict[str, Callable[[HistoryEvent], str]] = {
-    "session_start": lambda e: f"session {e.session_id} · {e.ts} · {e.meta.get('model', '')}",
-    "action": lambda e: f"· {e.meta.get('tool')} {_short(e.meta.get('input'))}",
-    "verify": lambda e: (
-        f"· verify {e.meta.get('command', '')} → {e.meta.get('state')} (exit {e.meta.get('exit_code')})"
+_ONE_LINE: dict[str, Callable[[HistoryEvent, Say], str]] = {
+    "session_start": lambda e, say: (
+        f"{say('cli.show.session', id=e.session_id)} · {e.ts} · {e.meta.get('model', '')}"
     ),
-    "compaction": lambda e: (
-        f"· history summarised: {e.meta.get('tokens_before')} → {e.meta.get('tokens_after')} tokens"
+    "action": lambda e, say: f"· {e.meta.get('tool')} {_short(e.meta.get('input'))}",
+    "verify": lambda e, say: (
+        "· "
+        + say(
+            "cli.show.verify",
+            command=e.meta.get("command", ""),
+            state=e.meta.get("state"),
+            code=e.meta.get("exit_code"),
+        )
     ),
-    "undo": lambda e: f"· undid the file changes of turn {e.meta.get('undone_turn')}",
-    "turn_end": lambda e: (
-        f"── {e.meta.get('status')} · {e.meta.get('step_count', 0)} steps"
-        f" · {(e.meta.get('tokens') or {}).get('total', 0)} tokens"
+    "compaction": lambda e, say: (
+        "· "
+        + say("cli.show.compaction", before=e.meta.get("tokens_before"), after=e.meta.get("tokens_after"))
+    ),
+    "undo": lambda e, say: "· " + say("cli.show.undo", turn=e.meta.get("undone_turn")),
+    "turn_end": lambda e, say: (
+        "── "
+        + say(
+            "cli.show.turn_end",
+            status=e.meta.get("status"),
+            n=e.meta.get("step_count", 0),
+            tokens=(e.meta.get("tokens") or {}).get("total", 0),
+        )
     ),
 }
 
@@ -89,9 +107,9 @@ def _short(value: object) -> str:
     return text if len(text) <= 300 else text[:299] + "…"
 
 
-def _indented(text: str) -> Iterator[str]:
+def _indented(text: str, say: Say) -> Iterator[str]:
     lines = text.split("\n")
     for line in lines[:40]:
         yield f"    {line}"
     if len(lines) > 40:
-        yield f"    … {len(lines) - 40} more lines (--json has them all)"
+        yield f"    {say('cli.show.more', n=len(lines) - 40)}"

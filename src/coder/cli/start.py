@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coder.cli import SUBCOMMANDS
 from coder.cli.args import main_parser
@@ -13,6 +14,10 @@ from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import forsake_stdout, prepare
 from coder.config.errors import ConfigError
 from coder.policy.decide import OPERATING_MODES, OperatingMode
+from coder.texts import Phrase, Texts, pick_language
+
+if TYPE_CHECKING:
+    from coder.record.store import SessionStore
 
 _PIPE_PATIENCE = 0.1  # seconds; what is piped has usually arrived while we started
 
@@ -25,25 +30,40 @@ def run(arguments: list[str]) -> int:
             return _run(arguments)
         finally:
             sys.stdout.flush()
-    except UsageError as error:
-        complain(str(error))
-    except ConfigError as error:
-        complain(_in_language(error))
+    except (UsageError, ConfigError) as error:
+        complain(error.text(texts_for(arguments)))
     except KeyboardInterrupt:
         return Exit.CANCELLED
     except OSError as error:
         forsake_stdout()
         if not isinstance(error, BrokenPipeError):  # whoever read our output has left: not worth a word
-            what = os.fsdecode(error.filename) if error.filename else "The output cannot be written"
-            complain(f"{what}: {error.strerror}.")
+            what = os.fsdecode(error.filename) if error.filename else Phrase("cli.output")
+            complain(texts_for(arguments).say("cli.system", what=what, why=error.strerror))
         return Exit.FAILED
     return Exit.USAGE
 
 
-def _in_language(error: ConfigError) -> str:
-    from coder.texts import Texts, pick_language
+def texts_for(arguments: list[str]) -> Texts:
+    """The person's language before anything is known but the arguments: `--lang`, else what the settings or
+    the locale say."""
+    flag = ""
+    for at, argument in enumerate(arguments):
+        if argument == "--lang" and at + 1 < len(arguments):
+            flag = arguments[at + 1]
+        elif argument.startswith("--lang="):
+            flag = argument.removeprefix("--lang=")
+    if flag not in ("en", "zh"):
+        flag = ""
+    return Texts(pick_language(flag, "" if flag else _configured_language(), os.environ))
 
-    return error.text(Texts(pick_language("", "", os.environ)))
+
+def _configured_language() -> str:
+    from coder.engine.setup import Options, read_settings
+
+    try:
+        return read_settings(Options(cwd=Path.cwd(), environ=dict(os.environ))).loaded.config.ui.lang
+    except (ConfigError, OSError):  # which may be what is to be complained about
+        return ""
 
 
 def _run(arguments: list[str]) -> int:
@@ -52,10 +72,10 @@ def _run(arguments: list[str]) -> int:
     if chosen.words and chosen.words[0] in SUBCOMMANDS and not chosen.once:
         return _subcommand(chosen.words[0], arguments)
     if chosen.help:
-        parser.print_help()
+        main_parser(texts_for(arguments).say).print_help()
         return Exit.ANSWERED
     if unknown:
-        parser.error(f"unknown option {unknown[0]}")
+        parser.error(f"unrecognized arguments: {unknown[0]}")
     _refuse_near_misses(chosen)
     return _session(chosen)
 
@@ -69,9 +89,7 @@ def _refuse_near_misses(chosen: argparse.Namespace) -> None:
     near = get_close_matches(chosen.words[0], SUBCOMMANDS, n=1, cutoff=0.8)
     if near:
         word = chosen.words[0]
-        raise UsageError(
-            f"There is no subcommand {word}; did you mean {near[0]}? To ask it: coder --once {word}"
-        )
+        raise UsageError("cli.near_miss", word=word, near=near[0])
 
 
 def _subcommand(name: str, arguments: list[str]) -> int:
@@ -88,9 +106,9 @@ def working_folder(chosen: argparse.Namespace) -> Path:
     try:
         absolute = folder.absolute()
     except FileNotFoundError:
-        raise UsageError("The current folder no longer exists; name one with --cwd.") from None
+        raise UsageError("cli.folder_gone") from None
     if not absolute.is_dir():
-        raise UsageError(f"--cwd {folder} is not a folder.")
+        raise UsageError("cli.no_folder", folder=folder)
     return absolute
 
 
@@ -157,12 +175,12 @@ def _with_stdin(chosen: argparse.Namespace, question: str) -> str:
         piped = _stdin_text() if _is_fed() else ""
         return f"{question}\n\n{piped}" if piped.strip() else question
     if chosen.words:
-        raise UsageError("The message is empty.")
+        raise UsageError("cli.empty_message")
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError('--once needs a question: coder --once "…", or text on stdin.')
+        raise UsageError("cli.no_question")
     text = _stdin_text()
     if not text.strip():
-        raise UsageError('There is nothing to do: stdin is empty. Try coder --once "…".')
+        raise UsageError("cli.empty_stdin")
     return text
 
 
@@ -193,23 +211,18 @@ def _operating_mode(named: list[str]) -> OperatingMode | None:
         chosen = next((mode for mode in OPERATING_MODES if mode == name), None)
         if chosen is None:
             known = ", ".join(OPERATING_MODES)
-            raise UsageError(f"--mode {name}: there is no such mode here; operating modes are {known}.")
+            raise UsageError("cli.no_mode", name=name, modes=known)
     return chosen
 
 
-def _session_to_resume(chosen: argparse.Namespace, store: object) -> str | None:
-    from coder.record.store import SessionStore
-
-    assert isinstance(store, SessionStore)
+def _session_to_resume(chosen: argparse.Namespace, store: SessionStore) -> str | None:
     if chosen.resume:
-        if not store.exists(chosen.resume):
-            raise UsageError(
-                f"There is no session {chosen.resume}; `coder sessions` lists those of this folder."
-            )
-        return str(chosen.resume)
+        from coder.cli.common import session_named
+
+        return session_named(store, chosen.resume)
     if chosen.latest:
         latest = store.latest()
         if latest is None:
-            raise UsageError("There is no session to continue in this folder.")
+            raise UsageError("cli.nothing_to_continue")
         return latest
     return None

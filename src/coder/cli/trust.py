@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
-from coder.config.trust import TrustStore
+from coder.config.trust import TrustStore, shown_value
 from coder.engine.modes import mode_commands
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
@@ -12,8 +12,8 @@ from coder.terminal.safe import safe
 
 
 def run(arguments: list[str]) -> int:
-    parser = parser_for("trust", "Trust the settings that this folder brings along in .coder/config.json.")
-    parser.add_argument("--revoke", action="store_true", help="trust them no longer")
+    parser = parser_for("trust", arguments)
+    parser.options.add_argument("--revoke", action="store_true", help=parser.say("cli.help.revoke"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     say = settings.texts.say
@@ -27,8 +27,15 @@ def run(arguments: list[str]) -> int:
     if not relevant:
         print(say("trust.nothing"))
         return Exit.ANSWERED
+    status = store.status(options.cwd, relevant)
+    difference = store.difference(options.cwd, relevant)
     store.trust(options.cwd, relevant)
-    print(say("trust.done", folder=safe(str(options.cwd))))
+    folder = safe(str(options.cwd))
+    if status == "changed":
+        print(say("trust.changed_question", folder=folder))
+        for line in difference.lines(settings.texts):
+            print(f"  {safe(line)}")
+    print(say("trust.unchanged" if status == "trusted" else "trust.done", folder=folder))
     for key, value in sorted(relevant.items()):
-        print(f"  {safe(key)} = {safe(str(value))}")
+        print(f"  {safe(key)} = {safe(shown_value(value, key))}")
     return Exit.ANSWERED

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from coder.model.faults import HttpFault
+from coder.texts import Phrase
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -44,7 +45,7 @@ def parse_address(url: str, schemes: tuple[str, ...] = ("http", "https")) -> Add
     scheme, mark, rest = url.strip().partition("://")
     scheme = scheme.lower()
     if not mark or scheme not in schemes:
-        raise HttpFault("address", f"{_without_credentials(url)!r} does not begin with http:// or https://")
+        raise HttpFault("address", Phrase("fault.scheme", url=repr(_without_credentials(url))))
     rest = rest.partition("#")[0]
     cut = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
     authority, target = rest[:cut], rest[cut:]
@@ -64,15 +65,15 @@ def _host_and_port(text: str, default: int, url: str) -> tuple[str, int]:
         host, _, port_text = text.partition(":")
     wrong = any(c.isspace() or ord(c) < 32 or c in "\\[]" for c in host)
     if not host or wrong or (port_text and not (port_text.isascii() and port_text.isdigit())):
-        raise HttpFault("address", f"{_without_credentials(url)!r} is not a usable web address")
+        raise HttpFault("address", Phrase("fault.url", url=repr(_without_credentials(url))))
     port = int(port_text[:6]) if port_text else default
     if not 0 < port < 65536:
-        raise HttpFault("address", f"port {port_text[:12]} does not exist")
+        raise HttpFault("address", Phrase("fault.port", port=port_text[:12]))
     if not host.isascii():
         try:
             host = host.encode("idna").decode("ascii")
         except UnicodeError:
-            raise HttpFault("address", f"{host!r} is not a usable host name") from None
+            raise HttpFault("address", Phrase("fault.host", host=repr(host))) from None
     return host.lower(), port
 
 
@@ -106,9 +107,7 @@ def proxy_for(address: Address, environment: Mapping[str, str]) -> Address | Non
     if "://" not in url:
         url = "http://" + url
     if url.lower().startswith("socks"):
-        raise HttpFault(
-            "proxy", "SOCKS proxies are not supported; set HTTPS_PROXY or HTTP_PROXY to an http:// proxy"
-        )
+        raise HttpFault("proxy", Phrase("fault.socks"))
     proxy = parse_address(url)
     # A proxy elsewhere cannot reach the model server on this machine, whatever NO_PROXY forgot to say.
     if _is_loopback(address.host) and not _is_loopback(proxy.host):

@@ -9,6 +9,7 @@ import msgspec
 
 from coder.protocol.messages import Message, ToolCall, ToolSpec
 from coder.protocol.usage import Usage
+from coder.texts import Phrase, Texts
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class CallReady(msgspec.Struct, frozen=True):
 class Retrying(msgspec.Struct, frozen=True):
     """The request failed and will be sent again after `wait` seconds."""
 
-    reason: str
+    reason: Phrase
     attempt: int
     wait: float
 
@@ -84,16 +85,26 @@ class ChatModel(Protocol):
 
 
 class ModelError(Exception):
-    """A request that could not be answered, in words for the person.
+    """A request that could not be answered. As a string it is English; `text` is for the person.
 
     `kind`: `auth`, `quota`, `context` (too long), `unreachable`, `timeout`, `server`,
     `bad_request`, `protocol`. `retryable` says whether the same request may succeed later.
     """
 
     def __init__(
-        self, text: str, *, kind: str = "server", retryable: bool = False, retry_after: float | None = None
+        self,
+        phrase: Phrase | str,
+        *,
+        kind: str = "server",
+        retryable: bool = False,
+        retry_after: float | None = None,
     ) -> None:
-        super().__init__(text)
+        super().__init__(str(phrase))
+        self.phrase = phrase if isinstance(phrase, Phrase) else Phrase("fault.words", words=phrase)
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+
+    def text(self, texts: Texts) -> str:
+        """What happened, and what to do about it, in the person's language."""
+        return self.phrase.text(texts)

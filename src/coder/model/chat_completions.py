@@ -16,6 +16,7 @@ from coder.model.http import HttpClient, Response
 from coder.model.sse import LineTooLong, SseParser
 from coder.model.streaming import closing
 from coder.protocol.messages import FunctionCall, Message, ToolCall
+from coder.texts import Phrase
 
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
 _ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
@@ -177,11 +178,10 @@ class ChatCompletions:
         if not done and not answer.ended:
             from coder.model import errors
 
-            what = "the stream ended without saying that it was complete"
             if from_server.good == 0 and from_server.sample:
                 sample = from_server.sample.encode("utf-8")
                 raise errors.not_a_model(self._shown, sample, self._secrets(), retryable=True)
-            raise errors.broken(self._shown, what)
+            raise errors.broken(self._shown, Phrase("fault.unfinished"))
 
     def _read_batch(self, events: _Events, data: bytes, answer: ChatStream) -> bool:
         """Hand what has arrived to `answer`; true once the server has said [DONE]."""
@@ -190,7 +190,7 @@ class ChatCompletions:
         except LineTooLong as wrong:
             from coder.model import errors
 
-            raise errors.broken(self._shown, str(wrong)) from None
+            raise errors.broken(self._shown, wrong.phrase) from None
 
     def _read_whole(self, body: bytes, answer: ChatStream, model: str) -> None:
         """An answer that was not streamed although a stream was asked for."""
@@ -200,7 +200,7 @@ class ChatCompletions:
             data = _decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             if body.lstrip()[:1] == b"{":  # JSON that breaks off
-                raise errors.broken(self._shown, "the JSON is not complete") from None
+                raise errors.broken(self._shown, Phrase("fault.json_cut")) from None
             raise errors.not_a_model(self._shown, body, self._secrets(), retryable=not body) from None
         answer.event(data)
         if answer.error is not None:

@@ -14,6 +14,7 @@ import msgspec
 from coder.model.base import ModelError
 from coder.model.faults import HttpFault
 from coder.model.waits import wait_asked_for
+from coder.texts import Phrase
 
 _QUOTE_LIMIT = 500
 
@@ -49,65 +50,50 @@ def quoted(text: str, secrets: Iterable[str] = ()) -> str:
     return text if len(text) <= _QUOTE_LIMIT else text[: _QUOTE_LIMIT - 1] + "…"
 
 
+class _Course(msgspec.Struct, frozen=True):
+    """What a fault below HTTP means: its sentence, its kind, whether to ask again."""
+
+    key: str
+    kind: str
+    retryable: bool = False
+
+
+_COURSES: dict[str, _Course] = {
+    "address": _Course("fault.address", "unreachable"),
+    "header": _Course("fault.header", "auth"),
+    "dns": _Course("fault.dns", "unreachable", retryable=True),
+    "refused": _Course("fault.no_server", "unreachable", retryable=True),
+    "tls": _Course("fault.tls", "unreachable"),
+    "proxy": _Course("fault.proxy", "unreachable"),
+    "connect_timeout": _Course("fault.connect_timeout", "timeout", retryable=True),
+    "idle_timeout": _Course("fault.silent", "timeout", retryable=True),
+    "redirect": _Course("fault.redirect", "protocol"),
+    "closed": _Course("fault.broke_off", "server", retryable=True),
+    "protocol": _Course("fault.unreadable", "protocol", retryable=True),
+}
+
+
 def of_fault(fault: HttpFault, shown: str, timeout: float) -> ModelError:
     """A fault below HTTP. `shown` is the address without credentials."""
-    check = "Check CODER_BASE_URL."
-    match fault.kind:
-        case "address":
-            return ModelError(
-                f"The model's address cannot be used: {fault.detail}. {check}", kind="unreachable"
-            )
-        case "header":
-            text = f"The request cannot be sent: {fault.detail}. Check CODER_API_KEY and provider.headers."
-            return ModelError(text, kind="auth")
-        case "dns":
-            text = f"Cannot reach {shown}: {fault.detail}. {check[:-1]} and your network."
-            return ModelError(text, kind="unreachable", retryable=True)
-        case "refused":
-            text = f"Cannot reach {shown}: {fault.detail}. Is the server running? {check}"
-            return ModelError(text, kind="unreachable", retryable=True)
-        case "tls":
-            text = f"Cannot reach {shown} safely: {fault.detail}. "
-            text += "Check that the address wants https, or set SSL_CERT_FILE to the certificates to trust."
-            return ModelError(text, kind="unreachable")
-        case "proxy":
-            text = f"Cannot reach {shown}: {fault.detail}. Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY."
-            return ModelError(text, kind="unreachable")
-        case "connect_timeout":
-            text = f"Cannot reach {shown}: {fault.detail}. Check your network and CODER_BASE_URL."
-            return ModelError(text, kind="timeout", retryable=True)
-        case "idle_timeout":
-            text = f"The model at {shown} sent nothing for {timeout:g} seconds. "
-            text += "If it needs longer, raise provider.timeout_ms."
-            return ModelError(text, kind="timeout", retryable=True)
-        case "redirect":
-            text = f"{_sentence(fault.detail)}. Set CODER_BASE_URL to the address it should be."
-            return ModelError(text, kind="protocol")
-        case "closed":
-            text = f"The answer of {shown} broke off: {fault.detail}. Try again."
-            return ModelError(text, kind="server", retryable=True)
-        case "protocol":
-            text = f"The answer of {shown} cannot be read: {fault.detail}. {check}"
-            return ModelError(text, kind="protocol", retryable=True)
+    course = _COURSES[fault.kind]
+    phrase = Phrase(course.key, shown=shown, detail=fault.phrase, seconds=f"{timeout:g}")
+    return ModelError(phrase, kind=course.kind, retryable=course.retryable)
 
 
-def broken(shown: str, what: str) -> ModelError:
+def broken(shown: str, what: Phrase) -> ModelError:
     """A stream that stopped in the middle."""
-    return ModelError(f"The answer of {shown} broke off: {what}. Try again.", kind="server", retryable=True)
+    return ModelError(Phrase("fault.broke_off", shown=shown, detail=what), kind="server", retryable=True)
 
 
 def not_a_model(shown: str, body: bytes, secrets: Iterable[str], *, retryable: bool = False) -> ModelError:
     """Something answered, but not with a model's answer."""
     if _is_html(body):
-        title = _title(body)
-        named = f" ({quoted(title, secrets)})" if title else ""
-        text = f"{shown} answered with a web page{named}, not with JSON. "
-        text += "Check CODER_BASE_URL: it usually ends in /v1."
+        title = quoted(_title(body), secrets)
+        phrase = Phrase("fault.web_page_titled" if title else "fault.web_page", shown=shown, title=title)
     else:
         said = quoted(body[:2000].decode("utf-8", "replace"), secrets)
-        text = f"{shown} answered with something that is not a model's answer: {said or 'nothing'}. "
-        text += "Check CODER_BASE_URL."
-    return ModelError(text, kind="protocol", retryable=retryable)
+        phrase = Phrase("fault.no_model", shown=shown, said=said or Phrase("fault.nothing"))
+    return ModelError(phrase, kind="protocol", retryable=retryable)
 
 
 def _is_html(body: bytes) -> bool:
@@ -184,30 +170,25 @@ def _refusal(
     wait: float | None,
 ) -> ModelError:
     said = quoted(message, secrets)
-    says = f" The server says: {said}" if said else ""
+
+    def error(key: str, kind: str, *, retryable: bool = False) -> ModelError:
+        phrase = Phrase(key, shown=shown, model=model, status=status)
+        phrase = Phrase("fault.quoted", text=phrase, said=said) if said else phrase
+        return ModelError(phrase, kind=kind, retryable=retryable, retry_after=wait if retryable else None)
+
     both = f"{code} {message}"
     if status != 429 and _CONTEXT.search(both):
-        text = f"The conversation is too long for {model}. Use /compact or start a new session.{says}"
-        return ModelError(text, kind="context")
+        return error("fault.too_long", "context")
     if status == 402 or (status in (403, 429) and _QUOTA.search(both)):
-        text = f"The account behind the API key has no quota left. Check its plan and billing.{says}"
-        return ModelError(text, kind="quota")
+        return error("fault.quota", "quota")
     if says_no_tools(message) and status >= 400:
-        return ModelError(f"The server refused the request ({status}).{says}", kind="bad_request")
+        return error("fault.request", "bad_request")
     if status in (401, 403):
-        text = f"The server at {shown} refused the API key ({status}). Check CODER_API_KEY.{says}"
-        return ModelError(text, kind="auth")
+        return error("fault.key", "auth")
     if status == 404:
-        text = f"Not found (404) at {shown}: the model {model!r} or the address. "
-        return ModelError(f"{text}Check CODER_MODEL and CODER_BASE_URL.{says}", kind="bad_request")
+        return error("fault.not_found", "bad_request")
     if status == 429:
-        text = f"The server is limiting requests (429). Wait a little and try again.{says}"
-        return ModelError(text, kind="quota", retryable=True, retry_after=wait)
+        return error("fault.limited", "quota", retryable=True)
     if status in (408, 409) or status >= 500:
-        text = f"The model server failed ({status}). Try again in a while.{says}"
-        return ModelError(text, kind="server", retryable=True, retry_after=wait)
-    return ModelError(f"The server at {shown} refused the request ({status}).{says}", kind="bad_request")
-
-
-def _sentence(clause: str) -> str:
-    return clause[:1].upper() + clause[1:] if not clause.startswith("http") else f"The address {clause}"
+        return error("fault.server", "server", retryable=True)
+    return error("fault.request_at", "bad_request")

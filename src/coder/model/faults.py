@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from coder.texts import Phrase
+
 FaultKind = Literal[
     "address",  # the URL itself is wrong
     "header",  # a header, such as the key, that HTTP cannot carry
@@ -23,11 +25,16 @@ FaultKind = Literal[
 
 
 class HttpFault(Exception):
-    """A request that got no usable answer. `detail` is a clause, not a sentence; it holds no key."""
+    """A request that got no usable answer. `phrase` is a clause, not a sentence; it holds no key."""
 
-    def __init__(self, kind: FaultKind, detail: str, *, before_answer: bool = False) -> None:
-        super().__init__(f"{kind}: {detail}")
+    def __init__(self, kind: FaultKind, phrase: Phrase, *, before_answer: bool = False) -> None:
+        super().__init__(f"{kind}: {phrase}")
         self.kind: FaultKind = kind
-        self.detail = detail
+        self.phrase = phrase
         # A kept connection that ends before the first byte of an answer says nothing about the server.
         self.before_answer = before_answer
+
+    @property
+    def detail(self) -> str:
+        """The clause in English."""
+        return str(self.phrase)

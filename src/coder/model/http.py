@@ -15,6 +15,7 @@ from coder.model.address import Address, parse_address, proxy_for
 from coder.model.faults import HttpFault
 from coder.model.http_body import Body, Inflater, body_for
 from coder.model.wire import Resolve, Wire, basic, open_wire, tls_context
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     import ssl
@@ -117,7 +118,7 @@ class HttpClient:
                 return response
             response.abort()
             address = _redirected(address, response)
-        raise HttpFault("redirect", f"more than {_REDIRECTS} redirects from {address.shown}")
+        raise HttpFault("redirect", Phrase("fault.redirects", n=_REDIRECTS, address=address.shown))
 
     async def _send(self, method: str, address: Address, headers: Mapping[str, str], body: bytes) -> Response:
         proxy = proxy_for(address, self._environment)
@@ -145,7 +146,7 @@ class HttpClient:
         while True:
             status, headers = _parse_head(await wire.read_head(self.idle))
             if status == 101:
-                raise HttpFault("protocol", "the server wants to switch to another protocol")
+                raise HttpFault("protocol", Phrase("fault.switch"))
             if status >= 200:
                 return status, headers
 
@@ -217,7 +218,7 @@ def _message(
     lines = [f"{method} {target} HTTP/1.1"]
     for name, value in merged.values():
         if not _plain(name) or not _plain(value):
-            raise HttpFault("header", f"the header {name!a} holds characters that HTTP does not allow")
+            raise HttpFault("header", Phrase("fault.header_characters", name=ascii(name)))
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
@@ -230,7 +231,7 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     lines = head.decode("latin-1").split("\n")
     words = lines[0].split(None, 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit() or len(words[1]) != 3:
-        raise HttpFault("address", "what answers there does not speak HTTP/1.1")
+        raise HttpFault("address", Phrase("fault.not_http"))
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")
@@ -248,6 +249,7 @@ def _redirected(address: Address, response: Response) -> Address:
         location = f"{address.scheme}://{address.host_header}{location}"
     target = parse_address(location) if "://" in location else None
     if target is None or response.status not in (307, 308) or target.origin != address.origin:
-        where = target.shown if target else "an unnamed place"
-        raise HttpFault("redirect", f"{address.shown} redirects ({response.status}) to {where}")
+        where = target.shown if target else Phrase("fault.nowhere")
+        clause = Phrase("fault.redirect_to", address=address.shown, status=response.status, where=where)
+        raise HttpFault("redirect", clause)
     return Address(*address.origin, target.target, address.credentials)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from coder.model.faults import HttpFault
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     import zlib
@@ -49,7 +50,7 @@ class SizedBody:
 
     def end(self) -> None:
         if not self.done:
-            raise HttpFault("closed", f"the connection was closed {self._left} bytes before the end")
+            raise HttpFault("closed", Phrase("fault.closed_early", n=self._left))
 
 
 class OpenBody:
@@ -102,13 +103,13 @@ class ChunkedBody:
 
     def _hold(self, line: bytes) -> None:
         if len(line) > _LINE_LIMIT:
-            raise HttpFault("protocol", "a chunk-size line is longer than 16 KB")
+            raise HttpFault("protocol", Phrase("fault.chunk_line"))
         self._held = line
 
     def _line(self, line: bytes) -> None:
         if self._closing:
             if line:
-                raise HttpFault("protocol", "a chunk is longer than announced")
+                raise HttpFault("protocol", Phrase("fault.chunk_long"))
             self._closing = False
         elif self._trailers:
             self.done = not line
@@ -119,14 +120,14 @@ class ChunkedBody:
     def end(self) -> None:
         # Some servers leave out the empty line after the last chunk; the content is whole then.
         if not self.done and not self._trailers:
-            raise HttpFault("closed", "the connection was closed in the middle of the answer")
+            raise HttpFault("closed", Phrase("fault.closed_midway"))
         self.done = True
 
 
 def _chunk_size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip()
     if not digits or len(digits) > 15 or digits.strip(b"0123456789abcdefABCDEF"):
-        raise HttpFault("protocol", "a chunk size is not a number")
+        raise HttpFault("protocol", Phrase("fault.chunk_size"))
     return int(digits, 16)
 
 
@@ -142,7 +143,7 @@ def body_for(method: str, status: int, headers: Mapping[str, str]) -> Body:
     sizes = {part.strip() for part in length.split(",")}
     size = sizes.pop()
     if sizes or not (size.isascii() and size.isdigit()) or len(size) > 15:
-        raise HttpFault("protocol", "the content length is not one number")
+        raise HttpFault("protocol", Phrase("fault.content_length"))
     return SizedBody(int(size))
 
 
@@ -163,7 +164,7 @@ class Inflater:
                 piece = self._engine.decompress(data, _INFLATE_STEP)
             except zlib.error:
                 if not self._raw_allowed:
-                    raise HttpFault("protocol", "the compressed answer is damaged") from None
+                    raise HttpFault("protocol", Phrase("fault.damaged")) from None
                 self._raw_allowed = False
                 self._engine = zlib.decompressobj(wbits=-15)
                 continue

@@ -1,4 +1,4 @@
-"""Reads an answer in the ReAct XML dialect as it streams in (seed 004).
+"""Reads an answer in the ReAct XML dialect as it streams in.
 
 `<thought>` is reasoning, `<action tool="…">` a call, `<final>` the answer; text outside any tag is the
 answer where there is neither action nor final. How the text is cut into pieces makes no difference.

@@ -1,4 +1,4 @@
-"""The ReAct XML dialect: tool calls for models that have none of their own (seed 004).
+"""The ReAct XML dialect: tool calls for models that have none of their own.
 
 A `ChatModel` around another. Tools go into the system message, calls and their results into the text;
 the engine above sees what it would see of a native model.

@@ -19,6 +19,7 @@ from coder.model.base import (
     TextDelta,
 )
 from coder.model.streaming import closing
+from coder.texts import Phrase
 
 _FIRST_WAIT = 0.5
 _LONGEST_BACKOFF = 30.0
@@ -50,7 +51,7 @@ class RetryingModel:
             except ModelError as error:
                 failed += 1
                 wait = self._wait_before_next(error, failed)
-                yield Retrying(reason=str(error), attempt=failed, wait=wait)
+                yield Retrying(reason=error.phrase, attempt=failed, wait=wait)
             else:
                 return
             await self._sleep(wait)
@@ -67,12 +68,12 @@ class RetryingModel:
         if error.kind == "unreachable" and not self._has_answered:
             limit = min(limit, _UNREACHABLE_ATTEMPTS)
         if failed >= limit:
-            raise _restated(error, f"Gave up after {failed} attempts." if failed > 1 else "")
+            raise _restated(error, "fault.gave_up", n=failed) if failed > 1 else error
         asked = error.retry_after
         if asked is None:
             return _backoff(failed)
         if asked > _LONGEST_ASKED:
-            raise _restated(error, f"It asks to wait {_spoken(asked)}.")
+            raise _restated(error, "fault.asks_to_wait", time=_spoken(asked))
         return asked
 
 
@@ -82,13 +83,15 @@ def _backoff(failed: int) -> float:
     return min(_LONGEST_BACKOFF, _FIRST_WAIT * 2.0 ** (failed - 1)) * jitter
 
 
-def _restated(error: ModelError, more: str) -> ModelError:
-    text = f"{error} {more}".strip()
-    return ModelError(text, kind=error.kind, retryable=error.retryable, retry_after=error.retry_after)
+def _restated(error: ModelError, key: str, **values: object) -> ModelError:
+    phrase = Phrase(key, text=error.phrase, **values)
+    return ModelError(phrase, kind=error.kind, retryable=error.retryable, retry_after=error.retry_after)
 
 
-def _spoken(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 600 else f"{seconds / 60:.0f} minutes"
+def _spoken(seconds: float) -> Phrase:
+    if seconds < 600:
+        return Phrase("fault.seconds", n=f"{seconds:.0f}")
+    return Phrase("fault.minutes", n=f"{seconds / 60:.0f}")
 
 
 class Shown:

@@ -6,11 +6,17 @@ the same events.
 
 from __future__ import annotations
 
+from coder.texts import Phrase
+
 _BOM = b"\xef\xbb\xbf"
 
 
 class LineTooLong(ValueError):
     """A single line, or the data of a single event, passed the bound."""
+
+    def __init__(self, phrase: Phrase) -> None:
+        super().__init__(str(phrase))
+        self.phrase = phrase
 
 
 class SseParser:
@@ -54,7 +60,7 @@ class SseParser:
     def _hold(self, piece: bytes) -> None:
         self._held_size += len(piece)
         if self._held_size > self._limit:
-            raise LineTooLong(f"a line of the event stream is longer than {self._limit} bytes")
+            raise LineTooLong(Phrase("fault.line_long", limit=self._limit))
         self._held.append(piece)
 
     def _lines(self, text: bytes) -> list[str]:
@@ -76,5 +82,5 @@ class SseParser:
     def _add(self, value: bytes) -> None:
         self._data_size += len(value)
         if self._data_size > self._limit:
-            raise LineTooLong(f"an event is longer than {self._limit} bytes")
+            raise LineTooLong(Phrase("fault.event_long", limit=self._limit))
         self._data.append(value)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from coder.model.address import Address
 from coder.model.faults import HttpFault
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     import ssl
@@ -41,7 +42,7 @@ class Wire(asyncio.Protocol):
         self.loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport | None = None
         self.ended = False
-        self.reset = ""
+        self.reset: Phrase | None = None
         self._waiting = bytearray()
         self._reader: asyncio.Future[None] | None = None
         self._paused = False
@@ -142,7 +143,7 @@ class Wire(asyncio.Protocol):
         try:
             await reader
         except TimeoutError:
-            raise HttpFault("idle_timeout", f"nothing came for {idle:g} seconds") from None
+            raise HttpFault("idle_timeout", Phrase("fault.idle", seconds=f"{idle:g}")) from None
         finally:
             timer.cancel()
             self._reader = None
@@ -157,15 +158,15 @@ class Wire(asyncio.Protocol):
                 fault.before_answer = fault.kind == "closed" and not head
                 raise
             if not data:
-                detail = "the connection was closed inside the response head" if head else "no answer came"
-                raise HttpFault("closed", detail, before_answer=not head)
+                clause = Phrase("fault.closed_in_head" if head else "fault.no_answer")
+                raise HttpFault("closed", clause, before_answer=not head)
             head += data
             end, width = _end_of_head(head)
             if end >= 0:
                 self.give_back(head[end + width :])
                 return head[:end]
             if len(head) > _HEAD_LIMIT:
-                raise HttpFault("protocol", "the response head is longer than 64 KB")
+                raise HttpFault("protocol", Phrase("fault.head_long"))
 
     def abort(self) -> None:
         """Close at once; what was not sent is dropped."""
@@ -188,10 +189,10 @@ def _end_of_head(head: bytes) -> tuple[int, int]:
     return lax, 2
 
 
-def _reason(exc: Exception) -> str:
+def _reason(exc: Exception) -> Phrase:
     if isinstance(exc, ConnectionResetError | BrokenPipeError):
-        return "the connection was reset"
-    return f"the connection failed ({_words(exc)})"
+        return Phrase("fault.reset")
+    return Phrase("fault.connection_failed", why=_words(exc))
 
 
 def _words(exc: BaseException) -> str:
@@ -221,7 +222,7 @@ async def open_wire(
                     raise
             return wire
     except TimeoutError:
-        raise HttpFault("connect_timeout", f"no connection within {within:g} seconds") from None
+        raise HttpFault("connect_timeout", Phrase("fault.no_connection", seconds=f"{within:g}")) from None
 
 
 async def _connect(
@@ -255,19 +256,19 @@ def _connect_fault(exc: OSError) -> HttpFault:
     import ssl
 
     if isinstance(exc, ssl.SSLCertVerificationError):
-        return HttpFault("tls", f"its certificate was not accepted ({exc.verify_message or exc.reason})")
+        return HttpFault("tls", Phrase("fault.certificate", why=exc.verify_message or exc.reason))
     if isinstance(exc, ssl.SSLError):
-        return HttpFault("tls", f"the TLS handshake failed ({exc.reason or 'no TLS on that port'})")
+        return HttpFault("tls", Phrase("fault.handshake", why=exc.reason or Phrase("fault.no_tls")))
     if isinstance(exc, socket.gaierror):
-        return HttpFault("dns", "the host name could not be found")
+        return HttpFault("dns", Phrase("fault.host_unknown"))
     # Of several addresses that failed (localhost has two), asyncio makes one text.
     if isinstance(exc, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(exc):
-        return HttpFault("refused", "connection refused")
+        return HttpFault("refused", Phrase("fault.refused"))
     if isinstance(exc, ConnectionResetError | ConnectionAbortedError):
-        return HttpFault("closed", "the connection was reset")
+        return HttpFault("closed", Phrase("fault.reset"))
     if isinstance(exc, TimeoutError):
-        return HttpFault("connect_timeout", "the connection timed out")
-    return HttpFault("refused", _words(exc))
+        return HttpFault("connect_timeout", Phrase("fault.timed_out"))
+    return HttpFault("refused", Phrase("fault.words", words=_words(exc)))
 
 
 async def _tunnel(
@@ -282,7 +283,7 @@ async def _tunnel(
     status = (await wire.read_head(within)).split(b"\r\n", 1)[0].decode("latin-1")
     words = status.split(None, 2)
     if len(words) < 2 or words[1] != "200":
-        raise HttpFault("proxy", f"the proxy {proxy.shown} refused the way ({status[:100]})")
+        raise HttpFault("proxy", Phrase("fault.proxy_refused", proxy=proxy.shown, status=status[:100]))
     assert wire.transport is not None
     try:
         transport = await wire.loop.start_tls(wire.transport, wire, tls(), server_hostname=address.host)

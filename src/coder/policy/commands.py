@@ -13,11 +13,12 @@ import msgspec
 
 from coder.policy import git_rules, programs
 from coder.policy.flags import Flags, check_flags
-from coder.policy.names import names
 from coder.policy.places import Places
+from coder.policy.tables import names
 from coder.policy.words import Word
+from coder.texts import Phrase
 
-Rule = Callable[[list[Word], Places], str]
+Rule = Callable[[list[Word], Places], Phrase | None]
 
 # No option of these writes a file, runs a program or opens a connection.
 HARMLESS = names(
@@ -131,10 +132,10 @@ _SPECIAL: dict[str, Rule] = {
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What the table says of one call. `why` is empty where the call only looks."""
+    """What the table says of one call. `why` is None where the call only looks."""
 
     listed: bool
-    why: str = ""
+    why: Phrase | None = None
 
 
 def look_up(name: str, args: list[Word], places: Places) -> Known:
@@ -147,7 +148,7 @@ def look_up(name: str, args: list[Word], places: Places) -> Known:
         return Known(True, check_flags(args, _OPTIONS[name]))
     if name in _SPECIAL:
         return Known(True, _SPECIAL[name](args, places))
-    return Known(False, "not known to be read-only")
+    return Known(False, Phrase("policy.why.unknown"))
 
 
 def _asks_version(name: str, args: list[Word], places: Places) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from coder.policy import git_rules
-from coder.policy.names import names
+from coder.policy.tables import names
 from coder.policy.words import Word
+from coder.texts import Phrase
 
-_DELETES = "can delete or overwrite files for good"
-_RIGHTS = "changes who may use files"
-_STOPS = "stops processes or the system"
-_SYSTEM = "changes the system itself"
-_DISKS = "can destroy disks and file systems"
+_DELETES = "policy.risk.deletes"
+_RIGHTS = "policy.risk.rights"
+_STOPS = "policy.risk.stops"
+_SYSTEM = "policy.risk.system"
+_DISKS = "policy.risk.disks"
 
 _NAMES: dict[str, str] = {
     **dict.fromkeys(names("rm rmdir unlink shred truncate mv ln srm wipe rename"), _DELETES),
@@ -60,23 +61,23 @@ def is_destructive(name: str) -> bool:
     return plain in _NAMES or plain.startswith("mkfs.")
 
 
-def danger_of(name: str, args: list[Word]) -> str:
+def danger_of(name: str, args: list[Word]) -> Phrase | None:
     """The risk of this one command in a sentence, or nothing."""
     plain = base_name(name)
     if plain in PRIVILEGED:
-        return f"{plain} runs a command with another user's rights."
+        return Phrase("policy.risk.privileged", name=plain)
     if is_destructive(plain):
-        return f"{plain} {_NAMES.get(plain, _DISKS)}."
+        return Phrase(_NAMES.get(plain, _DISKS), name=plain)
     if plain == "git":
         what = git_rules.danger(args)
-        return f"This git command {what}." if what else ""
+        return Phrase("policy.risk.git", what=what) if what else None
     words = {word.text for word in args[:3] if word.exact}
     if plain in _FAMILIES and words & _FAMILIES[plain]:
-        return f"{plain} {min(words & _FAMILIES[plain])} removes or stops things."
+        return Phrase("policy.risk.removes", name=plain, word=min(words & _FAMILIES[plain]))
     if plain == "find" and any(word.text == "-delete" for word in args):
-        return "find -delete deletes files."
+        return Phrase("policy.risk.find_deletes")
     if plain == "find" and any(word.text.startswith(("-fprint", "-fls")) for word in args):
-        return "find writes its output over a file."
+        return Phrase("policy.risk.find_writes")
     if plain == "rsync" and any(word.text.startswith(("--del", "--remove")) for word in args):
-        return "rsync deletes files."
-    return ""
+        return Phrase("policy.risk.rsync")
+    return None

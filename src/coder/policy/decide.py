@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
 from coder.policy.verdict import Decision, Ruling, ShellVerdict
+from coder.texts import Phrase
 
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
@@ -49,9 +50,9 @@ def decide(
     if decision == "deny":
         return Ruling("deny", [_denied_by(tool, row, preset, overridden)])
     if mode == "plan" and _forbidden_in_plan(tool, row, mcp):
-        return Ruling("deny", [_PLAN_DENIES.format(what=tool)])
+        return Ruling("deny", [Phrase("policy.plan", what=tool)])
     if decision == "ask" and tool in _LIFTED and not mcp and mode in ("auto-edit", "yolo"):
-        return Ruling("allow", [f"Mode {mode} lets {tool} through."])
+        return Ruling("allow", [Phrase("policy.lifted", mode=mode, tool=tool)])
     return Ruling(decision, [_said_by(tool, preset, decision, overridden)])
 
 
@@ -71,9 +72,6 @@ def matrix(
     return [*rows, ("MCP tools", row("", mcp=True))]
 
 
-_PLAN_DENIES = "Plan mode lets nothing change: {what} is denied. Leave plan mode (/mode default) to use it."
-
-
 def _row(tool: str, mcp: bool) -> str:
     if mcp:
         return "outward"
@@ -91,17 +89,19 @@ def _forbidden_in_plan(tool: str, row: str, mcp: bool) -> bool:
     return row == "writing" or (row == "outward" and (mcp or tool not in OUTWARD_TOOLS))
 
 
-def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> str:
+def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> Phrase:
     if overridden == "deny":
-        return f"The configuration denies {tool} (permission.tools)."
+        return Phrase("policy.configured.deny", tool=tool)
     willing = next(name for name in PRESETS if _cell(row, name) != "deny")
-    return f"Preset {preset} denies {tool}; preset {willing} would {_cell(row, willing)}."
+    decision = _cell(row, willing)
+    return Phrase("policy.preset.deny", preset=preset, tool=tool, willing=willing, decision=decision)
 
 
-def _said_by(tool: str, preset: Preset, decision: Decision, overridden: Decision | None) -> str:
-    verb = {"allow": "allows", "ask": "asks before", "deny": "denies"}[decision]
-    who = "The configuration" if overridden else f"Preset {preset}"
-    return f"{who} {verb} {tool or 'it'}."
+def _said_by(what: str | Phrase, preset: Preset, decision: Decision, overridden: Decision | None) -> Phrase:
+    """Who lets it through or wants it asked about; a denial is `_denied_by`."""
+    if overridden:
+        return Phrase(f"policy.configured.{decision}", what=what)
+    return Phrase(f"policy.preset.{decision}", preset=preset, what=what or Phrase("policy.what.it"))
 
 
 # -- bash -------------------------------------------------------------------------------------------------
@@ -115,18 +115,18 @@ def _decide_bash(
     allowlist: Collection[str],
 ) -> Ruling:
     if mode == "yolo":
-        return Ruling("allow", ["Mode yolo runs every command."])
-    verdict = shell or ShellVerdict([], read_only=False, risks=["The line was not read."], parsed=False)
+        return Ruling("allow", [Phrase("policy.yolo")])
+    verdict = shell or ShellVerdict([], read_only=False, risks=[Phrase("policy.risk.not_read")], parsed=False)
     row = "bash, read-only" if verdict.read_only and verdict.parsed else "bash, otherwise"
     decision = overridden or _cell(row, preset)
-    what = "a command known to be read-only" if verdict.read_only else "a command not known to be read-only"
+    what = Phrase("policy.what.reading" if verdict.read_only else "policy.what.writing")
     if decision == "deny":
         return Ruling("deny", [_denied_by("bash", row, preset, overridden)])
     if mode == "plan" and row == "bash, otherwise":
-        return Ruling("deny", [_PLAN_DENIES.format(what=what), *_why_not(verdict)])
+        return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)])
     reasons = [_said_by(what, preset, decision, overridden)]
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
-        return Ruling("allow", ["Every command in it is on the list of those always allowed."])
+        return Ruling("allow", [Phrase("policy.always")])
     if verdict.risks:
         # What the policy allows is no reason to ask; the risks alone are.
         return Ruling("ask", [*(reasons if decision == "ask" else []), *verdict.risks])
@@ -136,11 +136,10 @@ def _decide_bash(
     return Ruling("allow", reasons)
 
 
-def _why_not(verdict: ShellVerdict) -> list[str]:
+def _why_not(verdict: ShellVerdict) -> list[Phrase]:
     """For the model: which part is not read-only, so that it can do without."""
-    return [f"`{segment.command}`: {segment.rule}." for segment in verdict.segments if not segment.read_only][
-        :3
-    ]
+    acting = [segment for segment in verdict.segments if not segment.read_only]
+    return [Phrase("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 
 
 def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:

@@ -19,6 +19,7 @@ from coder.policy.words import (
     single_quoted,
     starts_expansion,
 )
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,7 +36,7 @@ _ARITHMETIC_NODES = frozenset(
     {"binary_expression", "unary_expression", "ternary_expression", "parenthesized_expression", "number"}
 )
 _PATTERN_FORBIDS = frozenset("`$'\"<>;& \t\n\\")
-_DYNAMIC = "an expansion that evaluates what it finds"
+_DYNAMIC = Phrase("policy.why.evaluates")
 
 
 class WordReader:
@@ -45,7 +46,7 @@ class WordReader:
         self,
         data: bytes,
         on_substitution: Callable[[Node], None],
-        on_trouble: Callable[[Node, str], None],
+        on_trouble: Callable[[Node, Phrase], None],
     ) -> None:
         self._data = data
         self._on_substitution = on_substitution
@@ -71,13 +72,13 @@ class WordReader:
         """The word at `node`; raises `NotUnderstood` for a kind of node that is not known."""
         reader = self._readers.get(node.type)
         if reader is None:
-            raise NotUnderstood(f"a word that is not understood ({node.type})")
+            raise NotUnderstood("policy.unread.word_kind", kind=node.type)
         return reader(node, self._text(node))
 
     def pattern(self, node: Node) -> None:
         """A pattern of `case` or `[[ =~ ]]`: plain characters only."""
         if _PATTERN_FORBIDS.intersection(self._text(node)):
-            raise NotUnderstood("a pattern that is not understood")
+            raise NotUnderstood("policy.unread.pattern")
 
     def heredoc(self, body: Node) -> None:
         """The body of a here-document: the text between its expansions must be plain."""
@@ -99,10 +100,10 @@ class WordReader:
             if child.type in _ARITHMETIC_NODES:
                 self.arithmetic(child)
             elif child.is_named:
-                self._on_trouble(child, "arithmetic on a variable, whose value the shell evaluates")
+                self._on_trouble(child, Phrase("policy.why.arithmetic_variable"))
                 self.substitutions(child)
             elif child.type not in _ARITHMETIC_TOKENS:
-                self._on_trouble(child, "arithmetic that may assign")
+                self._on_trouble(child, Phrase("policy.why.arithmetic_assigns"))
 
     def substitutions(self, node: Node) -> None:
         """Find the substitutions below a node that is already trouble."""
@@ -117,19 +118,19 @@ class WordReader:
     def _bare(self, node: Node, text: str) -> Word:
         start = node.start_byte
         if text.startswith("#") and (not start or self._data[start - 1] in b" \t\n;&|("):
-            raise NotUnderstood("a comment that looks like a word")
+            raise NotUnderstood("policy.unread.comment_word")
         return bare_word(text)
 
     def _string(self, node: Node, text: str) -> Word:
         children = node.children
         if len(children) < 2 or children[0].type != '"' or children[-1].type != '"':
-            raise NotUnderstood("a string that is not understood")
+            raise NotUnderstood("policy.unread.string")
         parts: list[Word] = []
         position = children[0].end_byte
         for child in children[1:]:
             gap = self._data[position : child.start_byte].decode()
             if gap.strip(" \t\n"):
-                raise NotUnderstood("a string that is not understood")
+                raise NotUnderstood("policy.unread.string")
             parts.append(Word(gap))
             parts.append(self._string_part(child))
             position = child.end_byte
@@ -141,15 +142,15 @@ class WordReader:
             return Word("")
         if node.type == "string_content":
             if _has_bare_quote(text):
-                raise NotUnderstood("a string that ends elsewhere")
+                raise NotUnderstood("policy.unread.string_elsewhere")
             return Word(double_quoted_text(text))
         if node.type == "$":
             following = self._data[node.end_byte : node.end_byte + 1].decode("latin-1")
             if following != '"' and starts_expansion(following):
-                raise NotUnderstood("a dollar sign that is not understood")
+                raise NotUnderstood("policy.unread.dollar")
             return Word(text)
         if not node.is_named:
-            raise NotUnderstood("a string that is not understood")
+            raise NotUnderstood("policy.unread.string")
         # The tree counts blanks before an expansion to it; in quotes they are text.
         lead = text[: len(text) - len(text.lstrip(" \t\n"))]
         inner = self.word(node)
@@ -161,30 +162,30 @@ class WordReader:
         position = node.start_byte
         for child in node.children:
             if child.start_byte != position:
-                raise NotUnderstood("words that run into each other")
+                raise NotUnderstood("policy.unread.run_together")
             position = child.end_byte
             if child.type == "$":
                 if child is not node.children[-1] and child.end_byte != node.end_byte:
-                    raise NotUnderstood("a dollar sign that is not understood")
+                    raise NotUnderstood("policy.unread.dollar")
                 parts.append(Word("$"))
             elif child.is_named:
                 parts.append(self.word(child))
             else:
-                raise NotUnderstood("a word that is not understood")
+                raise NotUnderstood("policy.unread.word")
         if position != node.end_byte:
-            raise NotUnderstood("words that run into each other")
+            raise NotUnderstood("policy.unread.run_together")
         return joined(parts, text)
 
     def _variable(self, node: Node, text: str) -> Word:
         if text.lstrip(" \t\n")[:1] != "$" or len(node.children) != 2:
-            raise NotUnderstood("an expansion that is not understood")
+            raise NotUnderstood("policy.unread.expansion")
         return Word("", exact=False, splits=True, shell_text=text)
 
     def _expansion(self, node: Node, text: str) -> Word:
         for child in node.children:
             if child.type in ("regex", "extglob_pattern"):
                 if _PATTERN_FORBIDS.intersection(self._text(child)):
-                    raise NotUnderstood("an expansion that is not understood")
+                    raise NotUnderstood("policy.unread.expansion")
             elif child.type in ("variable_name", "special_variable_name"):
                 continue
             elif child.is_named and child.type in self._readers:
@@ -209,7 +210,7 @@ class WordReader:
 
     def _braces(self, node: Node, text: str) -> Word:
         if any(child.is_named and child.type != "number" for child in node.children):
-            raise NotUnderstood("braces that are not understood")
+            raise NotUnderstood("policy.unread.braces")
         return Word("", exact=False, splits=True, shell_text=text)
 
     # -- text ------------------------------------------------------------------------------------------

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from coder.policy.decide import OperatingMode, Preset, decide
 from coder.policy.shell import judge
-from coder.policy.verdict import Decision, Segment, ShellVerdict
+from coder.policy.verdict import Decision, Ruling, Segment, ShellVerdict
+from coder.texts import Phrase, Texts
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """The ruling on a line, what is known of it, and what each segment would come to by itself."""
+
+    ruling: Ruling
+    verdict: ShellVerdict
+    decisions: list[Decision]
 
 
 def explain(
@@ -19,33 +30,58 @@ def explain(
     *,
     overrides: Mapping[str, Decision] | None = None,
     allowlist: Collection[str] = (),
-) -> dict[str, Any]:
-    """`{"decision", "risks", "reasons", "segments": [{"command", "decision", "rule"}]}` for this line."""
+) -> Explained:
+    """What would be done with this line, and why."""
     verdict = judge(line, cwd)
-    ruling = decide("bash", preset, mode, overrides=overrides, shell=verdict, allowlist=allowlist)
 
-    def one(segment: Segment) -> dict[str, str]:
-        alone = ShellVerdict([segment], segment.read_only, segment.risks, parsed=verdict.parsed)
-        decision = decide(
-            "bash", preset, mode, overrides=overrides, shell=alone, allowlist=allowlist
-        ).decision
-        rule = "; ".join([segment.rule, *segment.risks])
-        return {"command": segment.command, "decision": decision, "rule": rule}
+    def ruled(shell: ShellVerdict) -> Ruling:
+        return decide("bash", preset, mode, overrides=overrides, shell=shell, allowlist=allowlist)
 
+    alone = [
+        ShellVerdict([segment], segment.read_only, segment.risks, parsed=verdict.parsed)
+        for segment in verdict.segments
+    ]
+    return Explained(ruled(verdict), verdict, [ruled(one).decision for one in alone])
+
+
+def as_data(explained: Explained) -> dict[str, Any]:
+    """`{"decision", "risks", "segments": [{"command", "decision", "rule"}]}`, for programs: in English."""
+    segments = [
+        {
+            "command": segment.command,
+            "decision": decision,
+            "rule": "; ".join(map(str, [segment.rule, *segment.risks])),
+        }
+        for segment, decision in zip(explained.verdict.segments, explained.decisions, strict=True)
+    ]
     return {
-        "decision": ruling.decision,
-        "risks": verdict.risks,
-        "reasons": ruling.reasons,
-        "segments": [one(segment) for segment in verdict.segments],
+        "decision": explained.ruling.decision,
+        "risks": [str(risk) for risk in explained.verdict.risks],
+        "segments": segments,
     }
 
 
-def as_text(explained: Mapping[str, Any]) -> str:
-    """The same for a person to read."""
-    lines = [f"decision: {explained['decision']}"]
-    lines += [f"  {reason}" for reason in explained["reasons"]]
-    lines += [f"risk: {risk}" for risk in explained["risks"] if risk not in explained["reasons"]]
-    for segment in explained["segments"]:
-        lines.append(f"{segment['decision']:<5}  {segment['command']}")
-        lines.append(f"       {segment['rule']}")
-    return "\n".join(lines)
+def as_text(explained: Explained, texts: Texts) -> str:
+    """The same for a person to read: what holds for the whole line, then each segment, nothing twice."""
+    return "\n".join(_lines(explained, texts))
+
+
+def _lines(explained: Explained, texts: Texts) -> Iterator[str]:
+    verdict = explained.verdict
+    yield texts.say("policy.explain.decision", decision=explained.ruling.decision)
+    segments = verdict.segments if verdict.parsed else []  # an unread line is its own and only segment
+    told_below = {risk for segment in segments for risk in segment.risks}
+    for reason in dict.fromkeys([*explained.ruling.reasons, *verdict.risks]):
+        if reason not in told_below:
+            yield f"  {reason.text(texts)}"
+    for at, segment in enumerate(segments):
+        yield f"{explained.decisions[at]:<5}  {segment.command}"
+        for why in _whys(segment, segments[at + 1 :]):
+            yield f"       {why.text(texts)}"
+
+
+def _whys(segment: Segment, later: list[Segment]) -> list[Phrase]:
+    """Why it is judged so. What a wrapper runs has its own place below, and its risks are told there."""
+    inner = {risk for other in later for risk in other.risks} if segment.opaque else set()
+    risks = [risk for risk in segment.risks if risk not in inner]
+    return risks if risks and segment.rule == Phrase("policy.why.dangerous") else [segment.rule, *risks]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from coder.policy.words import Word
+from coder.texts import Phrase
 
 
 class Flags(msgspec.Struct, frozen=True):
@@ -29,26 +30,26 @@ def is_long(word: str, names: Iterable[str]) -> bool:
     return len(given) > 2 and any(name.startswith(given) for name in names)
 
 
-def check_flags(args: list[Word], flags: Flags) -> str:
+def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
     """Why this call is not read-only, or nothing."""
     operands = 0
     options = True
     for word in args:
         if not word.exact and options and word.maybe_option():
-            return "an expansion may become an option that writes"
+            return Phrase("policy.why.expansion_option")
         if options and word.exact and word.text == "--":
             options = False
             continue
         if options and word.exact and word.maybe_option():
             if _forbidden(word.text, flags):
-                return f"the option {word.text} writes or runs something"
+                return Phrase("policy.why.option_writes", option=word.text)
             continue
         operands += 2 if word.splits or (not word.exact and flags.operands is not None) else 1
         if word.text in flags.words or any(text in word.text for text in flags.texts):
-            return f"{word.text} does more than look"
+            return Phrase("policy.why.word_acts", word=word.text)
     if flags.operands is not None and operands > flags.operands:
-        return "one of its operands is something it writes"
-    return ""
+        return Phrase("policy.why.operand_writes")
+    return None
 
 
 def _forbidden(option: str, flags: Flags) -> bool:

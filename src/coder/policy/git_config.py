@@ -6,7 +6,10 @@ hides as a bare repository in a tracked folder, may name a program for `git stat
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+from coder.policy.git_index import gitlinks
 
 _MOST_BYTES = 256 * 1024
 _RUNNING_KEYS = frozenset(
@@ -15,23 +18,35 @@ _RUNNING_KEYS = frozenset(
 )  # fmt: skip
 _RUNNING_SECTIONS = frozenset({"pager", "include", "includeif"})
 _RUNNING_LAST_KEYS = frozenset(
-    {"command", "textconv", "clean", "smudge", "process", "program", "uploadpack", "vcs"}
+    {"command", "textconv", "clean", "smudge", "process", "program", "uploadpack", "receivepack", "vcs"}
 )
+_LFS = re.compile(r"git-lfs (?:(?:clean|smudge)(?: --skip)? -- %f|filter-process(?: --skip)?)")
+_MOST_NESTED = 8
+_HASH_BYTES = {"sha1": 20, "sha256": 32}
+# All that git itself writes. Other spellings (a line that goes on, a mark at the beginning) are not followed:
+# whoever reads them otherwise than git does not see what it sees.
+_SECTION = re.compile(r'\[[ \t]*([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\.)*)")?[ \t]*\][ \t]*')
+_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
 
 
 def is_tame(folder: Path) -> bool:
     """Whether git, run in `folder`, finds a repository that names no program to run (or none at all)."""
     try:
         return _tame(folder.resolve())
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError, LookupError, RuntimeError):
         return False
 
 
 def _tame(folder: Path) -> bool:
     for place in (folder, *folder.parents):
         if (place / ".git").exists():
-            return _git_folder_tame(_git_folder(place / ".git"))
-        if (place / "HEAD").exists() and (place / "objects").exists():
+            git_folder = _git_folder(place / ".git")
+            if not _git_folder_tame(git_folder, place):
+                return False
+            if (git_folder / "HEAD").exists():
+                return True
+            # No repository to git, which looks further up.
+        if (place / "HEAD").exists() or (place / "HEAD").is_symlink():
             return False  # a bare repository where none is expected
     return True
 
@@ -44,40 +59,69 @@ def _git_folder(mark: Path) -> Path:
     return (mark.parent / pointed).resolve()
 
 
-def _git_folder_tame(git_folder: Path) -> bool:
+def _git_folder_tame(git_folder: Path, top: Path, nested: int = 0) -> bool:
     common = git_folder
     if (git_folder / "commondir").exists():
         pointed = (git_folder / "commondir").read_text(encoding="utf-8", errors="replace").strip()
         common = (git_folder / pointed).resolve()
-    hooks = common / "hooks"
+    hooks = [common / "hooks"]
+    hash_bytes = 20
     for file in (common / "config", git_folder / "config.worktree"):
         if not file.exists():
             continue
         if file.stat().st_size > _MOST_BYTES:
             return False
-        for key, value in _entries(file.read_text(encoding="utf-8", errors="replace")):
+        for key, value in entries(file.read_text(encoding="utf-8", errors="replace")):
             if _runs(key, value):
                 return False
             if key == "core.hookspath":
-                hooks = common.parent / value
+                hooks += [top / plain_value(value), Path(plain_value(value)).expanduser()]
+            if key == "extensions.objectformat":
+                hash_bytes = _HASH_BYTES[value]
     # The one hook that looking can start: `git status` refreshes the index.
-    return not (hooks / "post-index-change").exists()
+    if any((folder / "post-index-change").exists() for folder in hooks):
+        return False
+    return _nested_tame(git_folder, top, hash_bytes, nested)
 
 
-def _entries(text: str) -> list[tuple[str, str]]:
-    """Keys (lower case, section first) and values. Lines that continue are joined first."""
+def _nested_tame(git_folder: Path, top: Path, hash_bytes: int, nested: int) -> bool:
+    """Looking at a repository looks into those that it holds, by their settings."""
+    if nested > _MOST_NESTED:
+        return False
+    inner = [(top / path).resolve() for path in gitlinks(git_folder, hash_bytes)]
+    return all(
+        _git_folder_tame(_git_folder(folder / ".git"), folder, nested + 1)
+        for folder in inner
+        if (folder / ".git").exists()
+    )
+
+
+def entries(text: str) -> list[tuple[str, str]]:
+    """Keys (lower case, section first) and values. Raises ValueError for what git itself never writes."""
     section = ""
     found: list[tuple[str, str]] = []
-    for raw in text.replace("\\\n", "").splitlines():
-        line = raw.strip()
+    for raw in text.split("\n"):
+        line = raw.strip(" \t\r")
         while line.startswith("["):
-            head, _, line = line[1:].partition("]")
-            section = head.replace('"', " ").strip().lower()
-            line = line.strip()
-        if line and line[0] not in "#;":
-            key, _, value = line.partition("=")
-            found.append((f"{section}.{key.strip().lower()}", value.strip().strip('"')))
+            header = _SECTION.match(line)
+            if header is None:
+                raise ValueError("a section that is not understood")
+            section = " ".join(part for part in header.groups() if part).lower()
+            line = line[header.end() :]
+        if not line or line[0] in "#;":
+            continue
+        entry = _ENTRY.fullmatch(line)
+        if entry is None or line.endswith("\\"):
+            raise ValueError("a line that is not understood")
+        found.append((f"{section}.{entry[1].lower()}", (entry[2] or "").strip().strip('"')))
     return found
+
+
+def plain_value(value: str) -> str:
+    """A value as it stands there; ValueError where git would read quotes, escapes or a comment out of it."""
+    if any(char in value for char in '"\\#;'):
+        raise ValueError("a value that is not plain")
+    return value
 
 
 def _runs(key: str, value: str) -> bool:
@@ -85,8 +129,9 @@ def _runs(key: str, value: str) -> bool:
     last = key.rsplit(".", 1)[-1]
     if key == "core.fsmonitor":
         return value.lower() not in ("true", "false", "")
-    if last in ("clean", "smudge", "process") and value.startswith("git-lfs "):
+    if last in ("clean", "smudge", "process") and _LFS.fullmatch(value):
         return False
-    if key.endswith(".url") and "::" in value:
+    # `ext::sh -c …` as an address, or as what an address is rewritten to.
+    if "::" in key or (last in ("url", "pushurl") and "::" in value.replace('"', "")):
         return True
     return key in _RUNNING_KEYS or first in _RUNNING_SECTIONS or last in _RUNNING_LAST_KEYS

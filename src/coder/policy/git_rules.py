@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from coder.policy.flags import Flags, check_flags
 from coder.policy.git_config import is_tame
-from coder.policy.names import names
 from coder.policy.places import Places
+from coder.policy.tables import names
 from coder.policy.words import Word
+from coder.texts import Phrase
 
 # Options of the diff and log family that write a file or start a program. `-O` opens a pager in grep.
 _DIFF = Flags(
@@ -62,45 +63,45 @@ def subcommand(args: list[Word]) -> tuple[str, list[Word], list[Word]]:
     return "", [], args
 
 
-def git(args: list[Word], places: Places) -> str:
+def git(args: list[Word], places: Places) -> Phrase | None:
     """Why this call of git is not read-only, or nothing."""
     name, rest, before = subcommand(args)
     if not name:
-        return "git with options that change what it runs"
+        return Phrase("policy.why.git_options")
     why = _looks(name, rest)
     if why:
         return why
     if name == "version":
-        return ""
+        return None
     folders = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
     if len(folders) > 1 or not all(places.inside(folder) for folder in folders):
-        return "git in a folder outside the workspace"
+        return Phrase("policy.why.git_elsewhere")
     if not places.known or not all(is_tame(place / (folders or ["."])[0]) for place in places.folders):
-        return "the repository's configuration names programs to run"
-    return ""
+        return Phrase("policy.why.git_programs")
+    return None
 
 
-def _looks(name: str, rest: list[Word]) -> str:
+def _looks(name: str, rest: list[Word]) -> Phrase | None:
     if name in _LOOKING:
         why = check_flags(rest, _LOOKING[name])
         if not why and any("%G" in word.text for word in rest):
-            return "checks signatures with a program"
+            return Phrase("policy.why.signatures")
         return why
     rule = _RULES.get(name)
-    return rule(rest) if rule else f"git {name} is not known to be read-only"
+    return rule(rest) if rule else Phrase("policy.why.git_unknown", name=name)
 
 
 def _exact(rest: list[Word]) -> list[str] | None:
     return [word.text for word in rest] if all(word.exact for word in rest) else None
 
 
-def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Word]], str]:
+def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Word]], Phrase | None]:
     """A rule for `branch` and `tag`: listings only; a name without `--list` would create one."""
 
-    def rule(rest: list[Word]) -> str:
+    def rule(rest: list[Word]) -> Phrase | None:
         given = _exact(rest)
         if given is None:
-            return "an expansion may become a name to create"
+            return Phrase("policy.why.expansion_ref")
         listed = any(text in listing for text in given)
         value_expected = False
         for text in given:
@@ -109,57 +110,59 @@ def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Wor
             elif text in plain or text.startswith(_REF_FORMS):
                 value_expected = False
             elif text.startswith("-") or not (listed or value_expected):
-                return "creates, moves or deletes a ref"
+                return Phrase("policy.why.refs_change")
             else:
                 value_expected = False
-        return ""
+        return None
 
     return rule
 
 
-def _remote(rest: list[Word]) -> str:
+def _remote(rest: list[Word]) -> Phrase | None:
     given = _exact(rest)
     plain = given is not None and (
         given in ([], ["-v"], ["--verbose"])
         or (len(given) == 2 and given[0] == "get-url" and not given[1].startswith("-"))
     )
-    return "" if plain else "changes or contacts a remote"
+    return None if plain else Phrase("policy.why.remote")
 
 
-def _config(rest: list[Word]) -> str:
+def _config(rest: list[Word]) -> Phrase | None:
     given = _exact(rest)
     if given is None:
-        return "an expansion in git config"
+        return Phrase("policy.why.config_expansion")
     given = [text for text in given if text not in _CONFIG_SCOPE]
     if given in (["--list"], ["-l"], ["list"]):
-        return ""
-    if given and given[0] in ("--get", "--get-all", "--get-regexp", "get"):
-        given = given[1:]
-    return "" if len(given) == 1 and not given[0].startswith("-") else "changes the configuration"
+        return None
+    getting = bool(given) and given[0] in ("--get", "--get-all", "--get-regexp", "get")
+    given = given[1:] if getting else given
+    # Without a dot it is no key but may be a word like `edit`.
+    plain = len(given) == 1 and not given[0].startswith("-") and (getting or "." in given[0])
+    return None if plain else Phrase("policy.why.config_write")
 
 
 def _first_word(
     words: tuple[str, ...], flags: Flags = _DIFF, bare: bool = False
-) -> Callable[[list[Word]], str]:
+) -> Callable[[list[Word]], Phrase | None]:
     """A rule for subcommands whose first word says what they do."""
 
-    def rule(rest: list[Word]) -> str:
+    def rule(rest: list[Word]) -> Phrase | None:
         if not rest:
-            return "" if bare else "changes the repository"
+            return None if bare else Phrase("policy.why.repository")
         if not rest[0].exact or rest[0].text not in words:
-            return "changes the repository"
+            return Phrase("policy.why.repository")
         return check_flags(rest[1:], flags)
 
     return rule
 
 
-def _symbolic_ref(rest: list[Word]) -> str:
+def _symbolic_ref(rest: list[Word]) -> Phrase | None:
     given = _exact(rest)
     names = [text for text in given or ["", ""] if text not in ("--short", "-q", "--quiet")]
-    return "" if len(names) == 1 and not names[0].startswith("-") else "changes a ref"
+    return None if len(names) == 1 and not names[0].startswith("-") else Phrase("policy.why.ref_changes")
 
 
-_RULES: dict[str, Callable[[list[Word]], str]] = {
+_RULES: dict[str, Callable[[list[Word]], Phrase | None]] = {
     "branch": _refs(_BRANCH_FLAGS, ("--list",)),
     "tag": _refs(_TAG_FLAGS, ("-l", "--list")),
     "remote": _remote,
@@ -173,38 +176,38 @@ _RULES: dict[str, Callable[[list[Word]], str]] = {
 # -- what destroys ----------------------------------------------------------------------------------------
 
 _DESTRUCTIVE_NAMES = {
-    "filter-branch": "rewrites history",
-    "filter-repo": "rewrites history",
-    "restore": "throws away changes in files",
-    "prune": "deletes objects",
+    "filter-branch": Phrase("policy.risk.git.history"),
+    "filter-repo": Phrase("policy.risk.git.history"),
+    "restore": Phrase("policy.risk.git.changes"),
+    "prune": Phrase("policy.risk.git.objects"),
 }
-_DESTRUCTIVE_OPTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
+_DESTRUCTIVE_OPTIONS: dict[str, tuple[tuple[str, ...], str, Phrase]] = {
     # subcommand: (long options, letters, what it does)
-    "reset": (("--hard", "--merge", "--keep"), "", "throws away changes in files"),
-    "clean": (("--force",), "fdxX", "deletes untracked files"),
+    "reset": (("--hard", "--merge", "--keep"), "", Phrase("policy.risk.git.changes")),
+    "clean": (("--force",), "fdxX", Phrase("policy.risk.git.untracked")),
     "push": (("--force", "--force-with-lease", "--force-if-includes", "--delete", "--mirror", "--prune"),
-             "fd", "overwrites or deletes refs on the remote"),
-    "branch": (("--delete", "--force", "--move", "--copy"), "dDfMC", "deletes or overwrites a branch"),
-    "tag": (("--delete", "--force"), "df", "deletes or overwrites a tag"),
+             "fd", Phrase("policy.risk.git.remote")),
+    "branch": (("--delete", "--force", "--move", "--copy"), "dDfMC", Phrase("policy.risk.git.branch")),
+    "tag": (("--delete", "--force"), "df", Phrase("policy.risk.git.tag")),
     "checkout": (("--force", "--ours", "--theirs", "--pathspec-from-file"), "fB",
-                 "throws away changes in files"),
-    "switch": (("--force", "--discard-changes", "--force-create"), "fC", "throws away changes in files"),
-    "gc": (("--prune", "--aggressive"), "", "deletes objects"),
-    "update-ref": (("--stdin",), "d", "deletes refs"),
-    "rm": (("--force",), "", "deletes files"),
-    "read-tree": (("--reset",), "", "throws away changes in files"),
+                 Phrase("policy.risk.git.changes")),
+    "switch": (("--force", "--discard-changes", "--force-create"), "fC", Phrase("policy.risk.git.changes")),
+    "gc": (("--prune", "--aggressive"), "", Phrase("policy.risk.git.objects")),
+    "update-ref": (("--stdin",), "d", Phrase("policy.risk.git.refs")),
+    "rm": (("--force",), "", Phrase("policy.risk.git.files")),
+    "read-tree": (("--reset",), "", Phrase("policy.risk.git.changes")),
 }  # fmt: skip
-_DESTRUCTIVE_WORDS: dict[str, tuple[frozenset[str], str]] = {
-    "stash": (frozenset({"drop", "clear"}), "throws away stashed changes"),
-    "reflog": (frozenset({"expire", "delete"}), "deletes the reflog"),
-    "worktree": (frozenset({"remove", "prune"}), "deletes a worktree"),
-    "submodule": (frozenset({"deinit"}), "deletes files"),
-    "remote": (frozenset({"remove", "rm", "prune"}), "deletes refs"),
-    "notes": (frozenset({"remove", "prune"}), "deletes notes"),
+_DESTRUCTIVE_WORDS: dict[str, tuple[frozenset[str], Phrase]] = {
+    "stash": (frozenset({"drop", "clear"}), Phrase("policy.risk.git.stash")),
+    "reflog": (frozenset({"expire", "delete"}), Phrase("policy.risk.git.reflog")),
+    "worktree": (frozenset({"remove", "prune"}), Phrase("policy.risk.git.worktree")),
+    "submodule": (frozenset({"deinit"}), Phrase("policy.risk.git.files")),
+    "remote": (frozenset({"remove", "rm", "prune"}), Phrase("policy.risk.git.refs")),
+    "notes": (frozenset({"remove", "prune"}), Phrase("policy.risk.git.notes")),
 }
 
 
-def danger(args: list[Word]) -> str:
+def danger(args: list[Word]) -> Phrase | None:
     """What this call of git would destroy, as the rest of a sentence, or nothing."""
     name, rest = _any_subcommand(args)
     given = [word.text for word in rest]
@@ -213,16 +216,16 @@ def danger(args: list[Word]) -> str:
     if name in _DESTRUCTIVE_WORDS and _DESTRUCTIVE_WORDS[name][0].intersection(given[:1]):
         return _DESTRUCTIVE_WORDS[name][1]
     if name in ("rm", "mv"):
-        return "deletes or moves files"
+        return Phrase("policy.risk.git.moves")
     if name == "push" and any(text.startswith(("+", ":")) for text in given):
-        return "overwrites or deletes refs on the remote"
+        return Phrase("policy.risk.git.remote")
     if name == "checkout" and ("--" in given or any(text in (".", "./", ":/") for text in given)):
-        return "throws away changes in files"
+        return Phrase("policy.risk.git.changes")
     if name in _DESTRUCTIVE_OPTIONS:
         long, letters, what = _DESTRUCTIVE_OPTIONS[name]
         if any(_is_option(text, long, letters) for text in given):
             return what
-    return ""
+    return None
 
 
 def runs_programs(args: list[Word]) -> bool:
@@ -236,8 +239,8 @@ def runs_programs(args: list[Word]) -> bool:
     return any(
         not word.exact
         or ("::" in word.text and name in _CONTACTING)
-        or check_flags([word], Flags(long=long)) != ""
-        or (name in _RUN_LETTERS and check_flags([word], Flags(short=_RUN_LETTERS[name])) != "")
+        or check_flags([word], Flags(long=long)) is not None
+        or (name in _RUN_LETTERS and check_flags([word], Flags(short=_RUN_LETTERS[name])) is not None)
         for word in rest
     )
 

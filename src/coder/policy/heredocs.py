@@ -15,30 +15,30 @@ def check_heredoc(node: Node, data: bytes) -> None:
     parts = {child.type: child for child in node.children}
     start, end = parts.get("heredoc_start"), parts.get("heredoc_end")
     if start is None or end is None:
-        raise NotUnderstood("a here-document without an end")
+        raise NotUnderstood("policy.unread.heredoc_endless")
     delimiter, raw = _delimiter(_text(start, data))
     strip_tabs = "<<-" in parts
     lines = data.decode().split("\n")
     # bash reads the body from the line after the operator; rows keep us independent of the tree's own idea.
     first, last = start.end_point[0] + 1, end.start_point[0]
     if start.start_point[0] != node.start_point[0] or last < first or last >= len(lines):
-        raise NotUnderstood("a here-document that is not understood")
+        raise NotUnderstood("policy.unread.heredoc")
     body = [line.lstrip("\t") if strip_tabs else line for line in lines[first : last + 1]]
     if body[-1] != delimiter or delimiter in body[:-1]:
-        raise NotUnderstood("a here-document that ends elsewhere")
+        raise NotUnderstood("policy.unread.heredoc_elsewhere")
     for child in node.children:
         if child.type not in ("heredoc_body", "heredoc_end") and child.end_point[0] != first - 1:
-            raise NotUnderstood("a here-document with a command over several lines")
+            raise NotUnderstood("policy.unread.heredoc_lines")
     found = parts.get("heredoc_body")
     if raw and found is not None and found.children:
-        raise NotUnderstood("a here-document that is not understood")
+        raise NotUnderstood("policy.unread.heredoc")
     text = "\n".join(body[:-1])
     if not raw and found is None and ("$" in text or "`" in text):
-        raise NotUnderstood("a here-document that is not understood")
+        raise NotUnderstood("policy.unread.heredoc")
     if not raw and any(line.endswith("\\") for line in body):
-        raise NotUnderstood("a here-document that joins its lines")
+        raise NotUnderstood("policy.unread.heredoc_joined")
     if not raw and found is not None and not found.children and ("$" in text or "`" in text):
-        raise NotUnderstood("a here-document with an expansion that is not understood")
+        raise NotUnderstood("policy.unread.heredoc_expansion")
 
 
 def _delimiter(text: str) -> tuple[str, bool]:
@@ -53,7 +53,7 @@ def _delimiter(text: str) -> tuple[str, bool]:
 
 def _plain(name: str) -> str:
     if not name.replace("_", "a").replace("-", "a").isalnum() or not name.isascii():
-        raise NotUnderstood("a here-document with an odd delimiter")
+        raise NotUnderstood("policy.unread.heredoc_delimiter")
     return name
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coder.policy.dangers import base_name
-from coder.policy.names import names
+from coder.policy.tables import names
 from coder.policy.words import Word
 
 # Programs whose first word is a program of its own.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coder.tools.base import OutsideWorkspace
+from coder.tools.opening import real_path
 
 _MOST_BYTES = 4095
 _OWN_RECORD = ("config.json", "history", "sessions")
@@ -85,7 +86,7 @@ class FolderWorkspace:
                 raise OutsideWorkspace(f"{_printable(given)} is a loop of links.") from None
             if problem.errno == errno.ENAMETOOLONG:
                 raise OutsideWorkspace(f"{_printable(given)} has a name too long for a file.") from None
-            return Path(os.path.realpath(wanted))
+            return Path(real_path(wanted))
         except (ValueError, UnicodeError):
             raise OutsideWorkspace(f"{_printable(given)} is not a name that a file can have.") from None
         if Path(real).is_symlink():

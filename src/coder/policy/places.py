@@ -26,8 +26,11 @@ class Places:
         if target is None or target.startswith("~"):
             self.known = False
             return
-        reached = [folder / target for folder in self.folders]
-        self.folders.extend(folder for folder in reached if folder not in self.folders)
+        # The shell takes `link/..` for where it stands; where that is not there, for what the disk says.
+        for folder in self.folders[:]:
+            for reached in (folder / target, Path(os.path.normpath(folder / target))):
+                if reached not in self.folders:
+                    self.folders.append(reached)
         if len(self.folders) > MOST_FOLDERS:
             self.known = False
             del self.folders[MOST_FOLDERS:]
@@ -37,6 +40,14 @@ class Places:
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
         return all(self._contains(_real(folder / target)) for folder in self.folders)
+
+    def programs(self, name: str) -> bool:
+        """Whether a program of this name is found in the workspace, where the model may have written it."""
+        for folder in os.environ.get("PATH", "").split(os.pathsep):
+            found = os.path.join(folder, name)
+            if os.path.isfile(found) and os.access(found, os.X_OK):
+                return self._contains(os.path.realpath(found)) or not os.path.isabs(folder)
+        return False
 
     def protected(self, target: str) -> bool:
         """Whether `target` is among the files by which git or coder itself is steered."""

@@ -50,7 +50,7 @@ def _private(text: str, exact: bool, places: Places) -> bool:
     if text.startswith("~"):
         return True
     if not text.startswith("/"):
-        return ".." in text.split("/") and not places.inside(text) and _at_home(_resolved(text, places))
+        return bool(text) and not places.inside(text) and _at_home(_resolved(text, places))
     if not exact and text.count("/") < 2:
         return True  # `/p*/self/environ`: a pattern in the first folder may be any of them
     if places.inside(text):

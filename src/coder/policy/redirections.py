@@ -6,17 +6,18 @@ import msgspec
 
 from coder.policy.places import Places
 from coder.policy.shell_tree import Redirect
+from coder.texts import Phrase
 
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _OVERWRITING = frozenset({">", ">|", "&>", ">&"})
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Why a redirection is not read-only (empty: it is), whether `always` may cover it, the risk in it."""
+    """Why a redirection is not read-only (None: it is), whether `always` may cover it, the risk in it."""
 
-    why: str = ""
+    why: Phrase | None = None
     opaque: bool = False
-    risk: str = ""
+    risk: Phrase | None = None
 
 
 def judge_redirect(redirect: Redirect, places: Places) -> Effect:
@@ -28,36 +29,38 @@ def judge_redirect(redirect: Redirect, places: Places) -> Effect:
         return Effect()
     if not target.exact:
         return Effect(
-            "writes into a file that is not in plain sight",
+            Phrase("policy.why.writes_hidden"),
             True,
-            "It writes into a file whose name is not known.",
+            Phrase("policy.risk.writes_hidden"),
         )
     name = target.text
     if name in _HARMLESS:
         return Effect()
     if name.startswith(("/dev/", "/proc/", "/sys/")):
-        return Effect(f"writes to {name}", True, f"It writes to the device {name}.")
+        return Effect(
+            Phrase("policy.why.writes_device", path=name), True, Phrase("policy.risk.device", path=name)
+        )
     if not places.inside(name):
         return Effect(
-            f"writes outside the workspace: {name}", True, f"It writes outside the workspace: {name}."
+            Phrase("policy.why.writes_outside", path=name), True, Phrase("policy.risk.outside", path=name)
         )
     if places.protected(name):
-        return Effect(
-            f"writes into {name}", True, f"It writes into {name}, by which git or coder is steered."
-        )
+        return Effect(Phrase("policy.why.writes", path=name), True, Phrase("policy.risk.steering", path=name))
     if redirect.operator in _OVERWRITING and places.exists(name):
-        return Effect(f"overwrites {name}", False, f"It overwrites the existing file {name}.")
-    return Effect(f"writes into {name}")
+        return Effect(
+            Phrase("policy.why.overwrites", path=name), False, Phrase("policy.risk.overwrites", path=name)
+        )
+    return Effect(Phrase("policy.why.writes", path=name))
 
 
 def _reading(redirect: Redirect) -> Effect:
     target = redirect.target
     if redirect.operator in ("<&", ">&-", "<&-"):
         plain = target.exact and (target.text.isdigit() or target.text == "-")
-        return Effect() if plain else Effect("reads from a descriptor that is not in plain sight", True)
+        return Effect() if plain else Effect(Phrase("policy.why.descriptor_hidden"), True)
     if not target.exact:
         process = target.text == "/dev/fd/" and not target.splits
-        return Effect() if process else Effect("reads from a file that is not in plain sight", True)
+        return Effect() if process else Effect(Phrase("policy.why.file_hidden"), True)
     if target.text.startswith(("/dev/tcp", "/dev/udp", "//")) or "/dev/tcp" in target.text:
-        return Effect("opens a network connection", True, "It opens a network connection.")
+        return Effect(Phrase("policy.why.network"), True, Phrase("policy.risk.network"))
     return Effect()

@@ -6,6 +6,7 @@ A rung decides how; what may be touched is the same on all of them (`sandbox_pla
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,7 @@ class SandboxLevel(msgspec.Struct, frozen=True):
     program: str = ""
     reason: str = ""
     cuts_network: bool = True
+    scopes: bool = False  # the strong rung alone: sockets without a file can be kept out of reach
 
     def describe(self) -> Phrase:
         """For `doctor`, `/status` and the first use."""
@@ -83,21 +85,42 @@ class Sandbox:
         self.plan = plan
         self.environment = os.environ if environment is None else environment
 
-    def places(self) -> Places:
-        return places_for(self.workspace, self.home, self.writable, self.plan, self.environment)
+    def places(self, *, git_settings: bool = False) -> Places:
+        return places_for(
+            self.workspace,
+            self.home,
+            self.writable,
+            self.plan,
+            self.environment,
+            git_settings=git_settings,
+        )
 
     def scratch(self) -> str:
         """The temporary folder that commands of this workspace share; it outlives them."""
         return self.places().scratch
 
-    def wrap(self, argv: list[str]) -> list[str]:
+    def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
         """The command line that runs `argv` inside. Raises OSError where no temporary folder can be had."""
+        places = self.places(git_settings=git_settings)
         if self.level.rung == "bwrap":
             network = self.network or not self.level.cuts_network
-            return [*bwrap_arguments(self.level.program, self.places(), network=network), *argv]
+            line = [*bwrap_arguments(self.level.program, places, network=network), *argv]
+            # It costs the start of an interpreter: spared where there is nothing to keep out of reach.
+            return _scoped(line) if network and self.level.scopes and _abstract_sockets() else line
         if not sys.platform.startswith("linux"):
             return argv
-        return launcher_line(argv, self.places(), network=self.network, shut_in=self.level.rung == "landlock")
+        return launcher_line(argv, places, network=self.network, shut_in=self.level.rung == "landlock")
+
+    def planted(self, absent: Sequence[str]) -> list[str]:
+        """Of what was `absent` before a command, what it made: taken away again, and named. The weaker rung
+        does this by itself; the strong one can lock only what is there."""
+        found = []
+        for path in absent if self.level.rung == "bwrap" else ():
+            if os.path.lexists(path):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                found.append(path)
+        return found
 
     def explain_refusal(self, outcome: Ended) -> Phrase | None:
         """Why the sandbox, and nothing else, made this command fail; None where it did not."""
@@ -106,6 +129,19 @@ class Sandbox:
         from coder.policy.sandbox_refusal import refusal
 
         return refusal(self, outcome)
+
+
+def _scoped(line: list[str]) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, "scoped", *line]
+
+
+def _abstract_sockets() -> bool:
+    """Whether any program here listens on a socket without a file; they go with the network."""
+    try:
+        with open("/proc/net/unix", "rb") as file:
+            return b" @" in file.read()
+    except OSError:
+        return True
 
 
 def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bool) -> list[str]:
@@ -120,7 +156,7 @@ def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bo
         "readable": [places.workspace, *places.readable],
         "writable": [*places.writable, places.scratch, *([] if own_temp else places.temp)],
         "devices": [f"/dev/{name}" for name in _DEVICES],
-        "guarded": [_guarded(path) for path in places.locked] if shut_in else [],
+        "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],
         "temp": places.scratch if shut_in and own_temp else "",
         "network": network,
         "shut_in": shut_in,

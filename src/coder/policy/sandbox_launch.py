@@ -64,6 +64,8 @@ _KEPT_CAPABILITIES = {
     10,
 }  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000
+SCOPED = "scoped"  # in place of SPEC: only keep COMMAND, the strong rung, from sockets without a file
+SCOPES_FROM = 6  # the version of Landlock that can
 CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
 
 
@@ -99,6 +101,17 @@ def restrict_files(spec: dict[str, Any]) -> None:
             _allow(ruleset, part, write)
     for path in spec["devices"]:
         _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
+    _call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def restrict_abstract_sockets() -> None:
+    """No connection to sockets without a file, which belong to the network: X11's, a session bus's. For the
+    strong rung, which shares the network; a domain that names no files leaves it free to mount."""
+    attributes = (ctypes.c_uint64 * 3)(0, 0, _SCOPE_ABSTRACT_SOCKETS)
+    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs")
+    ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
@@ -270,6 +283,15 @@ def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
     os._exit(CANNOT)
 
 
+def _become_scoped(command: list[str]) -> NoReturn:
+    try:
+        restrict_abstract_sockets()
+        os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
+    except OSError as problem:
+        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
+    os._exit(CANNOT)
+
+
 def _give_up_powers() -> None:
     """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -370,6 +392,8 @@ def _remove(path: str) -> None:
 
 
 def main() -> NoReturn:
+    if sys.argv[2] == SCOPED:
+        _become_scoped(sys.argv[3:])
     from marshal import loads
 
     spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us

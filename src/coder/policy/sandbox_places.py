@@ -67,6 +67,7 @@ class Places(msgspec.Struct, frozen=True):
     hidden: list[str]
     readable: list[str]  # inside something hidden, and yet needed
     locked: list[str]  # inside the workspace, and yet not to be written
+    absent: list[str]  # not there, and not to be made: git would take its settings from where it points
     pinned: list[str]  # folders that hold something locked: they may not be moved out of the way
     temp: list[str]  # the shared temporary folders, each replaced by `scratch`
     scratch: str
@@ -79,21 +80,25 @@ def places_for(
     writable: Sequence[str],
     plan: bool,
     environment: Mapping[str, str],
+    *,
+    git_settings: bool = False,
 ) -> Places:
-    """What holds now: called for each command, because what exists changes."""
+    """What holds now: called for each command, because what exists changes. `git_settings`: the command may
+    change them (`git_settings.may_change_settings`)."""
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
     granted = list(dict.fromkeys(_granted(writable, root, person)))
     temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *granted))]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
-    locked, pinned = ([], []) if plan else _locked(root)
+    locked, pinned, absent = ([], [], []) if plan else _locked(root, git_settings)
     return Places(
         workspace=root,
         writable=granted if plan else [root, *granted],
         hidden=_hidden(person, own, {root, *granted}),
         readable=[path for path in (os.path.join(own, "outputs"),) if os.path.isdir(path)],
         locked=locked,
+        absent=absent,
         pinned=pinned,
         temp=temp,
         scratch=_scratch(root),
@@ -115,23 +120,31 @@ def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
     return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]
 
 
-def _locked(root: str) -> tuple[list[str], list[str]]:
-    """Git's hooks run outside the sandbox one day; coder's own folder says what is allowed."""
-    locked, pinned = [], []
-    git = os.path.realpath(os.path.join(root, ".git"))
-    if os.path.isdir(git) and _within(git, root):
+def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[str]]:
+    """What runs outside the sandbox one day, or says what is allowed: git's hooks and settings (which name
+    programs: `core.fsmonitor`, `core.hooksPath`), the file that says where they are, coder's own folder."""
+    locked, pinned, absent = [], [], []
+    named = os.path.join(root, ".git")
+    git = os.path.realpath(named)
+    if os.path.isfile(named) and not os.path.islink(named):  # a worktree or submodule: its git lies elsewhere
+        locked.append(named)
+    elif os.path.isdir(git) and _within(git, root):
+        pinned.append(git)
+        found = [os.path.join(git, name) for name in ("config", "config.worktree", "commondir")]
+        kept = found[1:] if git_settings else found
+        locked += [path for path in kept if os.path.isfile(path) and not os.path.islink(path)]
+        absent += [path for path in found[1:] if not os.path.lexists(path)]
         hooks = os.path.join(git, "hooks")
         try:
             os.makedirs(hooks, exist_ok=True)
         except OSError:
             hooks = ""
         if hooks and not os.path.islink(hooks):
-            pinned.append(git)
             locked.append(hooks)
     own = os.path.join(root, ".coder")
     if os.path.isdir(own) and not os.path.islink(own):
         locked.append(own)
-    return locked, pinned
+    return locked, pinned, absent
 
 
 def _temporary(environment: Mapping[str, str]) -> list[str]:

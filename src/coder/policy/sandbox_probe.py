@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 
+from coder.config.files import write_whole
 from coder.policy.sandbox import Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import find_bwrap
 from coder.policy.sandbox_places import HOME_SECRETS
@@ -49,9 +51,7 @@ def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
     level = _climb(program, cache_dir)
     with contextlib.suppress(OSError):
         cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = file.with_name(f".sandbox.{os.getpid()}.tmp")
-        temporary.write_bytes(msgspec.json.encode(_Kept(key, level)))
-        temporary.replace(file)
+        write_whole(file, msgspec.json.encode(_Kept(key, level)))
     return level
 
 
@@ -61,7 +61,7 @@ def forget(cache_dir: Path) -> None:
 
 
 def _key(program: str | None) -> list[str]:
-    key = ["2", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    key = ["3", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
     if program is not None:
         key.append(str(Path(program).stat().st_mtime_ns))
     for switch in _SWITCHES:
@@ -85,13 +85,28 @@ def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
         level = SandboxLevel("bwrap", program)
         reason = trial(level, cache_dir, network=False)
         if not reason:
-            return level
+            return scoping(level, cache_dir)
         if not trial(level, cache_dir, network=True):
-            return SandboxLevel("bwrap", program, reason, cuts_network=False)
+            return scoping(SandboxLevel("bwrap", program, reason, cuts_network=False), cache_dir)
         reason = f"bwrap: {reason}"
     level = SandboxLevel("landlock", reason=reason)
     problem = trial(level, cache_dir, network=False)
     return level if not problem else SandboxLevel("none", reason=f"{reason}; landlock: {problem}")
+
+
+def scoping(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
+    """The strong rung, with sockets without a file out of its reach where the kernel can do that."""
+    from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
+
+    # What makes it possible takes away the rights that a setuid program lives by.
+    if landlock_abi() < SCOPES_FROM or Path(level.program).stat().st_mode & stat.S_ISUID:
+        return level
+    import socket
+
+    scoped = msgspec.structs.replace(level, scopes=True)
+    with socket.socket(socket.AF_UNIX) as held:  # without one there is nothing to try it on
+        held.bind(f"\0coder-{os.urandom(8).hex()}")
+        return level if trial(scoped, cache_dir, network=True) else scoped
 
 
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> str:

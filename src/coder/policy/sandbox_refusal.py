@@ -18,6 +18,7 @@ _LINES = 400  # of the end of an output, where the error stands
 _REFUSED = re.compile(
     r"read-only file system|permission denied|operation not permitted|\bE(?:ROFS|ACCES|PERM)\b", re.I
 )
+_LOCKED = re.compile(r"device or resource busy|\bEBUSY\b", re.I)  # what replacing a locked file comes to
 _READ_ONLY = re.compile(r"read-only file system|\bEROFS\b", re.I)
 _NO_NETWORK = re.compile(
     r"could not resolve host|temporary failure in name resolution|name or service not known"
@@ -27,6 +28,7 @@ _NO_NETWORK = re.compile(
 )
 _QUOTED = re.compile(r"['\"`‘“]([^'\"`’”\n]{1,4096})['\"`’”]")
 _BARE = re.compile(r"(?:^|[\s:=(\[])((?:~|\.{1,2})?/[^\s:'\"`()\[\],;]+)")
+_RELATIVE = re.compile(r"(?:^|[\s:=(\['\"])([\w.@+-]+(?:/[\w.@+-]+)+)")
 _FIELD = re.compile(r"(?:^|: )([^:\s][^:\n]{0,255})(?=: )")
 
 
@@ -36,9 +38,13 @@ def refusal(sandbox: Sandbox, outcome: Ended) -> Phrase | None:
     places = sandbox.places()
     for line in lines:
         line = line[:2000]
-        if not _REFUSED.search(line):
+        said = _REFUSED.search(line)
+        locked = _locked_one(line, places)
+        if locked:
+            return Phrase("sandbox.refused.write", path=locked)
+        if said is None:
             continue
-        for path in _named(line, places.workspace, sandbox.environment.get("HOME", "")):
+        for path in _named(line, said.span(), places.workspace, sandbox.environment.get("HOME", "")):
             if within(path, places.hidden):
                 return Phrase("sandbox.refused.secret", path=path)
             if _closed(path, places):
@@ -51,6 +57,15 @@ def refusal(sandbox: Sandbox, outcome: Ended) -> Phrase | None:
     if cut and any(_NO_NETWORK.search(line[:2000]) for line in lines):
         return Phrase("sandbox.refused.network")
     return None
+
+
+def _locked_one(line: str, places: Places) -> str:
+    """The locked file that a line says could not be changed; programs name these as they reach them."""
+    if not (_LOCKED.search(line) or _REFUSED.search(line)):
+        return ""
+    named = [match[1] for pattern in (_QUOTED, _BARE, _RELATIVE) for match in pattern.finditer(line)]
+    paths = [os.path.normpath(os.path.join(places.workspace, text)) for text in named if "\0" not in text]
+    return next((path for path in paths if within(path, places.locked)), "")
 
 
 def _inside(path: str, places: Places) -> bool:
@@ -71,13 +86,20 @@ def _closed(path: str, places: Places) -> bool:
     return os.access(there, os.W_OK)
 
 
-def _named(line: str, cwd: str, home: str) -> Iterator[str]:
-    """Everything in an error line that may be a path, made absolute."""
-    for pattern in (_QUOTED, _BARE, _FIELD):
-        for text in pattern.findall(line):
-            if "\0" in text:
-                continue
-            if text.startswith("~/"):
-                text = home + text[1:]
-            path = os.path.normpath(os.path.join(cwd, text.strip()))
-            yield os.path.realpath(path) if len(path) < 4096 else path
+def _named(line: str, said: tuple[int, int], cwd: str, home: str) -> Iterator[str]:
+    """Everything in an error line that may be a path, made absolute; what stands nearest to the words of
+    refusal comes first, because the program that complains often stands at the front of the line."""
+    found = [match for pattern in (_QUOTED, _BARE, _FIELD) for match in pattern.finditer(line)]
+
+    def away(match: re.Match[str]) -> int:
+        begin, end = match.span(1)
+        return said[0] - end if end <= said[0] else max(0, begin - said[1])
+
+    for match in sorted(found, key=away):
+        text = match[1]
+        if "\0" in text:
+            continue
+        if text.startswith("~/"):
+            text = home + text[1:]
+        path = os.path.normpath(os.path.join(cwd, text.strip()))
+        yield os.path.realpath(path) if len(path) < 4096 else path

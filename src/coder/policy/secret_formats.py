@@ -1,7 +1,8 @@
 """What secrets look like: known formats by their marks, and values that are called secret and look random.
 
-Every mark is looked for as plain text first, which costs next to nothing; an expression runs only where its
-mark stands, and every repetition in it has a bound. What is only random (hashes, ids, images) is no secret.
+Every mark is looked for as plain text first, which costs next to nothing; an expression is compiled and runs
+only where its mark stands, and every repetition in it has a bound. What is only random (hashes, ids, images)
+is no secret.
 """
 
 from __future__ import annotations
@@ -68,10 +69,36 @@ _KEYS = (
     "signing",
     "storage",
 )
+_HARMLESS = ("next", "page", "continuation", "publickey", "public")  # tokens of these open nothing
+_TYPE = r"::\w{0,40}\Z"  # `AWS::ApiGateway::ApiKey`: in a table of types its value is a checksum
 _PEM_LONGEST = 20_000
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
-_WORD_BREAK = re.compile(r"[^A-Za-z0-9]+")
-_SAMPLE = re.compile(r"example|your[-_]|changeme|placeholder|dummy|x{5}|\*{3}|\.{3}|redacted|(.)\1{7}", re.I)
+_HEX = r"[0-9a-f]{8,16}\Z"
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_WORD_BREAK = r"[^A-Za-z0-9]+"
+_SAMPLE = r"(?i)example|your[-_]|changeme|placeholder|dummy|x{5}|\*{3}|\.{3}|redacted|(.)\1{7}"
+
+
+# What a person says of one: stricter than what is looked for in files, for a fact that is kept for good.
+_SAID = (
+    r"(?i)(?:pass(?:word|wd|phrase)|secret|token|api[ _-]?key|credentials?|密码|口令|密钥|令牌)"
+    r"(?:\s+(?:is|was)\b|\s*[:=：]|\s*(?:是|为))\s*[`\"'“]?(?=[^\s`\"'”]*[\d!@#$%^&*_+=])[^\s`\"'”]{6,}"
+)
+_IN_WORDS = {
+    "pem": "a private key",
+    "jwt": "a signed token",
+    "password": "an address with a password in it",
+    "value": "a password or key",
+}
+
+
+def secret_in(text: str) -> str:
+    """What kind of secret a sentence seems to hold, in words; empty where it holds none.
+
+    Marks count here however the rest looks: nobody loses anything by writing such a fact differently.
+    """
+    for _start, _end, kind in [*_known(text, sure=False), *_pem(text, least=0), *_in_addresses(text)]:
+        return _IN_WORDS.get(kind, "an access key")
+    return _IN_WORDS["value"] if _expression(_SAID).search(text) or next(_called(text), None) else ""
 
 
 def find_secrets(text: str) -> list[Span]:
@@ -94,7 +121,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _known(text: str) -> Iterator[Span]:
+def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
     for mark, kind, after in _MARKS:
         at = text.find(mark)
         while at >= 0:
@@ -105,16 +132,16 @@ def _known(text: str) -> Iterator[Span]:
             if found is None:
                 at = text.find(mark, at + len(mark))
                 continue
-            if _is_real(kind, found[found.re.groups]):
+            if _is_real(kind, found[found.re.groups]) or not (sure or kind == "bearer"):
                 yield found.start(1) if found.re.groups else at, found.end(), kind
             at = text.find(mark, found.end())
 
 
 def _is_real(kind: str, value: str) -> bool:
-    return not _SAMPLE.search(value) and (kind not in _NEED_RANDOM or looks_random(value))
+    return not _expression(_SAMPLE).search(value) and (kind not in _NEED_RANDOM or looks_random(value))
 
 
-def _pem(text: str) -> Iterator[Span]:
+def _pem(text: str, least: int = 60) -> Iterator[Span]:
     at = 0
     while (at := text.find("-----BEGIN ", at)) >= 0:
         head_end = text.find("-----", at + 11, at + 80)
@@ -127,7 +154,8 @@ def _pem(text: str) -> Iterator[Span]:
             end += len(label) + 14
         else:  # cut off: as far as it still looks like one
             end = _expression(r"(?:[A-Za-z0-9+/=:,\s-]|\\[nr]){0,20000}").match(text, head_end + 5).end()  # type: ignore[union-attr] # it matches the empty text
-        if end - head_end > 60:
+        # A real one has lines of base64; `key omitted` between the same marks has not.
+        if end - head_end > least and (not least or _expression(r"[A-Za-z0-9+/]{40}").search(text, at, end)):
             yield at, end, "pem"
         at = max(end, at + 11)
 
@@ -142,12 +170,16 @@ def _called(text: str) -> Iterator[Span]:
     for name in _CALLED:
         at = lowered.find(name)
         while at >= 0:
-            wanted = name != "key" or lowered[max(0, at - 12) : at].rstrip("_- ").endswith(_KEYS)
+            before = lowered[max(0, at - 14) : at].rstrip("_- ")
+            wanted = before.endswith(_KEYS) if name == "key" else not before.endswith(_HARMLESS)
             found = follows.match(text, at + len(name)) if wanted else None
             if found is None:
                 at = lowered.find(name, at + len(name))
                 continue
-            if _is_value(found[3], found[4], quoted=bool(found[2])):
+            checksum = _expression(_HEX).match(found[3]) and _expression(_TYPE).search(
+                lowered, max(0, at - 40), at
+            )
+            if not checksum and _is_value(found[3], found[4], quoted=bool(found[2])):
                 yield found.start(3), found.start(3) + len(found[3].rstrip("&?!")), "value"
             # Past the value in any case: names inside it were looked at with it.
             at = lowered.find(name, found.end(3))
@@ -156,15 +188,17 @@ def _called(text: str) -> Iterator[Span]:
 def _is_value(value: str, next_character: str, *, quoted: bool) -> bool:
     if next_character in ("(", "[", "{") or "://" in value or value.startswith(("$", "/", "./", "../", "~/")):
         return False
-    if _UUID.match(value) or _SAMPLE.search(value):
+    if _expression(_UUID).match(value) or _expression(_SAMPLE).search(value):
         return False
+    if not quoted and any(name in value.lower() for name in _CALLED):
+        return False  # code: `key: x25519.X25519PrivateKey`
     return looks_random(value, least=12 if quoted else 14)
 
 
 def looks_random(value: str, least: int = 14) -> bool:
     """Whether enough of it changes between digits and letters, large and small, as words and names do not."""
     random = 0
-    for run in _WORD_BREAK.split(value):
+    for run in _expression(_WORD_BREAK).split(value):
         if len(run) < 6:
             continue
         kinds = [0 if c.isdigit() else 1 if c.islower() else 2 for c in run]
@@ -182,12 +216,16 @@ def _in_addresses(text: str) -> Iterator[Span]:
     found_at = _expression(r"://([^\s:/@'\"<>{}$]{0,64}):([^\s/@'\"<>{}$]{6,256})@")
     while at >= 0:
         found = found_at.match(text, at)
-        if found is not None and found[2] != found[1] and not _is_sample_password(found[2]):
+        if found is not None and found[2] != found[1] and not _is_sample_password(found[1], found[2]):
             yield found.start(2), found.end(2), "password"
         at = text.find("://", at + 3)
 
 
-def _is_sample_password(value: str) -> bool:
+def _is_sample_password(user: str, value: str) -> bool:
+    if (
+        "&lt;" in value or "%3C" in value or (not user and ":" in value)
+    ):  # `<password>`; `cvs://:pserver:anon@`
+        return True
     return value.lower() in ("password", "passwd", "postgres", "secret", "example", "changeme") or bool(
-        _SAMPLE.search(value)
+        _expression(_SAMPLE).search(value)
     )

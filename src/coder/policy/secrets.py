@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 from coder.policy.secret_formats import find_secrets
 
 _PREFIX = "__coder_secret_"
-_PLACEHOLDER = re.compile(_PREFIX + r"[a-z0-9]{1,16}_[0-9a-f]{10}__")
+# Also what a model makes of one by miscopying it, which is neither a placeholder nor anything else.
+_PLACEHOLDER = _PREFIX + r"[a-z0-9]{1,16}_[0-9a-f]{3,40}(?:__)?"
 _SHORTEST = 8  # a known value shorter than this occurs by chance
 
 
@@ -40,6 +40,7 @@ class Redactor:
         self._secrets: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._known: list[str] = []
+        self._seen: list[str] = []
         for value in known:
             self.know(value)
 
@@ -60,17 +61,26 @@ class Redactor:
             if value in text:
                 text = text.replace(value, self._placeholder(value, "known"))
         spans = find_secrets(text)
-        if not spans:
-            return text
-        parts: list[str] = []
-        at = 0
-        for start, end, kind in spans:
-            secret = text[start:end]
-            if _PREFIX in secret:
-                continue
-            parts += [text[at:start], self._placeholder(secret, kind)]
-            at = end
-        return "".join([*parts, text[at:]])
+        if spans:
+            parts: list[str] = []
+            at = 0
+            for start, end, kind in spans:
+                secret = text[start:end]
+                if _PREFIX in secret:
+                    continue
+                if kind == "pem":
+                    secret = _as_in_file(secret, text[text.rfind("\n", 0, start) + 1 : start])
+                parts += [text[at:start], self._placeholder(secret, kind)]
+                at = end
+            text = "".join([*parts, text[at:]])
+        return self._without_seen(text)
+
+    def _without_seen(self, text: str) -> str:
+        """What was seen once as a secret is one also where nothing says so: `echo` prints no name with it."""
+        for value in self._seen:
+            if value in text:
+                text = text.replace(value, self._names[value])
+        return text
 
     def redact_all(self, value: Any) -> Any:
         """The same for every text inside lists and mappings."""
@@ -80,10 +90,10 @@ class Redactor:
         """`text` with every placeholder replaced by its secret; raises `UnknownPlaceholder`."""
         if _PREFIX not in text:
             return text
-        unknown = [name for name in _PLACEHOLDER.findall(text) if name not in self._secrets]
+        unknown = [name for name in re.findall(_PLACEHOLDER, text) if name not in self._secrets]
         if unknown:
             raise UnknownPlaceholder(list(dict.fromkeys(unknown)))
-        return _PLACEHOLDER.sub(lambda found: self._secrets[found[0]], text)
+        return re.sub(_PLACEHOLDER, lambda found: self._secrets[found[0]], text)
 
     def restore_all(self, value: Any) -> Any:
         """The same for every text inside lists and mappings: a tool's arguments."""
@@ -92,6 +102,8 @@ class Redactor:
     def _placeholder(self, secret: str, kind: str) -> str:
         name = self._names.get(secret)
         if name is None:
+            from hashlib import blake2b
+
             salt = 0
             while True:  # ten digits of two secrets may agree
                 data = secret.encode("utf-8", errors="surrogatepass") + salt.to_bytes(2, "big") * bool(salt)
@@ -102,7 +114,23 @@ class Redactor:
                 salt += 1
             self._names[secret] = name
             self._secrets[name] = secret
+            if len(secret) >= _SHORTEST:
+                self._seen.append(secret)
+                self._seen.sort(key=len, reverse=True)  # the longer one first, where one holds another
         return name
+
+
+def _as_in_file(secret: str, before: str) -> str:
+    """A secret of several lines as it stands in its file: without the line numbers that `read` puts in front,
+    or the signs of a diff. `before` is what its own first line begins with."""
+    first, *others = secret.split("\n")
+    if not others:
+        return secret
+    for prefix in (r"[ ]{0,6}\d+\t", r"\+", "-", " "):
+        mark = re.compile(prefix)
+        if mark.match(before) and all(mark.match(line) for line in others):
+            return "\n".join([first, *(mark.sub("", line, count=1) for line in others)])
+    return secret
 
 
 def _mapped(value: Any, change: Any) -> Any:

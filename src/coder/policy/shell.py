@@ -11,23 +11,24 @@ from pathlib import Path
 from coder.policy import git_rules
 from coder.policy.commands import look_up
 from coder.policy.dangers import PRIVILEGED, base_name, danger_of
-from coder.policy.names import names
 from coder.policy.naming import is_interpreter, name_of
 from coder.policy.places import Places
 from coder.policy.private import looks_private
 from coder.policy.redirections import judge_redirect
 from coder.policy.shell_tree import Line, Simple, read_line
-from coder.policy.variables import is_dangerous
+from coder.policy.tables import names
+from coder.policy.variables import is_dangerous, may_be_exported
 from coder.policy.verdict import Segment, ShellVerdict
 from coder.policy.words import NotUnderstood, Word
 from coder.policy.wrappers import Inner, unwrap
+from coder.texts import Phrase
 
 _MOST_NESTED = 6
-_SUBSTITUTION = "It substitutes the output of a command."
-_UNKNOWN_COMMAND = "Which command runs is not known before it runs."
-_UNSEEN = "What it runs cannot be seen."
-_FED_SHELL = "It runs whatever is piped into it."
-_FORK_BOMB = "A function that calls itself: it may be a fork bomb."
+_SUBSTITUTION = Phrase("policy.risk.substitution")
+_UNKNOWN_COMMAND = Phrase("policy.risk.unknown_command")
+_UNSEEN = Phrase("policy.risk.unseen")
+_FED_SHELL = Phrase("policy.risk.fed")
+_FORK_BOMB = Phrase("policy.risk.fork_bomb")
 _TRUSTED_FOLDERS = ("/bin/", "/usr/bin/")
 _RESERVED = frozenset(
     names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
@@ -44,12 +45,12 @@ class _Finding:
     """What has been found out about one command, before it becomes a `Segment`."""
 
     def __init__(self) -> None:
-        self.rule = ""  # why it is not read-only; empty while it is
+        self.rule: Phrase | None = None  # why it is not read-only; None while it is
         self.opaque = False
-        self.risks: list[str] = []
-        self.note = ""
+        self.risks: list[Phrase] = []
+        self.note: Phrase | None = None
 
-    def refuse(self, why: str, *, opaque: bool = False, risk: str = "") -> None:
+    def refuse(self, why: Phrase, *, opaque: bool = False, risk: Phrase | None = None) -> None:
         self.rule = self.rule or why
         self.opaque = self.opaque or opaque
         if risk and risk not in self.risks:
@@ -69,9 +70,9 @@ class _Judge:
         try:
             return self._verdict(read_line(text, self._depth))
         except NotUnderstood as problem:
-            return _unparsed(text, str(problem))
+            return _unparsed(text, problem.phrase)
         except (RecursionError, ValueError, OSError):
-            return _unparsed(text, "nested too deeply, or names that no file can have")
+            return _unparsed(text, Phrase("policy.unread.deep_names"))
 
     def _verdict(self, parsed: Line) -> ShellVerdict:
         self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
@@ -98,14 +99,14 @@ class _Judge:
         finding = _Finding()
         if simple.trouble:
             finding.refuse(simple.trouble, opaque=True)
-        self._assigns(simple.assigns, simple.words, finding)
+        self._assigns(simple.assigns, simple.words, finding, exported=bool(simple.words))
         for redirect in simple.redirects:
             effect = judge_redirect(redirect, self._places)
             if effect.why:
                 finding.refuse(effect.why, opaque=effect.opaque, risk=effect.risk)
         if simple.words:
             if any(looks_private(word, self._places) for word in simple.words):
-                finding.refuse("looks outside the workspace, at what is private")
+                finding.refuse(Phrase("policy.why.private"))
             self._command(simple.words, finding, fed=simple.fed)
         name = name_of(simple.words)
         return Segment(
@@ -113,38 +114,44 @@ class _Judge:
             name=name,
             read_only=not finding.rule,
             opaque=finding.opaque,
-            rule=finding.rule or finding.note or "only looks",
+            rule=finding.rule or finding.note or Phrase("policy.reads.only"),
             risks=finding.risks,
         )
 
-    def _assigns(self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding) -> None:
+    def _assigns(
+        self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding, *, exported: bool
+    ) -> None:
         for name, _ in assigns:
             if name == "IFS" and words and words[0].text == "read":
                 continue  # the usual `while IFS= read -r line`: it lasts for the read alone
             if is_dangerous(name):
-                finding.refuse(f"changes {name}", opaque=True)
+                finding.refuse(Phrase("policy.why.changes_variable", name=name), opaque=True)
+            elif exported and not may_be_exported(name):
+                finding.refuse(Phrase("policy.why.changes_variable", name=name))
 
     def _command(self, words: list[Word], finding: _Finding, *, fed: bool = False, nested: int = 0) -> None:
         """One command and what it runs."""
         head, args = words[0], words[1:]
         if not head.exact or not head.text:
-            finding.refuse("the command is not in plain sight", opaque=True, risk=_UNKNOWN_COMMAND)
+            finding.refuse(Phrase("policy.why.hidden_command"), opaque=True, risk=_UNKNOWN_COMMAND)
             self._suspect(args, finding)
             return
         if nested > _MOST_NESTED:
-            finding.refuse("wrapped too deeply", opaque=True, risk=_UNSEEN)
+            finding.refuse(Phrase("policy.why.wrapped"), opaque=True, risk=_UNSEEN)
             return
         if head.shell_text in _RESERVED:
-            raise NotUnderstood(f"{head.text} where a command was expected")
+            raise NotUnderstood("policy.unread.reserved", word=head.text)
         name = _program(head.text)
         risk = danger_of(head.text, args)
         if risk:
-            finding.refuse("changes or stops things", opaque=base_name(head.text) in PRIVILEGED, risk=risk)
+            finding.refuse(
+                Phrase("policy.why.dangerous"), opaque=base_name(head.text) in PRIVILEGED, risk=risk
+            )
         if name in self._shadowed or head.text in self._shadowed:
-            finding.refuse("a name that this line defines anew", opaque=True)
+            finding.refuse(Phrase("policy.why.shadowed"), opaque=True)
             return
-        if "/" in name:
-            finding.refuse("a program that is not the system's own")
+        if "/" in name or ("/" not in head.text and self._places.programs(name)):
+            finding.refuse(Phrase("policy.why.not_system"))
         inner = unwrap(base_name(head.text), args)
         if inner is not None:
             self._wrapper(base_name(head.text), args, inner, finding, fed=fed, nested=nested)
@@ -165,12 +172,12 @@ class _Judge:
         self, name: str, args: list[Word], inner: Inner, finding: _Finding, *, fed: bool, nested: int
     ) -> None:
         finding.opaque = True
-        finding.note = f"{name} runs only what looks"
-        self._assigns(inner.assigns, [], finding)
+        finding.note = Phrase("policy.reads.wrapped", name=name)
+        self._assigns(inner.assigns, [], finding, exported=True)
         if inner.acts:
-            finding.refuse(inner.note or f"{name} does more than look")
+            finding.refuse(inner.note or Phrase("policy.why.acts", name=name))
         if not inner.certain:
-            finding.refuse(inner.note or "runs something that cannot be seen")
+            finding.refuse(inner.note or Phrase("policy.why.unseen"))
             self._unseen(name, args, finding, fed=fed)
         for command in inner.commands:
             self._command(command, finding, fed=fed, nested=nested + 1)
@@ -178,9 +185,9 @@ class _Judge:
             verdict = _Judge(self._places, self._depth + 1, self._shadowed).line(line)
             self._extra.extend(verdict.segments)
             for risk in verdict.risks:
-                finding.refuse(f"{name} runs a line that does more than look", risk=risk)
+                finding.refuse(Phrase("policy.why.line_acts", name=name), risk=risk)
             if not verdict.read_only:
-                finding.refuse(f"{name} runs a line that does more than look")
+                finding.refuse(Phrase("policy.why.line_acts", name=name))
 
     def _unseen(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
         """A wrapper whose command is not certain: look for dangers in all that it was given."""
@@ -188,13 +195,13 @@ class _Judge:
         if name in _SHELLS:
             script = bool(operands) and not any(word.text == "-s" for word in args)
             if not script or fed:
-                finding.refuse("a shell that reads its commands", risk=_FED_SHELL)
+                finding.refuse(Phrase("policy.why.fed_shell"), risk=_FED_SHELL)
             if any(not word.exact for word in args):
-                finding.refuse("a line that cannot be seen", risk=_UNSEEN)
+                finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
         elif is_interpreter(name) and fed and not operands:
-            finding.refuse("an interpreter that reads its program", risk=_FED_SHELL)
+            finding.refuse(Phrase("policy.why.fed_interpreter"), risk=_FED_SHELL)
         elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
-            finding.refuse("a line that cannot be seen", risk=_UNSEEN)
+            finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
         if name in _SHELLS or not is_interpreter(name):  # a program in another language is no shell line
             self._suspect(args, finding)
 
@@ -205,11 +212,11 @@ class _Judge:
             for text in {word.text, word.text.split("=", 1)[-1]}:
                 risk = danger_of(text, args[index + 1 :])
                 if risk:
-                    finding.refuse("may run a destructive command", risk=risk)
+                    finding.refuse(Phrase("policy.why.may_destroy"), risk=risk)
                 elif any(char in text for char in " \n;&|`$(<>"):
                     inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
                     for inner_risk in inner.risks:
-                        finding.refuse("may run a line with a risk", risk=inner_risk)
+                        finding.refuse(Phrase("policy.why.may_risk"), risk=inner_risk)
 
 
 def _program(path: str) -> str:
@@ -237,13 +244,13 @@ def _aliases(parsed: Line) -> set[str]:
     }
 
 
-def _unparsed(text: str, why: str) -> ShellVerdict:
+def _unparsed(text: str, why: Phrase) -> ShellVerdict:
     segment = Segment(
         command=text if len(text) <= 2000 else text[:2000] + " …",
         name="",
         read_only=False,
         opaque=True,
         rule=why,
-        risks=[f"The line cannot be read with certainty: {why}."],
+        risks=[Phrase("policy.unread", why=why)],
     )
     return ShellVerdict([segment], read_only=False, risks=segment.risks, parsed=False)

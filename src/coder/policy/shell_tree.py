@@ -16,6 +16,7 @@ from coder.policy.expansions import WordReader
 from coder.policy.heredocs import check_heredoc
 from coder.policy.syntax import count_commands, parse
 from coder.policy.words import NotUnderstood, Word
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -39,7 +40,7 @@ class Simple(msgspec.Struct):
     words: list[Word] = []
     assigns: list[tuple[str, Word]] = []
     redirects: list[Redirect] = []
-    trouble: str = ""
+    trouble: Phrase | None = None
     fed: bool = False  # its input is written in the line or comes by a pipe
 
 
@@ -58,14 +59,14 @@ def read_line(line: str, depth: int = 0) -> Line:
     `depth`: how many lines this one stands inside of (`sh -c '…'`).
     """
     if depth > MAX_NESTED_LINES:
-        raise NotUnderstood("lines nested too deeply")
+        raise NotUnderstood("policy.unread.deep_lines")
     data, root = parse(line)
     walker = _Walker(data)
     walker.statement(root, 0)
     if walker.reached != count_commands(root):
-        raise NotUnderstood("a command in a place that is not understood")
+        raise NotUnderstood("policy.unread.place")
     if len(walker.line.commands) > MAX_COMMANDS:
-        raise NotUnderstood("more commands than a person would read")
+        raise NotUnderstood("policy.unread.many")
     return walker.line
 
 
@@ -109,7 +110,7 @@ class _Walker:
         self.reached += 1
         text = self._text(node)
         if text.startswith("`") and ("\\" in text or "#" in text):
-            raise NotUnderstood("backticks with escapes or comments inside")
+            raise NotUnderstood("policy.unread.backticks")
         self._in_substitution += 1
         children = node.children
         self._check_dividers(children)
@@ -120,14 +121,14 @@ class _Walker:
                 self._child(child, self._depth + 1)
         self._in_substitution -= 1
 
-    def _trouble(self, node: Node, reason: str) -> None:
+    def _trouble(self, node: Node, reason: Phrase) -> None:
         self.line.commands.append(Simple(self._text(node), trouble=reason))
 
     # -- statements ------------------------------------------------------------------------------------
 
     def statement(self, node: Node, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise NotUnderstood("nested too deeply")
+            raise NotUnderstood("policy.unread.deep")
         outer, self._depth = self._depth, depth
         kind = node.type
         if kind in _LISTS:
@@ -145,14 +146,14 @@ class _Walker:
         elif kind == "function_definition":
             self._function(node, depth)
         else:
-            raise NotUnderstood(f"a construct that is not understood ({kind})")
+            raise NotUnderstood("policy.unread.construct", kind=kind)
         self._depth = outer
 
     def _list(self, node: Node, depth: int) -> None:
         children = node.children
         if node.type == "compound_statement" and children and children[0].type == "((":
             self.words.arithmetic(node)
-            self._trouble(node, "arithmetic that may assign")
+            self._trouble(node, Phrase("policy.why.arithmetic_assigns"))
             return
         if node.type == "for_statement":
             self._loop_variable(node)
@@ -173,20 +174,20 @@ class _Walker:
             self._check_comment(node)
         elif not node.is_named:
             if node.type not in _KEYWORDS or (node.type == ";;" and not within_case):
-                raise NotUnderstood(f"a token that is not understood ({node.type.strip()})")
+                raise NotUnderstood("policy.unread.token", kind=node.type.strip())
         elif node.type in _STATEMENTS or node.type in _LISTS:
             self.statement(node, depth)
         elif node.type == "extglob_pattern":
             self.words.pattern(node)
         elif node.type == "heredoc_redirect":
-            raise NotUnderstood("a here-document without a command")
+            raise NotUnderstood("policy.unread.heredoc_alone")
         else:
             self.words.word(node)
 
     def _loop_variable(self, node: Node) -> None:
         names = [child for child in node.children if child.type == "variable_name"]
         if len(names) != 1 or node.children[0].type != "for":
-            raise NotUnderstood("a loop that is not understood")
+            raise NotUnderstood("policy.unread.loop")
         name = self._text(names[0])
         self.line.commands.append(Simple(f"for {name}", assigns=[(name, Word("", exact=False))]))
 
@@ -195,7 +196,7 @@ class _Walker:
         for before, after in pairwise(children):
             gap = self.data[before.end_byte : after.start_byte].decode()
             if gap.replace("\\\n", "").strip(" \t\n"):
-                raise NotUnderstood("text between two commands")
+                raise NotUnderstood("policy.unread.text_between")
             if (
                 before.type in _STATEMENTS
                 and (after.type in _STATEMENTS or after.type == "comment")
@@ -203,7 +204,7 @@ class _Walker:
                 and (after.type != "comment" or not gap)
                 and not self._after_heredoc(before)
             ):
-                raise NotUnderstood("two commands without a divider")
+                raise NotUnderstood("policy.unread.divider")
 
     def _after_heredoc(self, node: Node) -> bool:
         """A statement that ends with a here-document may have taken the newline in."""
@@ -212,15 +213,15 @@ class _Walker:
     def _check_comment(self, node: Node) -> None:
         start = node.start_byte
         if self._in_substitution or (start and self.data[start - 1] not in b" \t\n;&|()"):
-            raise NotUnderstood("a comment where the shell sees none")
+            raise NotUnderstood("policy.unread.comment")
 
     def _function(self, node: Node, depth: int) -> None:
         name_node = next((child for child in node.children if child.type == "word"), None)
         if name_node is None:
-            raise NotUnderstood("a function without a name")
+            raise NotUnderstood("policy.unread.function_unnamed")
         name = self.words.word(name_node).text
         self.line.functions.add(name)
-        self._trouble(name_node, "defines a function")
+        self._trouble(name_node, Phrase("policy.why.function"))
         first = len(self.line.commands)
         for child in node.children:
             if child.type in _STATEMENTS:
@@ -228,7 +229,7 @@ class _Walker:
             elif child.type == "file_redirect":
                 self.line.commands.append(Simple(self._text(child), redirects=[self._redirect(child)]))
             elif child.is_named and child is not name_node and child.type != "comment":
-                raise NotUnderstood("a function that is not understood")
+                raise NotUnderstood("policy.unread.function")
         body = self.line.commands[first:]
         if any(command.words and command.words[0].text == name for command in body):
             self.line.fork_bomb = self.line.fork_bomb or b"&" in self.data or b"|" in self.data
@@ -243,7 +244,7 @@ class _Walker:
             kind = child.type
             if kind == "command_name":
                 if len(child.children) != 1:
-                    raise NotUnderstood("a command name that is not understood")
+                    raise NotUnderstood("policy.unread.command_name")
                 simple.words.append(self._command_name(child.children[0]))
             elif kind == "variable_assignment":
                 simple.assigns.extend(self._assigned(child))
@@ -257,13 +258,13 @@ class _Walker:
             elif child.is_named:
                 simple.words.append(self.words.word(child))
             else:
-                raise NotUnderstood(f"a token that is not understood ({kind.strip()})")
+                raise NotUnderstood("policy.unread.token", kind=kind.strip())
         return simple
 
     def _command_name(self, node: Node) -> Word:
         name = self.words.word(node)
         if "=" in name.text:
-            raise NotUnderstood("an assignment that may not be one")
+            raise NotUnderstood("policy.unread.assignment_doubtful")
         return name
 
     def _check_blanks(self, children: list[Node]) -> None:
@@ -272,7 +273,7 @@ class _Walker:
             gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
             touching = "redirect" in after.type and before.type not in ("word", "number")
             if gap.strip(" \t") or (not gap and (not touching or self._names_descriptor(before, after))):
-                raise NotUnderstood("words that run into each other")
+                raise NotUnderstood("policy.unread.run_together")
 
     def _redirected(self, node: Node, depth: int) -> None:
         body: Simple | None = None
@@ -298,9 +299,9 @@ class _Walker:
                 self.statement(child, depth + 1)
                 body = self._last_of_list(child)
             else:
-                raise NotUnderstood(f"a redirection that is not understood ({child.type})")
+                raise NotUnderstood("policy.unread.redirect_kind", kind=child.type)
         if heredocs > 1:
-            raise NotUnderstood("several here-documents on one line")
+            raise NotUnderstood("policy.unread.heredocs")
         if compound.redirects:
             self.line.commands.append(compound)
 
@@ -322,7 +323,7 @@ class _Walker:
         if body is not None and body.source != compound.source:
             body.source = f"{body.source} {self._text(node)}"
         if extra and body is None:
-            raise NotUnderstood("words after a redirection")
+            raise NotUnderstood("policy.unread.redirect_words")
         if body is not None:
             body.words.extend(extra)
 
@@ -340,7 +341,7 @@ class _Walker:
                 self.statement(child, depth + 1)
                 self._feed(first)
             elif child.is_named or child.type not in _KEYWORDS:
-                raise NotUnderstood("a here-document that is not understood")
+                raise NotUnderstood("policy.unread.heredoc")
 
     def _herestring(self, node: Node) -> None:
         for child in node.children:
@@ -351,7 +352,7 @@ class _Walker:
         for before, after in pairwise(children):
             gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
             if gap.strip(" \t") or (not gap and self._names_descriptor(before, after)):
-                raise NotUnderstood("a redirection that is not understood")
+                raise NotUnderstood("policy.unread.redirect")
 
     def _names_descriptor(self, before: Node, after: Node) -> bool:
         """`{name}>file` assigns the variable `name`; the tree takes it for a word."""
@@ -375,7 +376,7 @@ class _Walker:
         if operator in (">&-", "<&-"):
             return Redirect(operator, Word("-"))
         if not targets or not operator or (extra is None and len(targets) > 1):
-            raise NotUnderstood("a redirection without a target")
+            raise NotUnderstood("policy.unread.redirect_nowhere")
         if extra is not None:
             extra.extend(targets[1:])
         return Redirect(operator, targets[0])
@@ -390,14 +391,14 @@ class _Walker:
 
     def _assigned(self, node: Node) -> list[tuple[str, Word]]:
         if node.type != "variable_assignment":
-            raise NotUnderstood("an assignment that is not understood")
+            raise NotUnderstood("policy.unread.assignment")
         target, *rest = node.children
         if not rest or rest[0].type not in ("=", "+=") or rest[0].start_byte != target.end_byte:
-            raise NotUnderstood("an assignment that is not understood")
+            raise NotUnderstood("policy.unread.assignment")
         if len(rest) > 2 or (len(rest) == 2 and rest[1].start_byte != rest[0].end_byte):
-            raise NotUnderstood("an assignment that is not understood")
+            raise NotUnderstood("policy.unread.assignment")
         if target.type == "subscript":
-            self._trouble(target, "a subscript, which the shell evaluates")
+            self._trouble(target, Phrase("policy.why.subscript"))
             self.words.substitutions(target)
         name = self._text(target).split("[")[0]
         value = Word("")
@@ -446,7 +447,7 @@ class _Walker:
             elif node.type == "test_operator" or not node.is_named:
                 text = self._text(node).strip()
                 if node.type != "test_operator" and text not in (_DOUBLE_OPERATORS if double else _OPERATORS):
-                    raise NotUnderstood("an operator in a test that the shell reads otherwise")
+                    raise NotUnderstood("policy.unread.operator")
                 words.append(Word(text))
             elif node.type in ("regex", "extglob_pattern"):
                 self.words.pattern(node)

@@ -26,9 +26,9 @@ def parse(line: str) -> tuple[bytes, Node]:
     data = _encoded(line)
     root = _parser().parse(data.translate(_ASCII)).root_node
     if root.has_error:
-        raise NotUnderstood("not a complete shell line")
+        raise NotUnderstood("policy.unread.incomplete")
     if root.end_byte < len(data.rstrip()) or data[: root.start_byte].strip():
-        raise NotUnderstood("not all of the line is shell")
+        raise NotUnderstood("policy.unread.not_shell")
     return data, root
 
 
@@ -60,17 +60,17 @@ def _encoded(line: str) -> bytes:
     try:
         data = line.encode("utf-8")
     except UnicodeEncodeError:
-        raise NotUnderstood("not valid UTF-8") from None
+        raise NotUnderstood("policy.unread.not_utf8") from None
     if len(data) > MAX_LINE_BYTES:
-        raise NotUnderstood("longer than 64 KB")
+        raise NotUnderstood("policy.unread.long")
     for char in line:
         # Blanks other than these are blanks to tree-sitter but letters to bash.
         if (char < " " and char not in "\t\n") or char == "\x7f" or (char > "\x7f" and char.isspace()):
-            raise NotUnderstood("a control character in the line")
+            raise NotUnderstood("policy.unread.control")
     at = line.find("\\\n")
     while at >= 0:
         # bash joins `r\<newline>m` to `rm`; tree-sitter sees two words. After a blank both agree.
         if at and line[at - 1] not in " \t\n":
-            raise NotUnderstood("a word broken over two lines")
+            raise NotUnderstood("policy.unread.broken_word")
         at = line.find("\\\n", at + 1)
     return data

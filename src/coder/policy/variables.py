@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coder.policy.names import names
+from coder.policy.tables import names
 
 _NAMES = names(
     """
@@ -31,6 +31,14 @@ _ENDINGS = tuple(
         """
     )
 )
+# Programs take whole command lines from variables of their own (`BZIP2`, `XZ_OPT`, `UNZIP`): so what they are
+# given must be on this list, or be spelt as no program's variable is.
+_EXPORTED = names(
+    """
+    LANG LANGUAGE TZ COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM CI DEBUG
+    LS_COLORS BLOCK_SIZE BLOCKSIZE TIME_STYLE QUOTING_STYLE VERBOSE
+    """
+)
 
 
 def is_identifier(name: str) -> bool:
@@ -41,3 +49,8 @@ def is_identifier(name: str) -> bool:
 def is_dangerous(name: str) -> bool:
     """Whether setting this variable can make a harmless command do something else."""
     return name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS)
+
+
+def may_be_exported(name: str) -> bool:
+    """Whether programs that find this variable in their environment surely take no orders from it."""
+    return not is_dangerous(name) and (name in _EXPORTED or name.startswith("LC_") or name.islower())

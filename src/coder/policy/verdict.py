@@ -1,10 +1,15 @@
-"""What the policy says of one call, and what is known of one shell line."""
+"""What the policy says of one call, and what is known of one shell line.
+
+Reasons are phrases: the model and the record get them in English, the person in the language of the screen.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
+
+from coder.texts import Phrase, Texts
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -22,8 +27,8 @@ class Segment(msgspec.Struct, frozen=True):
     name: str
     read_only: bool
     opaque: bool
-    rule: str
-    risks: list[str] = []
+    rule: Phrase
+    risks: list[Phrase] = []
 
 
 class ShellVerdict(msgspec.Struct, frozen=True):
@@ -31,7 +36,7 @@ class ShellVerdict(msgspec.Struct, frozen=True):
 
     segments: list[Segment]
     read_only: bool
-    risks: list[str]
+    risks: list[Phrase]
     parsed: bool = True
 
 
@@ -39,6 +44,15 @@ class Ruling(msgspec.Struct, frozen=True):
     """The policy's word on one call, every reason with it."""
 
     decision: Decision
-    reasons: list[str]
+    reasons: list[Phrase]
     can_always: bool = False
     always_names: list[str] = []
+
+    @property
+    def english(self) -> list[str]:
+        """The reasons as the model and the record get them."""
+        return [str(reason) for reason in self.reasons]
+
+    def spoken(self, texts: Texts) -> list[str]:
+        """The reasons as the person reads them."""
+        return [reason.text(texts) for reason in self.reasons]

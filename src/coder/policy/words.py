@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import msgspec
 
+from coder.texts import Phrase
+
 
 class NotUnderstood(Exception):
-    """The line, or a part of it, cannot be read with certainty; the text says what."""
+    """The line, or a part of it, cannot be read with certainty; `phrase` says what."""
+
+    def __init__(self, key: str, /, **values: object) -> None:
+        self.phrase = Phrase(key, **values)
+        super().__init__(key)
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -25,6 +31,12 @@ class Word(msgspec.Struct, frozen=True):
     splits: bool = False
     shell_text: str = ""
     braces: bool = False  # an unquoted brace, which may expand together with what stands beside it
+    globs: bool = False  # an unquoted pattern: as many words as files match it, each beginning with `text`
+
+    @property
+    def single(self) -> bool:
+        """Whether this is one word and no more (nor less)."""
+        return not self.splits and not self.globs
 
     def maybe_option(self) -> bool:
         """Whether the program could take this word for an option."""
@@ -62,10 +74,10 @@ def bare_word(source: str) -> Word:
         if char == "\\":
             i += 1
             if i >= len(source) or source[i] == "\n":
-                raise NotUnderstood("a backslash at the end of a word")
+                raise NotUnderstood("policy.unread.backslash")
             out.append(source[i])
         elif char in _QUOTING or char in _BLANK:
-            raise NotUnderstood("a word with a character that would end it")
+            raise NotUnderstood("policy.unread.word_ends")
         else:
             if char in "*?[" and known < 0:
                 known = len(out)
@@ -76,7 +88,7 @@ def bare_word(source: str) -> Word:
     if open_brace and _may_expand(text):
         return Word("", exact=False, splits=True, shell_text=source, braces=True)
     if known >= 0 and source != "[":
-        return Word(text[:known], exact=False, shell_text=source, braces=open_brace)
+        return Word(text[:known], exact=False, shell_text=source, braces=open_brace, globs=True)
     return Word(text, shell_text=source, braces=open_brace)
 
 
@@ -87,7 +99,7 @@ def _may_expand(text: str) -> bool:
 def single_quoted(source: str) -> Word:
     """`'…'`: every character stands for itself."""
     if len(source) < 2 or source[0] != "'" or source[-1] != "'" or "'" in source[1:-1]:
-        raise NotUnderstood("a single-quoted string that does not end where it seems to")
+        raise NotUnderstood("policy.unread.single_quoted")
     return Word(source[1:-1], shell_text=source)
 
 
@@ -104,7 +116,7 @@ def double_quoted_text(source: str) -> str:
             out.append(following)
             i += 1
         elif char == "`" or (char == "$" and following and starts_expansion(following)):
-            raise NotUnderstood("an expansion where plain text was expected")
+            raise NotUnderstood("policy.unread.expansion_in_text")
         else:
             out.append(char)
         i += 1
@@ -114,14 +126,14 @@ def double_quoted_text(source: str) -> str:
 def ansi_quoted(source: str) -> Word:
     """`$'…'`: C escapes decoded; what is not decoded for certain leaves the word unknown."""
     if not source.startswith("$'") or not source.endswith("'") or len(source) < 3:
-        raise NotUnderstood("a $'…' string that does not end where it seems to")
+        raise NotUnderstood("policy.unread.dollar_string")
     body = source[2:-1]
     unknown = Word("", exact=False, shell_text=source)
     out: list[str] = []
     i = 0
     while i < len(body):
         if body[i] == "'":
-            raise NotUnderstood("a $'…' string that does not end where it seems to")
+            raise NotUnderstood("policy.unread.dollar_string")
         if body[i] != "\\":
             out.append(body[i])
             i += 1
@@ -172,5 +184,6 @@ def joined(parts: list[Word], source: str) -> Word:
                 exact=False,
                 splits=any(piece.splits for piece in rest),
                 shell_text=source,
+                globs=any(piece.globs for piece in rest),
             )
     return Word(together, shell_text=source)

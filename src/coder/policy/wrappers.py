@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from coder.policy.flags import is_long
-from coder.policy.names import names
 from coder.policy.naming import is_interpreter
+from coder.policy.tables import names
 from coder.policy.words import UNKNOWN, Word
+from coder.texts import Phrase
 
 
 class Inner(msgspec.Struct, frozen=True):
@@ -26,10 +27,10 @@ class Inner(msgspec.Struct, frozen=True):
     assigns: list[tuple[str, Word]] = []
     certain: bool = True
     acts: bool = False
-    note: str = ""
+    note: Phrase | None = None
 
 
-UNCERTAIN = Inner(certain=False, note="runs something that cannot be seen")
+UNCERTAIN = Inner(certain=False, note=Phrase("policy.why.unseen"))
 NOTHING = Inner()
 
 
@@ -252,18 +253,22 @@ def _xargs(args: list[Word]) -> Inner:
     if start >= len(args):
         return NOTHING
     inner = args[start:]
-    mark = _replacement(args[:start])
-    inner = [_with_hole(word, mark) for word in inner] if mark else [*inner, UNKNOWN]
-    return Inner(commands=[inner])
+    marks = _replacements(args[:start])
+    for mark in marks:
+        inner = [_with_hole(word, mark) for word in inner]
+    # Of `-I` and `-n` or `-L` the last one counts.
+    counted = any(word.text.startswith(("-n", "-L", "--max-")) for word in args[:start])
+    return Inner(commands=[inner if marks and not counted else [*inner, UNKNOWN]])
 
 
-def _replacement(options: list[Word]) -> str:
+def _replacements(options: list[Word]) -> list[str]:
+    found = []
     for index, word in enumerate(options):
         if word.text == "-I" and index + 1 < len(options):
-            return options[index + 1].text
-        if word.text.startswith("-I"):
-            return word.text[2:]
-    return ""
+            found.append(options[index + 1].text)
+        elif word.text.startswith("-I"):
+            found.append(word.text[2:])
+    return [mark for mark in found if mark]
 
 
 def _with_hole(word: Word, mark: str, prefix: str = "") -> Word:
@@ -303,6 +308,8 @@ def _find(args: list[Word]) -> Inner | None:
             if word.maybe_option():
                 return UNCERTAIN
         elif text in _FIND_TESTS:
+            if index < len(args) and not args[index].single:
+                return UNCERTAIN  # `-name *`: a second word may be `-delete`
             index += 1
         elif text in ("-exec", "-execdir", "-ok", "-okdir"):
             end = _end_of_exec(args, index)
@@ -316,7 +323,7 @@ def _find(args: list[Word]) -> Inner | None:
             acts = True
     if not commands and not acts:
         return None
-    return Inner(commands=commands, acts=acts, note="" if commands else "find with an action that writes")
+    return Inner(commands=commands, acts=acts, note=None if commands else Phrase("policy.why.find_acts"))
 
 
 def _end_of_exec(args: list[Word], start: int) -> int | None:

@@ -1,8 +1,9 @@
 """What the interface says, in English and Chinese: one catalogue, looked up by key.
 
-Only the language in use is imported. A text missing in Chinese is said in English; a key that
-nobody wrote is shown as it is, because a person should never see a traceback for a missing
-sentence. With `CODER_STRICT_TEXTS` set (the test suite does) it raises `KeyError` instead.
+Only the language in use is imported, and of it the parts that are asked for: texts that a session may
+never need lie in files of their own, named by the first word of their keys. A text missing in Chinese is
+said in English; a key that nobody wrote is shown as it is, because a person should never see a traceback
+for a missing sentence. With `CODER_STRICT_TEXTS` set (the test suite does) it raises `KeyError` instead.
 This room imports nothing of ours.
 """
 
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 Language = Literal["en", "zh"]
 
 STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
+# Keys that begin with one of these words are looked up in `<language>_<word>.py` first.
+PARTS: Final = ("cli", "config", "context", "fault", "modes", "policy", "tool")
 _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
 
 
 class Phrase:
     """A text that is not said yet: its key and values, to be put into words in any language.
 
-    A value may itself be a phrase.
+    A value may itself be a phrase. As a string it is English, which is what models and records get.
     """
 
     __slots__ = ("key", "values")
@@ -38,6 +41,12 @@ class Phrase:
     def __str__(self) -> str:
         return self.text(Texts("en"))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Phrase) and (self.key, self.values) == (other.key, other.values)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
     def __repr__(self) -> str:
         return f"Phrase({self.key!r}, {self.values!r})"
 
@@ -45,11 +54,10 @@ class Phrase:
 class Texts:
     """The catalogue in one language."""
 
-    __slots__ = ("_own", "_strict", "lang")
+    __slots__ = ("_strict", "lang")
 
     def __init__(self, lang: Language, *, strict: bool | None = None) -> None:
         self.lang: Language = lang
-        self._own = _catalogue(lang)
         self._strict = bool(os.environ.get(STRICT_VARIABLE)) if strict is None else strict
 
     def say(self, key: str, /, **values: object) -> str:
@@ -68,10 +76,13 @@ class Texts:
             return template
 
     def _template(self, key: str, *, singular: bool) -> str | None:
-        found = _look_up(self._own, key, singular=singular)
-        if found is None and self.lang != "en":
-            found = _look_up(_catalogue("en"), key, singular=singular)
-        return found
+        languages: tuple[Language, ...] = ("en",) if self.lang == "en" else (self.lang, "en")
+        for lang in languages:
+            for place in (key, ""):
+                found = _look_up(catalogue(lang, place), key, singular=singular)
+                if found is not None:
+                    return found
+        return None
 
     def _word(self, value: object) -> object:
         return value.text(self) if isinstance(value, Phrase) else value
@@ -89,7 +100,14 @@ def pick_language(flag: str, config: str, environ: Mapping[str, str]) -> Languag
     return "zh" if first == "zh" or first.startswith(("zh_", "zh.")) else "en"
 
 
-def _catalogue(lang: Language) -> dict[str, str]:
+def catalogue(lang: Language, key: str = "") -> dict[str, str]:
+    """The texts of the part that `key` names, or those that are always at hand."""
+    part = key.partition(".")[0]
+    if part in PARTS:
+        from importlib import import_module
+
+        found: dict[str, str] = import_module(f"coder.texts.{lang}_{part}").TEXTS
+        return found
     if lang == "zh":
         from coder.texts.zh import TEXTS
     else:
@@ -97,7 +115,7 @@ def _catalogue(lang: Language) -> dict[str, str]:
     return TEXTS
 
 
-def _look_up(catalogue: dict[str, str], key: str, *, singular: bool) -> str | None:
-    if singular and (one := catalogue.get(f"{key}.one")) is not None:
+def _look_up(texts: dict[str, str], key: str, *, singular: bool) -> str | None:
+    if singular and (one := texts.get(f"{key}.one")) is not None:
         return one
-    return catalogue.get(key)
+    return texts.get(key)

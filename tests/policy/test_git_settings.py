@@ -1,0 +1,77 @@
+"""Which lines are let at git's settings inside the sandbox."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coder.policy.git_settings import may_change_settings
+
+DAILY = [
+    "git push -u origin HEAD",
+    "git config user.email me@localhost",
+    "git config --local user.name 'A Person'",
+    "git remote add origin https://example.invalid/a.git",
+    "git add -A && git commit -m 'one two' && git push -u origin side",
+    "git status; git checkout -b side origin/side",
+    "git branch -m old new 2>&1 | tail -3",
+]
+NOT_SO = [
+    "git config core.fsmonitor ./evil.sh",
+    "git config core.hooksPath ./hooks",
+    "git config alias.st '!evil'",
+    "git config --file x user.name y",
+    "git config --global user.name y",
+    "git config $KEY value",
+    "git config --edit",
+    "git remote add evil 'ext::sh -c evil'",
+    "git push --receive-pack=evil origin",
+    "git -c core.editor=evil commit",
+    "GIT_EDITOR=evil git commit",
+    "git submodule foreach evil",
+    "git rebase --exec evil main",
+    "git bisect run evil",
+    "git push -u origin HEAD && make",
+    "python evil.py; git config user.name x",
+    "git config user.name x > .git/config",
+    'git config user.name "$(evil)"',
+    "f() { evil; }; git config user.name x; f",
+    "git commit -m 'unfinished",
+    "ls",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", DAILY)
+def test_daily_work_may(root: Path, line: str) -> None:
+    assert may_change_settings(line, root)
+
+
+@pytest.mark.parametrize("line", NOT_SO)
+def test_what_runs_programs_may_not(root: Path, line: str) -> None:
+    assert not may_change_settings(line, root)
+
+
+def test_hooks_start_what_the_project_holds(root: Path) -> None:
+    """A hook of the person's may run the project's own scripts, while the settings are open."""
+    hook = root / ".git" / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\nmake check\n", encoding="utf-8")
+    assert not may_change_settings("git push -u origin HEAD", root)
+    assert may_change_settings("git config user.name x", root)  # starts none
+    hook.unlink()
+    with (root / ".git" / "config").open("a", encoding="utf-8") as file:
+        file.write("[core]\n\thooksPath = .husky\n")
+    assert not may_change_settings("git push -u origin HEAD", root)
+
+
+def test_not_in_a_repository_that_names_programs(root: Path) -> None:
+    with (root / ".git" / "config").open("a", encoding="utf-8") as file:
+        file.write("[core]\n\tfsmonitor = ./evil.sh\n")
+    assert not may_change_settings("git config user.name x", root)
