@@ -130,7 +130,7 @@ def test_no_orphan_call_after_the_record_failed(
         if event.type == "observation":
             seen += 1
             if good_before < seen <= good_before + 3:
-                raise RecordError("the disk is full")
+                raise RecordError("record.full")
         real(self, event)
 
     monkeypatch.setattr(JsonlHistorySink, "append", full_disk_for_a_while)

@@ -33,9 +33,13 @@ SPEC_TABLE = {
     "skills": "paths",
     "mcp": "servers",
     "ide": "enabled",
-    "ui": "vim theme plain lang",
+    "ui": "vim theme plain lang title bell bell_seconds notify",
 }
 DEFAULTS = {
+    "ui.title": True,
+    "ui.bell": True,
+    "ui.bell_seconds": 20,
+    "ui.notify": False,
     "provider.dialect": "auto",
     "provider.timeout_ms": 120000,
     "runtime.max_steps": 100,
@@ -219,8 +223,8 @@ def test_an_unknown_key_like_no_other_names_what_is_allowed(place: Place) -> Non
     with pytest.raises(ConfigError) as caught:
         place.load()
     assert (
-        str(caught.value)
-        == f"{place.home_file}: unknown key ui.zzzzzz; allowed here: vim, theme, plain, lang."
+        str(caught.value) == f"{place.home_file}: unknown key ui.zzzzzz; allowed here: "
+        "vim, theme, plain, lang, title, bell, bell_seconds, notify."
     )
 
 

@@ -223,7 +223,6 @@ def test_trust_is_remembered_for_these_settings(place: Place) -> None:
     reordered = {"mcp.servers.s": {"args": [], "command": "x"}, "permission.preset": "yolo"}
     assert store.status(place.cwd, reordered) == "trusted"
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert "yolo" not in store.path.read_text(encoding="utf-8")
 
 
 def test_a_project_that_asks_for_more_asks_again(place: Place) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from coder.policy.sandbox import Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import find_bwrap
+from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
 from coder.policy.sandbox_probe import trial
 from coder.tools.process import Outcome, run_process
 
@@ -34,10 +35,10 @@ def available() -> list[str]:
 
 
 def level_of(rung: str) -> SandboxLevel:
-    program = find_bwrap(os.environ["PATH"]) if rung == "bwrap" else ""
-    return SandboxLevel(
-        "bwrap" if rung == "bwrap" else "landlock" if rung == "landlock" else "none", program or ""
-    )
+    if rung == "bwrap":
+        program = find_bwrap(os.environ["PATH"]) or ""
+        return SandboxLevel("bwrap", program, scopes=landlock_abi() >= SCOPES_FROM)
+    return SandboxLevel("landlock" if rung == "landlock" else "none")
 
 
 def users() -> list[str]:
@@ -59,6 +60,8 @@ class Box:
             self.workspace / ".coder",
             self.workspace / "src",
             self.home / ".ssh",
+            self.home / ".aws",
+            self.home / ".local" / "share" / "keyrings",
             self.home / "sub",
             self.coder_home / "outputs",
             self.outside,
@@ -69,6 +72,9 @@ class Box:
         self.put("project/.git/hooks/pre-push", "#!/bin/sh\n")
         self.put("home/.ssh/id_ed25519", SECRET)
         self.put("home/.netrc", SECRET)
+        self.put("home/.aws/credentials", SECRET)
+        self.put("home/.local/share/keyrings/login.keyring", SECRET)
+        self.put("project/.git/config", "[core]\n\tbare = false\n")
         self.put("home/.coder/config.json", SECRET)
         self.put("home/.coder/outputs/old.txt", "an old output\n")
         self.put("home/notes.txt", "public\n")
@@ -125,8 +131,10 @@ class Box:
 
     def before_and_after(self) -> dict[str, bytes]:
         """All that must not change, with its content."""
-        guarded = [self.home, self.outside, self.workspace / ".git" / "hooks", self.workspace / ".coder"]
+        git = self.workspace / ".git"
+        guarded = [self.home, self.outside, git / "hooks", self.workspace / ".coder"]
         files = [path for folder in guarded for path in folder.rglob("*") if path.is_file()]
+        files += [git / "config", *git.glob("commondir"), *git.glob("config.worktree")]
         beside = [path for path in self.root.iterdir() if path.name != "spill"]
         return {str(path): path.read_bytes() if path.is_file() else b"" for path in (*files, *beside)}
 

@@ -215,7 +215,8 @@ def test_a_name_is_asked_for_once_and_that_answer_is_used(
 
 def test_behind_a_proxy_local_names_are_refused_all_the_same(site: Site) -> None:
     environment = {"http_proxy": site.url("")}
-    for host in ("localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "db.internal"):
+    spelled = ("2130706433", "0x7f000001", "127.1", "0177.0.0.1", "[::1]", "[::ffff:10.0.0.1]")
+    for host in ("localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "db.internal", *spelled):
         assert fetch(Fetch(), f"http://{host}/", environment).denied
     assert site.asked == []
 

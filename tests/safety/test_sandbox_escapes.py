@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from box import SECRET, Box, available, users
 
+from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
+
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]
 
@@ -48,6 +50,10 @@ WRITES = {
     "git hook by move": "mv .git g; mkdir -p .git/hooks; echo evil > .git/hooks/pre-push",
     "git hook by folder move": "mv .git/hooks .git/h; mkdir .git/hooks; echo evil > .git/hooks/pre-push",
     "git hook by link": "ln -s .git/hooks hk; echo evil > hk/pre-push; rm hk/pre-push",
+    "git settings": "git config core.fsmonitor evil; echo '[core] fsmonitor = evil' >> .git/config",
+    "git settings by move": "mv .git/config .git/c; echo evil > .git/c; mv .git/c .git/config; rm .git/c*",
+    "git settings by link": "ln -s .git/config gc; echo evil > gc; ln -f a.txt .git/config",
+    "git settings by lock": "cd .git; echo evil > config.lock; mv -f config.lock config; rm config.lock",
     "own folder": 'echo "{}x" > .coder/config.json; rm .coder/config.json',
     "own folder by move": "rm -f .coder/config.json; mv .coder/config.json c; echo evil > .coder/config.json",
     "tar": 'echo x > new; tar cf t.tar new; tar xf t.tar -C "$OUT"',
@@ -57,6 +63,7 @@ WRITES = {
 
 READS = {
     "cat": 'cat "$HOME/.ssh/id_ed25519" "$HOME/.netrc" "$HOME/.coder/config.json"',
+    "others": 'cat "$HOME/.aws/credentials" "$HOME/.local/share/keyrings/"*; cat "$HOME"/.local/share/k*/*',
     "link": 'ln -s "$HOME/.ssh" s; cat s/*; ln -s "$HOME/.netrc" n; cat n',
     "hard link": 'ln "$HOME/.ssh/id_ed25519" k && cat k; ln "$HOME/.netrc" n && cat n',
     "copy": 'cp -a "$HOME" copy; cat copy/.ssh/* copy/.netrc copy/.coder/*',
@@ -95,7 +102,7 @@ def test_no_write_gets_out(box: Box) -> None:
 def in_runs(box: Box, scripts: dict[str, str]) -> list[tuple[str, str]]:
     """One command each; for another user, whose every command is a start of Python, all in one."""
     whole = {
-        name: f"({script}); rm -rf l d up o h m g t.tar new mine.txt hk c s n k copy"
+        name: f"({script}); rm -rf l d up o h m g t.tar new mine.txt hk c s n k copy gc"
         for name, script in scripts.items()
     }
     return list(whole.items()) if box.user == "me" else [("all", "\n".join(whole.values()))]
@@ -215,21 +222,75 @@ def test_network_is_on_unless_switched_off(box: Box) -> None:
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_sockets_of_other_programs_are_out_of_reach(box: Box) -> None:
-    """An ssh-agent, a tmux server, a session bus: each would act for the caller, outside."""
-    path = Path("/tmp") / f"agent-{os.getpid()}"
+REACH = """python3 - <<'END'
+import socket
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+    try:
+        s = socket.socket(socket.AF_UNIX, kind)
+        s.connect({address!r})
+        print("reached")
+    except OSError as error:
+        print(type(error).__name__)
+END"""
+
+
+def reached(box: Box, address: str, place: Path | None = None, **options: bool) -> bool:
+    """Whether a command gets through to a server that listens there."""
     listening = socket.socket(socket.AF_UNIX)
     try:
-        listening.bind(str(path))
-        path.chmod(0o777)
+        listening.bind(address)
+        if place is not None:
+            place.chmod(0o777)
         greeter = Greeter(listening)
-        script = f"python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{path}\")'"
-        assert box.run(script).exit_code != 0
-        assert greeter.visits == 0
+        outcome = box.run(REACH.replace("{address!r}", repr(address)), **options)
+        assert outcome.exit_code == 0, outcome.stderr
+        return "reached" in outcome.stdout or greeter.visits > 0
     finally:
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
-        path.unlink()
+        if place is not None:
+            place.unlink()
+
+
+def test_sockets_of_other_programs_are_out_of_reach(box: Box) -> None:
+    """An ssh-agent, a tmux server, a session bus, X11, docker: each would act for the caller, outside."""
+    run = Path("/run") if os.access("/run", os.W_OK) else None
+    for folder in filter(None, (Path("/tmp"), run)):
+        path = folder / f"docker-{os.getpid()}.sock"
+        assert not reached(box, str(path), path), path
+    x11 = Path("/tmp/.X11-unix")
+    there = x11.exists()
+    x11.mkdir(exist_ok=True)
+    try:
+        assert not reached(box, str(x11 / "X77"), x11 / "X77")
+    finally:
+        if not there:
+            x11.rmdir()
+
+
+@pytest.mark.skipif(landlock_abi() < SCOPES_FROM, reason="the kernel cannot keep them apart")
+def test_sockets_without_a_file_are_out_of_reach(box: Box) -> None:
+    """They belong to the network and not to the file system: X11 and older session buses listen there."""
+    name = f"\0/tmp/.X11-unix/X{os.getpid()}-{os.urandom(4).hex()}"
+    assert not reached(box, f"{name}-1")
+    assert not reached(box, f"{name}-2", network=False)
+    assert not reached(box, f"{name}-3", plan=True)
+
+
+def test_a_command_s_own_sockets_work_where_the_rung_is_strong(box: Box) -> None:
+    """Python's process pools, browsers and databases in tests talk to themselves this way."""
+    if box.rung != "bwrap":
+        pytest.skip("the weaker rung has no sockets of this kind at all")
+    script = """python3 - <<'END'
+import socket
+for name in ("own.sock", "\\0own-of-the-test"):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(name)
+    server.listen()
+    socket.socket(socket.AF_UNIX).connect(name)
+print("ok")
+END"""
+    assert box.run(script).stdout == "ok\n"
 
 
 def alive(mark: str) -> list[str]:

@@ -12,7 +12,8 @@ import pytest
 from box import Box, available, level_of
 
 from coder.policy.sandbox import Sandbox, SandboxLevel, probe
-from coder.policy.sandbox_probe import forget
+from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
+from coder.policy.sandbox_probe import forget, scoping
 from coder.texts import Texts
 from coder.tools.process import Outcome
 
@@ -172,3 +173,33 @@ def test_without_a_sandbox_there_is_nothing_to_explain(tmp_path: Path) -> None:
     sandbox = Sandbox(SandboxLevel(), tmp_path, tmp_path / "home")
     ended = Outcome(1, "", "bash: /x: Read-only file system", truncated=False, timed_out=False, duration_ms=1)
     assert sandbox.explain_refusal(ended) is None
+
+
+# sockets without a file
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="only the strong rung shares them")
+def test_the_strong_rung_keeps_sockets_without_a_file_out_where_the_kernel_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = probe(tmp_path)
+    assert level.scopes == (landlock_abi() >= SCOPES_FROM)
+    assert probe(tmp_path) == level  # as it was kept
+    sandbox = Sandbox(level, tmp_path, tmp_path / "home")
+    for there, program in ((True, sys.executable if level.scopes else level.program), (False, level.program)):
+        monkeypatch.setattr("coder.policy.sandbox._abstract_sockets", lambda there=there: there)
+        assert sandbox.wrap(["true"])[0] == program
+    sandbox.network = False  # then it has a network of its own, and no sockets but its own in it
+    monkeypatch.setattr("coder.policy.sandbox._abstract_sockets", lambda: True)
+    assert sandbox.wrap(["true"])[0] == level.program
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS or landlock_abi() < SCOPES_FROM, reason="nothing to lose here")
+def test_a_bwrap_that_lives_by_its_setuid_bit_is_left_alone(tmp_path: Path) -> None:
+    """What keeps sockets out of reach takes away the rights that such a program needs."""
+    real = level_of("bwrap")
+    assert scoping(SandboxLevel("bwrap", real.program), tmp_path).scopes
+    program = tmp_path / "bwrap"
+    program.write_bytes(Path(real.program).read_bytes())
+    program.chmod(0o4755)
+    assert not scoping(SandboxLevel("bwrap", str(program)), tmp_path).scopes

@@ -117,6 +117,14 @@ HARMLESS = {
     "sql": "CREATE TABLE tokens (secret TEXT, password VARCHAR(255) NOT NULL)",
     "test id": "tests/test_token.py::test_secret_token_is_refreshed_2[param0] PASSED",
     "hex colours": "passwordField: '#a1b2c3', tokenColor: '#00ff00aa'",
+    "page": '"NextToken": "eyJNYXJrZXIiOiBudWxsLCAiYm90b190cnVuY2F0ZV9hbW91bnQiOiAzfQ=="',
+    "assembly": 'publicKeyToken="1fc8b3b9a1e18e3b" version="9.0"',
+    "types": '"AWS::ApiGateway::ApiKey": "48205d4ffd7feba3", "AWS::Secrets::Secret": "c85175a4ebcce361"',
+    "annotation": "def f(private_key: x25519.X25519PrivateKey, secret = rust.hpke.MLKEM768X25519SecretValue)",
+    "key left out": "-----BEGIN RSA PRIVATE KEY-----\\n"
+    + "omitted for reasons " * 9
+    + "-----END RSA PRIVATE KEY-----",
+    "html": "git+ssh://[&lt;user&gt;[:&lt;password&gt;]@]&lt;host&gt; cvs://:pserver:anoncvs@sourceware.org/",
     "version": "apiKeyVersion: 2024-11-05T12:34:56Z",
 }
 

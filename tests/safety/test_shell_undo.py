@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from coder.record.shell_undo import ShellChanges, ShellUndo
 from coder.record.tree import TreeLimits
 from coder.record.undo import UndoJournal
 from coder.record.undo_merge import three_way
+from coder.record.undo_tidy import UNUSED_SECONDS
+from coder.tools.storing import replace_file
 
 
 class Shop:
@@ -214,6 +217,126 @@ def test_nothing_is_kept_in_the_workspace_and_only_for_oneself(shop: Shop) -> No
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
+def test_what_nobody_has_used_for_a_month_is_forgotten(shop: Shop) -> None:
+    """But not what a forced undo set aside of a person's own text, nor what is in use."""
+    undo, trees = shop.journal.folder.parent / "undo-all", shop.home / "trees"
+    shop.journal = shop.shell.journal = UndoJournal(undo / "this")
+    shop.journal.begin_turn(1)
+    for folder in (undo / "old", undo / "new", trees / "old", trees / "new"):
+        for part in ("objects", "kept"):
+            (folder / part).mkdir(parents=True)
+            (folder / part / "blob").write_bytes(b"x")
+        (folder / "turn-000001.jsonl").write_bytes(b"")
+        month = time.time() - UNUSED_SECONDS + (60 if folder.name == "new" else -60)
+        os.utime(folder, (month, month))
+    shop.put("a", "1\n")
+    shop.run("echo 2 > a")
+    for place in (undo, trees):
+        assert [p.relative_to(place / "old").as_posix() for p in (place / "old").rglob("*")] == [
+            "kept",
+            "kept/blob",
+        ]
+        assert len(list((place / "new").rglob("*"))) == 5
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "1\n"
+
+
+# several at once
+
+
+def test_commands_that_run_beside_each_other_are_both_covered(shop: Shop) -> None:
+    """Subagents: the second begins while the first has done half of its work."""
+    shop.put("a", "1\n")
+    shop.put("b", "1\n")
+    shop.shell.before("first")
+    shop.put("a", "2\n")
+    shop.shell.before("second")
+    shop.put("b", "2\n")
+    shop.shell.after()
+    shop.put("made", "3\n")
+    shop.shell.after()
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "1\n"
+    assert (shop.root / "b").read_text() == "1\n"
+    assert not (shop.root / "made").exists()
+
+
+def test_a_command_that_never_ran_claims_nothing(shop: Shop) -> None:
+    shop.put("a", "1\n")
+    shop.shell.before("cancelled before it began")
+    shop.shell.not_run()
+    shop.put("a", "by hand\n")
+    assert shop.names(shop.run("echo x > b").changed) == ["b"]
+    shop.journal.undo()
+    assert (shop.root / "a").read_text() == "by hand\n"
+
+
+def test_what_another_session_s_tool_writes_meanwhile_is_not_the_command_s(shop: Shop) -> None:
+    path = shop.put("theirs", "1\n")
+    other = UndoJournal(shop.journal.folder.parent / "undo-of-another")
+    other.begin_turn(1)
+    shop.shell.before("sleep")
+    other.before_change(path, b"2\n")
+    path.write_bytes(b"2\n")
+    shop.put("ours", "x\n")
+    assert shop.names(shop.shell.after().changed) == ["ours"]
+    shop.journal.undo()
+    assert path.read_text() == "2\n"
+    assert not (shop.root / "ours").exists()
+    other.undo()
+    assert path.read_text() == "1\n"
+
+
+def test_a_later_edit_of_another_session_is_merged_around_or_refused(shop: Shop) -> None:
+    path = shop.put("a", "one\ntwo\nthree\nfour\nfive\n")
+    shop.run("sed -i s/two/TWO/ a")
+    other = UndoJournal(shop.journal.folder.parent / "undo-of-another")
+    for turn, new in enumerate(["one\nTWO\nthree\nfour\nFIVE\n", "one\nTwo\nthree\nfour\nFIVE\n"], 1):
+        other.begin_turn(turn)
+        other.before_change(path, new.encode())
+        path.write_text(new, encoding="utf-8")
+    assert shop.names(shop.journal.undo().conflicts) == ["a"]
+    assert other.undo().restored  # the other one takes its overlapping edit back; then ours comes out
+    assert shop.names(shop.journal.undo().merged) == ["a"]
+    assert path.read_text() == "one\ntwo\nthree\nfour\nFIVE\n"
+
+
+def test_an_undo_that_was_cut_off_is_completed_and_can_be_done_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        shop.put(name, "1\n")
+    shop.run("echo 2 > a; echo 2 > b; echo 2 > c")
+    whole = shop.root / "b"
+
+    def full(path: Path, data: bytes, mode: int | None = None) -> None:
+        if path == whole:
+            raise OSError(28, "No space left on device", str(path))
+        replace_file(path, data, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("coder.record.undo_state.replace_file", full)
+        with pytest.raises(OSError, match="No space left"):
+            shop.journal.undo()
+    assert shop.journal.redo().turn == 0  # it was not undone yet
+    again = UndoJournal(shop.journal.folder)
+    assert again.undo().turn == 1
+    assert [(shop.root / name).read_text() for name in "abc"] == ["1\n"] * 3
+    assert again.redo().turn == 1
+    assert [(shop.root / name).read_text() for name in "abc"] == ["2\n"] * 3
+
+
+def test_a_folder_with_something_of_a_person_s_in_it_stays_and_is_named(shop: Shop) -> None:
+    shop.run("mkdir made; echo x > made/file")
+    shop.put("made/mine", "by hand\n")
+    previewed = shop.journal.preview()
+    outcome = shop.journal.undo()
+    assert previewed == [outcome]
+    assert shop.names(outcome.kept) == ["made"]
+    assert shop.names(outcome.removed) == ["made/file"]
+    assert [p.name for p in (shop.root / "made").iterdir()] == ["mine"]
+
+
 # a person's change since
 
 
@@ -277,8 +400,9 @@ def test_several_turns_at_once_stop_at_a_conflict(shop: Shop) -> None:
         shop.journal.begin_turn(turn)
         shop.run(line)
     shop.put("b", "by hand\n")
-    assert [p.turn for p in shop.journal.preview(3)] == [3, 2, 1]
+    previewed = shop.journal.preview(3)
     outcomes = shop.journal.undo_turns(3)
+    assert previewed == outcomes
     assert [(o.turn, bool(o.conflicts)) for o in outcomes] == [(3, False), (2, True)]
     assert (shop.root / "a").exists()
 

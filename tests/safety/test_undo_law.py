@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from coder.record.shell_undo import ShellUndo
 from coder.record.undo import UndoJournal
+from coder.record.undo_merge import three_way
 from coder.tools.storing import replace_file
 
 Picture = dict[str, tuple[str, int, bytes]]
@@ -49,6 +50,10 @@ COMMANDS = [
     "mkfifo pipe",
     "rm -f pipe",
     "printf 'tail without newline' >> {a}",
+    "printf '\\0\\377' >> bin; cp bin {a}",
+    "mv bin {b}; mkdir -p d/e/empty",
+    "mv {a} {a}.old && cp {a}.old {a}",
+    "chmod 000 {a}; chmod 555 d",
 ]
 
 
@@ -155,27 +160,43 @@ def act(shop: Workshop, one: Act) -> str | None:
     return None
 
 
+def lasting(found: Picture) -> Picture:
+    """Without pipes: one that is gone cannot be made again, and undo names it."""
+    return {name: entry for name, entry in found.items() if entry[0] != "other"}
+
+
+walks = st.lists(st.tuples(st.sampled_from(["undo", "redo"]), st.integers(1, 3)), max_size=5)
+
+
 @settings(max_examples=60)
-@given(st.lists(st.lists(st.one_of(tools, shells), min_size=1, max_size=5), min_size=1, max_size=3))
-def test_undo_gives_back_the_tree_and_redo_the_work(turns: list[list[Act]]) -> None:
+@given(st.lists(st.lists(st.one_of(tools, shells), min_size=1, max_size=5), min_size=1, max_size=3), walks)
+def test_undo_gives_back_the_tree_and_redo_the_work(
+    turns: list[list[Act]], walk: list[tuple[str, int]]
+) -> None:
+    """Wherever undo and redo go among the turns, the tree is, byte for byte, what it was there."""
     with workshop() as shop:
-        pictures = [picture(shop.root)]
+        pictures = {0: lasting(picture(shop.root))}
         for number, acts in enumerate(turns, 1):
             shop.journal.begin_turn(number)
             for one in acts:
                 act(shop, one)
-            pictures.append(picture(shop.root))
-        outcomes = shop.journal.undo_turns(len(turns))
-        assert not any(outcome.conflicts for outcome in outcomes)
-        # A pipe that a command deleted cannot be made again, and is named.
-        assert all(path.endswith("/pipe") for outcome in outcomes for path in outcome.uncovered)
-        assert picture(shop.root) == pictures[0]
-        while (done := shop.journal.redo()).turn:
-            assert not done.conflicts
-            assert picture(shop.root) == {k: v for k, v in pictures[done.turn].items() if v[0] != "other"}
-        again = shop.journal.undo_turns(len(turns))
-        assert not any(outcome.conflicts for outcome in again)
-        assert picture(shop.root) == pictures[0]
+            if {p.name for p in shop.journal.folder.glob(f"turn-{number:06d}.jsonl")}:
+                pictures[number] = lasting(picture(shop.root))
+        stops = sorted(pictures)  # turns that changed nothing are passed over
+        at = len(stops) - 1
+        for direction, count in [*walk, ("undo", len(turns))]:
+            shop.journal = UndoJournal(shop.journal.folder)  # another process goes on
+            if direction == "undo":
+                previewed = shop.journal.preview(count)
+                outcomes = shop.journal.undo_turns(count)
+                assert previewed == outcomes
+                at = max(0, at - count)
+            else:
+                outcomes = shop.journal.redo_turns(count)
+                at = min(len(stops) - 1, at + count)
+            assert not any(outcome.conflicts or outcome.kept for outcome in outcomes)
+            assert all(path.endswith("/pipe") for outcome in outcomes for path in outcome.uncovered)
+            assert lasting(picture(shop.root)) == pictures[stops[at]]
 
 
 @settings(max_examples=80)
@@ -198,20 +219,63 @@ def test_what_a_person_wrote_is_never_lost(acts: list[Act], later: list[Act]) ->
         assert all(token.encode() in shop.text() for token in present)
 
 
-@settings(max_examples=40)
+class Conflict(Exception):
+    """The law says that undo must refuse, and name this path."""
+
+
+def left_of(start: bytes | None, end: bytes | None, now: bytes) -> bytes:
+    """A file that a person changed after the turn: the turn's change is taken out of it, or refused."""
+    if start == end or now == start:
+        return now
+    merged = three_way(end, now, start) if start is not None and end is not None else None
+    if merged is None:
+        raise Conflict
+    return merged
+
+
+def bytes_of(found: Picture, name: str) -> bytes | None:
+    return found[name][2] if name in found and found[name][0] == "file" else None
+
+
+def law(start: Picture, end: Picture, now: Picture) -> tuple[Picture, set[str]]:
+    """The tree after an undo that is not refused, and the files that would make it refuse."""
+    wanted, conflicts = dict(start), set()
+    for name in (n for n in now if now[n] != end.get(n)):
+        kind, mode, content = now[name]
+        assert kind == "file", "a person only writes into files here"
+        try:
+            content = left_of(bytes_of(start, name), bytes_of(end, name), content)
+        except Conflict:
+            conflicts.add(name)
+            continue
+        wanted[name] = (kind, start[name][1] if name in start else mode, content)
+    return wanted, conflicts
+
+
+@settings(max_examples=100)
 @given(st.lists(st.one_of(tools, shells), min_size=1, max_size=4), st.lists(people, min_size=1, max_size=2))
-def test_a_forced_undo_gives_back_the_tree_and_keeps_a_copy(acts: list[Act], later: list[Act]) -> None:
+def test_the_law_of_undo_after_a_person_s_changes(acts: list[Act], later: list[Act]) -> None:
+    """Exactly: the tree is what the law says, or nothing is done and exactly the files in the way are named;
+    forced, those are what they were, and a copy is kept."""
     with workshop() as shop:
-        start = picture(shop.root)
+        start = lasting(picture(shop.root))
         shop.journal.begin_turn(1)
         for one in acts:
             act(shop, one)
-        touched = {str(p.relative_to(shop.root)) for p in shop.journal.pending_changes()}
-        tokens = {what: token for one in later if (what := one[1]) and (token := act(shop, one))}
-        outcome = shop.journal.undo(force=True)
-        end = picture(shop.root)
-        kept = b"".join(Path(copy).read_bytes() for copy in outcome.kept_copies)
-        for name in touched - tokens.keys():
-            assert end.get(name) == start.get(name)
-        for token in tokens.values():
-            assert token.encode() in kept + shop.text()
+        end = lasting(picture(shop.root))
+        for one in later:
+            act(shop, one)
+        now = lasting(picture(shop.root))
+        wanted, conflicts = law(start, end, now)
+        previewed = shop.journal.preview()
+        outcome = shop.journal.undo()
+        assert previewed == ([outcome] if outcome.turn else [])
+        assert {str(Path(path).relative_to(shop.root)) for path in outcome.conflicts} == conflicts
+        if conflicts:
+            assert lasting(picture(shop.root)) == now
+            outcome = shop.journal.undo(force=True)
+            kept = [Path(copy).read_bytes() for copy in outcome.kept_copies]
+            assert all(now[name][2] in kept for name in conflicts)
+        assert lasting(picture(shop.root)) == wanted
+        assert not shop.journal.redo().conflicts
+        assert lasting(picture(shop.root)) == now

@@ -221,7 +221,7 @@ def test_unreadable_file_is_one_sentence(world: World, monkeypatch: pytest.Monke
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(read_module, "_opened", refuse)
+    monkeypatch.setattr(read_module, "open_file", refuse)
     assert world.call(Read(), path="a.txt").for_model == "error: cannot read a.txt: permission denied"
 
 

@@ -15,7 +15,7 @@ from coder.tools import changes as changes_module
 from coder.tools.changes import Change, apply, diff_bytes
 from coder.tools.paths import Stop
 from coder.tools.read import Read
-from coder.tools.storing import replace_file
+from coder.tools.storing import exchange_file
 from coder.tools.write import Write
 
 
@@ -193,10 +193,10 @@ def test_a_read_only_folder(world: World, monkeypatch: pytest.MonkeyPatch) -> No
     world.call(Read(), path="a.py")
     real = os.open
 
-    def refuse(name: str | Path, flags: int, mode: int = 0o777) -> int:
+    def refuse(name: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if flags & os.O_CREAT:
             raise OSError(errno.EROFS, "Read-only file system")
-        return real(name, flags, mode)
+        return real(name, flags, mode, dir_fd=dir_fd)
 
     monkeypatch.setattr("coder.tools.storing.os.open", refuse)
     result = world.call(Write(), path="a.py", content="two\n")
@@ -208,14 +208,14 @@ def test_all_or_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     first = world.put("first", "1")
     first.chmod(0o640)
     gone = world.put("gone", "g")
-    real = replace_file
+    real = exchange_file
 
-    def failing(path: Path, data: bytes, mode: int | None = None) -> None:
+    def failing(path: Path, before: bytes | None, after: bytes | None, mode: int | None = None) -> None:
         if path.name == "third":
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, data, mode)
+        real(path, before, after, mode)
 
-    monkeypatch.setattr(changes_module, "replace_file", failing)
+    monkeypatch.setattr(changes_module, "exchange_file", failing)
     wanted = [
         Change(first, b"1", b"changed"),
         Change(world.root / "made/new/second", None, b"2"),

@@ -1,4 +1,4 @@
-"""What a project's own configuration may not do before the person trusts the folder (SPEC §2).
+"""What a project's own configuration may not do before the person trusts the folder.
 
 For every setting that bears on safety there is one rule: given what the person's layers alone
 say and what they say with the project's on top, is the second one looser? Tightening is always
@@ -67,7 +67,7 @@ def loosenings(project: Settings, person: Config, together: Config, root: Path) 
 
 
 def preset_gives(preset: Preset, tool: str) -> Decision:
-    """The table of SPEC §5 for a tool as such; bash counts as a command not known to be read-only."""
+    """The presets' table for a tool as such; bash counts as a command not known to be read-only."""
     if tool in _READING or preset == "yolo":
         return "allow"
     if preset == "strict":

@@ -154,12 +154,16 @@ class IdeSection(Section, frozen=True):
 
 
 class UiSection(Section, frozen=True):
-    """How it looks and reads."""
+    """How it looks and reads. `bell` and `notify` call a person who has touched no key for `bell_seconds`."""
 
     vim: bool = False
     theme: Theme = "auto"
     plain: bool = False
     lang: Lang = ""
+    title: bool = True
+    bell: bool = True
+    bell_seconds: Count = 20
+    notify: bool = False
 
 
 class Config(Section, frozen=True):

@@ -1,13 +1,13 @@
 """Which folders the person trusts, and with which settings.
 
-Remembered in `$CODER_HOME/trust.json` by the folder's real path. Of each setting only a digest is
-kept (a value may be a key), so that a project that asks for more later asks the person again,
-naming what changed; one that asks for less stays trusted.
+Remembered in `$CODER_HOME/trust.json` by the folder's real path: of each setting a digest, which decides,
+and the value as it is shown (never a secret's), so that a project that asks for more later asks the person
+again, showing what changed; one that asks for less stays trusted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -15,29 +15,51 @@ import msgspec
 from coder.config.errors import ConfigError, shown
 from coder.config.files import locked, read_bounded, reason, write_whole
 from coder.config.schema import Config
-from coder.texts import Phrase
+from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from coder.config.load import Loaded
 
+MODES = "modes/"  # what the keys of the commands in custom modes begin with
+_LONGEST_SHOWN = 400  # characters of a value: a person decides on it, and reads it
+_SECRET_NAMES = ("key", "token", "secret", "passw", "credential", "auth", "cookie")
+_SECRET_PLACES = ("env", "headers")
 TrustStatus = Literal["trusted", "untrusted", "changed"]
 
 
 class TrustedFolder(msgspec.Struct, frozen=True):
-    """When a folder was trusted, and the digest of every setting it was trusted with."""
+    """When a folder was trusted, the digest of every setting it was trusted with, and its value as shown."""
 
     at: str = ""
     settings: dict[str, str] = {}
+    values: dict[str, str] = {}
 
 
 class TrustDifference(msgspec.Struct, frozen=True):
-    """What a project asks for now against what it was trusted with, as dotted keys, fit to print."""
+    """What a project asks for now against what it was trusted with, as dotted keys, fit to print; and the
+    values that these have now and had then, as far as is known."""
 
     added: list[str]
     changed: list[str]
     removed: list[str]
+    now: dict[str, str] = {}
+    then: dict[str, str] = {}
+
+    def lines(self, texts: Texts) -> list[str]:
+        """One for each setting that is not as it was."""
+
+        def line(kind: str, key: str) -> str:
+            unknown = texts.say("trust.value_unknown")
+            then = self.then.get(key, unknown)
+            return texts.say(f"trust.{kind}", key=key, value=self.now.get(key, unknown), then=then)
+
+        return [
+            *(line("line_added", key) for key in self.added),
+            *(line("line_changed", key) for key in self.changed),
+            *(line("line_removed", key) for key in self.removed),
+        ]
 
 
 class _TrustFile(msgspec.Struct, frozen=True):
@@ -63,23 +85,35 @@ class TrustStore:
 
     def trust(self, root: Path, relevant: Mapping[str, Any]) -> None:
         """Remember the person's yes, for exactly these settings. Raises `ConfigError` if it cannot."""
-        from datetime import UTC, datetime
+        self._change(_real(root), lambda _before: _entry(relevant))
 
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._change(_real(root), TrustedFolder(at=now, settings=_digests(relevant)))
+    def trust_also(self, root: Path, more: Mapping[str, Any]) -> None:
+        """A yes that was for these alone, beside what is trusted already. Raises `ConfigError`."""
+        added = _entry(more)
+
+        def together(before: TrustedFolder) -> TrustedFolder:
+            settings, values = before.settings | added.settings, before.values | added.values
+            return TrustedFolder(added.at, settings, values)
+
+        self._change(_real(root), together)
 
     def revoke(self, root: Path) -> None:
         """Forget a folder. Raises `ConfigError` if it cannot."""
-        self._change(_real(root), None)
+        self._change(_real(root), lambda _before: None)
 
     def difference(self, root: Path, relevant: Mapping[str, Any]) -> TrustDifference:
         """What changed since the person's yes; everything is new where there was none."""
-        known = self._read().folders.get(_real(root), TrustedFolder()).settings
-        asked = _digests(relevant)
+        then = self._read().folders.get(_real(root), TrustedFolder())
+        known, asked = then.settings, _digests(relevant)
+        # Whoever asks about settings alone, or about modes alone, does not know what is gone of the others.
+        kinds = {key.startswith(MODES) for key in asked}
+        gone = [key for key in known if key not in asked and key.startswith(MODES) in kinds]
         return TrustDifference(
             added=[shown(key) for key in asked if key not in known],
             changed=[shown(key) for key in asked if key in known and known[key] != asked[key]],
-            removed=[shown(key) for key in known if key not in asked],
+            removed=[shown(key) for key in gone],
+            now={shown(key): shown_value(value, key) for key, value in relevant.items()},
+            then={shown(key): shown(value) for key, value in then.values.items()},
         )
 
     def _read(self) -> _TrustFile:
@@ -93,10 +127,11 @@ class TrustStore:
             self.problem = Phrase("config.corrupt_store", file=str(self.path), why=reason(error))
         return _TrustFile()
 
-    def _change(self, root: str, entry: TrustedFolder | None) -> None:
+    def _change(self, root: str, change: Callable[[TrustedFolder], TrustedFolder | None]) -> None:
         try:
             with locked(self.path):
                 folders = dict(self._read().folders)
+                entry = change(folders.get(root, TrustedFolder()))
                 if entry is None:
                     folders.pop(root, None)
                 else:
@@ -148,6 +183,51 @@ def needs_trust(root: Path, person: Config | None = None) -> bool:
     own = person or Config()
     together = msgspec.convert(merged(msgspec.to_builtins(own), project), Config)
     return bool(loosenings(project, own, together, root))
+
+
+def shown_value(value: Any, key: str) -> str:
+    """A setting's value as a person may see it and the store may keep it: no secret, and of bounded length.
+
+    What is left out is marked by a few digits of its digest, so that another value looks different.
+    """
+    path = tuple(key.split("."))
+    text = shown(msgspec.json.encode(_masked(value, path)).decode("utf-8"))
+    if len(text) > _LONGEST_SHOWN:
+        text = f"{text[:_LONGEST_SHOWN]}… ({_mark(text)})"
+    return text
+
+
+def _masked(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(inner, (*path, str(name))) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner, path) for inner in value]
+    if isinstance(value, str) and _may_be_secret(path, value):
+        return f"… ({_mark(value)})"
+    return value
+
+
+def _may_be_secret(path: tuple[str, ...], value: str) -> bool:
+    if path[0] == "permission" or not value:
+        return False
+    named = any(word in path[-1].lower() for word in _SECRET_NAMES)
+    return named or any(place in _SECRET_PLACES for place in path[:-1])
+
+
+def _mark(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:6]
+
+
+def _entry(relevant: Mapping[str, Any]) -> TrustedFolder:
+    from datetime import UTC, datetime
+
+    return TrustedFolder(
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        settings=_digests(relevant),
+        values={key: shown_value(value, key) for key, value in relevant.items()},
+    )
 
 
 def _real(root: Path) -> str:

@@ -47,6 +47,7 @@ class Replay:
         self.preset = ""
         self.mode_state: dict[str, Any] = {}
         self.cost = 0.0
+        self.notes: list[str] = []  # what the model is to be told with the next message
         self.turn_open = False
         self.pending_approval: dict[str, Any] | None = None
         self._open_calls: dict[str, ToolCall] = {}
@@ -81,6 +82,7 @@ class Replay:
     def _turn_start(self, event: HistoryEvent) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
+        self.notes = []
         self.text, self.steps, self.turn_usage = event.content, 0, Usage()
         self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
 
@@ -148,6 +150,10 @@ class Replay:
     def _approval(self, event: HistoryEvent) -> None:
         self.pending_approval = None if event.meta.get("answer") else dict(event.meta)
 
+    def _undo(self, event: HistoryEvent) -> None:
+        if event.content:
+            self.notes.append(event.content)
+
     def _turn_end(self, event: HistoryEvent) -> None:
         self.turn_open = False
         self.close_open_calls()
@@ -180,6 +186,7 @@ _HANDLERS = {
     "compaction": Replay._compaction,
     "approval": Replay._approval,
     "turn_end": Replay._turn_end,
+    "undo": Replay._undo,
     "usage": Replay._usage,
     "subagent": Replay._subagent,
 }
@@ -187,13 +194,11 @@ _HANDLERS = {
 
 def _cost(event: HistoryEvent) -> float:
     """What one request cost, a subagent's as well, where its model had a price."""
-    meta = event.meta
-    if event.type == "subagent" and isinstance(meta.get("event"), dict):
+    kind, meta = event.type, event.meta
+    if kind == "subagent" and isinstance(meta.get("event"), dict):
         inner = meta["event"]
-        return (
-            float((inner.get("meta") or {}).get("cost_usd") or 0) if inner.get("type") == "assistant" else 0.0
-        )
-    return float(meta.get("cost_usd") or 0) if event.type in ("assistant", "usage") else 0.0
+        kind, meta = inner.get("type"), inner.get("meta") or {}
+    return float(meta.get("cost_usd") or 0) if kind in ("assistant", "usage") else 0.0
 
 
 def _json_text(arguments: Any) -> str:

@@ -3,13 +3,16 @@ turn's undo journal.
 
 It covers the workspace: bytes, permission bits, links, folders, things made and deleted. It does not cover
 git's own folder, ignored files that no tool wrote, files beyond the bounds, nor anything outside; and what a
-person changes while a command runs counts as the command's. What it could not cover it names.
+person changes while a command runs counts as the command's, but not what a file tool of another session
+writes meanwhile. What it could not cover it names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -17,10 +20,12 @@ from pathlib import Path
 import msgspec
 
 from coder.record.tree import Changed, Seen, Tree, TreeLimits
-from coder.record.undo import Change, UndoJournal
+from coder.record.undo import UndoJournal
+from coder.record.undo_plan import Change
 from coder.record.undo_state import Held, text_of
 
 _HASHED_BYTES = 64 << 20  # of a new file that is too large to keep: its digest is enough to remove it again
+_CLOCK_NS = 50_000_000  # a file system's clock may be this far behind
 _GIT_MARKS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
 
 
@@ -53,6 +58,8 @@ class ShellUndo:
         self._root = root
         self._tree = Tree(root, home / "trees" / name, limits or TreeLimits(), own)
         self._git: list[int] = []
+        self._running = 0  # commands of subagents run beside each other
+        self._since = 0
         self._lock = threading.Lock()  # `warm` may still run in its thread when the first command comes
 
     def warm(self) -> None:
@@ -61,11 +68,31 @@ class ShellUndo:
             self._tree.sync()
 
     def before(self, command: str = "") -> None:
-        """Right before a command that is not known to be read-only. Raises nothing."""
+        """Right before a command that is not known to be read-only. Raises nothing. `after` follows, or
+        `not_run`."""
         with self._lock:
             self._tree.also = {os.fsencode(path) for path in self.journal.written()}
-            self._tree.sync()
-            self._git = self._git_marks()
+            found = self._tree.sync()
+            if self._running:  # what has changed by now is the doing of the one that runs
+                with contextlib.suppress(OSError):
+                    self._journalled(found)
+            else:
+                self._since = time.time_ns() - _CLOCK_NS
+                self._git = self._git_marks()
+            self._running += 1
+            with contextlib.suppress(OSError):
+                self.journal.command_begins(command)
+
+    def not_run(self) -> None:
+        """The command that `before` was called for did not come to it."""
+        with self._lock:
+            self._ended()
+
+    def _ended(self) -> None:
+        self._running -= 1
+        if not self._running:
+            with contextlib.suppress(OSError):
+                self.journal.commands_ended()
 
     def after(self) -> ShellChanges:
         """Right after it, however it ended. What it changed is in the journal when this returns; OSError
@@ -73,9 +100,10 @@ class ShellUndo:
         with self._lock:
             found = self._tree.sync()
             git = self._git != self._git_marks()
-            changes = self._changes(found)
-            if changes:
-                self.journal.add(changes)
+            try:
+                changes = self._journalled(found)
+            finally:
+                self._ended()
         lost = [change.path for change in changes if change.lost]
         rest = [change.path for change in changes if not change.lost]
         return ShellChanges(rest, lost, self._tree.partial, git)
@@ -83,6 +111,13 @@ class ShellUndo:
     def close(self) -> None:
         with self._lock:
             self._tree.close()
+
+    def _journalled(self, found: Changed) -> list[Change]:
+        theirs = self.journal.written_by_others(self._since) if found else {}
+        changes = [c for c in self._changes(found) if not (c.path in theirs and c.after.same(theirs[c.path]))]
+        if changes:
+            self.journal.add(changes)
+        return changes
 
     def _changes(self, found: Changed) -> list[Change]:
         changes = []

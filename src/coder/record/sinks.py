@@ -1,4 +1,4 @@
-"""Where history events go (seed 004, `HistorySink`): a JSONL file by default, XML for old readers."""
+"""Where history events go: a JSONL file by default, XML for old readers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol
 
 from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode, write_all
+from coder.texts import Phrase
 
 
 class HistorySink(Protocol):
@@ -39,15 +40,12 @@ class JsonlHistorySink:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise RecordError(
-                f"Cannot record the session in {self.path.parent}: {error.strerror}. "
-                "Choose another folder with --log-dir."
-            ) from error
+            raise RecordError("record.no_folder", folder=self.path.parent, why=error.strerror) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.close()
-            raise RecordError(f"Session {self.path.stem} is open in another process.") from error
+            raise RecordError("record.in_use", id=self.path.stem) from error
         self._size = _mend_tail(self._fd)
 
     def append(self, event: HistoryEvent) -> None:
@@ -58,11 +56,8 @@ class JsonlHistorySink:
             write_all(self._fd, line)
         except OSError as error:
             self._take_back()
-            words = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
-            raise RecordError(
-                f"The session's record {self.path} cannot be written: {words}. "
-                "What was recorded before is safe."
-            ) from error
+            why = Phrase("record.full") if error.errno == errno.ENOSPC else str(error.strerror)
+            raise RecordError("record.not_written", path=self.path, why=why) from error
         self._size += len(line)
 
     def _take_back(self) -> None:
@@ -122,7 +117,7 @@ class LegacyXmlSink:
         try:
             self._file.write(text)
         except OSError as error:
-            raise RecordError(f"The history {self.path} cannot be written: {error.strerror}.") from error
+            raise RecordError("record.no_history", path=self.path, why=error.strerror) from error
 
     def flush(self) -> None:
         self._file.flush()

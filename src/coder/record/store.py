@@ -56,17 +56,36 @@ class SessionStore:
         except OSError:  # a name that is too long for any file
             return False
 
+    def matching(self, beginning: str) -> list[str]:
+        """The session of this id, or else those whose ids begin so; newest first."""
+        if self.exists(beginning):
+            return [beginning]
+        if not beginning:
+            return []
+        return [name for name, _ in self._logs() if name.startswith(beginning)]
+
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""
+        found = ((self.log_path(name), stat) for name, stat in self._logs())
+        infos = (info for path, stat in found if (info := _info(path, stat)) and _was_used(info))
+        return list(islice(infos, limit))
+
+    def title(self, session_id: str) -> str:
+        """What the session began with; empty where that cannot be told."""
+        path = self.log_path(session_id)
+        stat = _file_stat(path)
+        info = _info(path, stat) if stat else None
+        return info.title if info else ""
+
+    def _logs(self) -> list[tuple[str, os.stat_result]]:
+        """The ids that have a log, with its status, newest first."""
         try:
             with os.scandir(self.history) as entries:
                 names = [entry.name for entry in entries if entry.name.endswith(".jsonl")]
         except OSError:
             return []
-        found = [(path, stat) for name in names if (stat := _file_stat(path := self.history / name))]
-        found.sort(key=lambda pair: pair[1].st_mtime_ns, reverse=True)
-        infos = (info for path, stat in found if (info := _info(path, stat)) and _was_used(info))
-        return list(islice(infos, limit))
+        found = [(name[:-6], stat) for name in names if (stat := _file_stat(self.history / name))]
+        return sorted(found, key=lambda pair: pair[1].st_mtime_ns, reverse=True)
 
     def latest(self) -> str | None:
         infos = self.infos(1)

@@ -6,6 +6,7 @@ has them. `.git` is left out, and so is what `.gitignore` hides unless it was as
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -18,6 +19,7 @@ import msgspec
 from coder.record.files import write_atomically
 from coder.record.tree_store import BlobStore
 from coder.record.tree_watch import Watch
+from coder.record.undo_tidy import forget_unused
 from coder.tools.ignoring import Rules
 
 _VERSION = 1
@@ -101,6 +103,9 @@ class Tree:
         self._unsaved = self._unsaved or bool(changed)
         if first:
             self.save()
+            with contextlib.suppress(OSError):
+                os.utime(self.folder)  # in use, also where nothing has changed
+            forget_unused(self.folder.parent, self.folder.name)
         return {path: pair for path, pair in changed.items() if not first and _differ(*pair)}
 
     def content(self, seen: Seen) -> bytes | None:

@@ -1,6 +1,7 @@
 """What a path holds, and making it hold something else: the hands of undo.
 
-Links are never followed: a link is put back as a link, and nothing is written through one.
+Links are never followed: a link is put back as a link, and nothing is read or written through one, also
+where a folder becomes a link at that very moment (`tools.opening`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from typing import Literal
 
 import msgspec
 
-from coder.record.files import write_atomically
+from coder.tools.opening import (
+    LinkInTheWay,
+    delete_file,
+    delete_folder,
+    open_file,
+    parent_of,
+    read_at,
+)
+from coder.tools.storing import replace_file
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -63,40 +72,25 @@ def digest(content: bytes) -> str:
 def state_of(path: Path) -> tuple[Held, bytes]:
     """What the path holds, with the bytes; raises OSError where that cannot be told. What is reached only by
     way of a folder that has become a link is something else, and not at this path."""
-    if os.path.realpath(path.parent) != str(path.parent):
-        return Held(), b""
     try:
-        info = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+        with parent_of(path) as folder:
+            return _found(path.name, folder)
+    except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
         return Held(), b""
+
+
+def _found(name: str, folder: int) -> tuple[Held, bytes]:
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     mode = stat.S_IMODE(info.st_mode)
     if stat.S_ISDIR(info.st_mode):
         return Held(None, mode, "folder"), b""
     if stat.S_ISLNK(info.st_mode):
-        target = os.fsencode(path.readlink())
+        target = os.fsencode(os.readlink(name, dir_fd=folder))
         return Held(digest(target), 0, "link"), target
     if not stat.S_ISREG(info.st_mode):
         return Held(None, mode, "other"), b""
-    content = path.read_bytes()
+    content = read_at(name, folder) or b""
     return Held(digest(content), mode), content
-
-
-def led_astray(step: Step, steps: dict[str, Step]) -> bool:
-    """Whether a folder above has become something else that this undo does not replace, or the path itself a
-    folder with more in it than this undo takes away."""
-    if step.idle:
-        return False
-    path = path_of(step.path)
-    for parent in path.parents:
-        if parent.is_dir() and not parent.is_symlink():
-            continue
-        above = steps.get(text_of(parent))
-        if os.path.lexists(parent) and (above is None or above.goal.kind != "folder"):
-            return True
-    if step.now.kind == "folder" and step.goal.kind != "folder" and not step.goal.nothing:
-        inside = (steps.get(text_of(child)) for child in path.rglob("*"))
-        return any(child is None or not child.goal.nothing for child in inside)
-    return False
 
 
 def take(steps: Iterable[Step]) -> list[Step]:
@@ -106,7 +100,7 @@ def take(steps: Iterable[Step]) -> list[Step]:
     done = []
     folders = [s for s in wanted if s.now.kind == s.goal.kind == "folder"]
     for step in sorted(folders, key=lambda s: s.path):
-        path_of(step.path).chmod(step.goal.mode | stat.S_IRWXU)
+        _set_bits(path_of(step.path), step.goal.mode | stat.S_IRWXU)
     for step in sorted(wanted, key=lambda s: s.path, reverse=True):  # the innermost first
         if step.goal.nothing or (step.now.kind != step.goal.kind and not step.now.nothing):
             _clear(step)
@@ -121,7 +115,7 @@ def take(steps: Iterable[Step]) -> list[Step]:
     for step in sorted(wanted, key=lambda s: s.path, reverse=True):
         if step.goal.kind == "folder":  # last: a folder without write permission cannot be filled
             with contextlib.suppress(OSError):
-                path_of(step.path).chmod(step.goal.mode)
+                _set_bits(path_of(step.path), step.goal.mode)
     return done
 
 
@@ -129,22 +123,31 @@ def _clear(step: Step) -> None:
     path = path_of(step.path)
     if step.now.kind == "folder":
         with contextlib.suppress(OSError):  # a person may have put something there
-            path.rmdir()
+            delete_folder(path)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            delete_file(path)
 
 
 def _make(path: Path, step: Step) -> None:
-    if step.goal.kind == "folder":
-        path.mkdir(parents=True, exist_ok=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if step.goal.kind == "link":
-        temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(os.fsdecode(step.content))
-        temporary.replace(path)
-    elif step.now.same(step.goal):
-        path.chmod(step.goal.mode)
-    else:
-        write_atomically(path, step.content, step.goal.mode)
+    with parent_of(path, make=True) as folder:
+        if step.goal.kind == "folder":
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path.name, dir_fd=folder)
+        elif step.goal.kind == "link":
+            temporary = f".coder-{os.urandom(6).hex()}.tmp"
+            os.symlink(os.fsdecode(step.content), temporary, dir_fd=folder)
+            os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        elif step.now.same(step.goal):
+            _set_bits(path, step.goal.mode)
+        else:
+            replace_file(path, step.content, step.goal.mode)
+
+
+def _set_bits(path: Path, mode: int) -> None:
+    """By a descriptor: a change by name would follow a link."""
+    descriptor = open_file(path)
+    try:
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)

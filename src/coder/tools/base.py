@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
+from coder.texts import Phrase, Texts
 
 DetailKind = Literal["", "diff", "output", "text"]
 Arguments = Mapping[str, Any]
@@ -27,18 +28,35 @@ class ToolResult(msgspec.Struct, frozen=True):
     detail: str = ""
     detail_kind: DetailKind = ""
     meta: dict[str, Any] = {}
+    phrase: Phrase | None = None  # the summary, for those who read another language
+
+    def for_person(self, texts: Texts) -> str:
+        """The summary in the language of the person; `summary` itself is English."""
+        if self.phrase is None or texts.lang == "en":
+            return self.summary
+        return self.phrase.text(texts)
 
 
-def failed(reason: str, summary: str = "", **meta: Any) -> ToolResult:
-    """A failure. `reason` says what is wrong and what would work instead."""
-    return ToolResult(for_model=f"error: {reason}", summary=summary or reason, ok=False, meta=meta)
+def summed_up(phrase: Phrase, for_model: str, **more: Any) -> ToolResult:
+    """A success whose summary is said in the person's language."""
+    return ToolResult(for_model=for_model, summary=str(phrase), phrase=phrase, **more)
 
 
-def denied(reason: str, summary: str = "", **meta: Any) -> ToolResult:
+def failed(reason: str, summary: str | Phrase = "", **meta: Any) -> ToolResult:
+    """A failure. `reason` tells the model what is wrong and what would work instead."""
+    phrase = summary if isinstance(summary, Phrase) else None if summary else _UNSAID
+    said = reason if phrase is _UNSAID else str(summary)
+    return ToolResult(for_model=f"error: {reason}", summary=said, ok=False, meta=meta, phrase=phrase)
+
+
+def denied(reason: str, summary: str | Phrase = "", **meta: Any) -> ToolResult:
     """A refusal: the call was understood and may not be done."""
-    return ToolResult(
-        for_model=f"denied: {reason}", summary=summary or reason, ok=False, denied=True, meta=meta
-    )
+    result = failed(reason, summary, **meta)
+    return msgspec.structs.replace(result, for_model=f"denied: {reason}", denied=True)
+
+
+# A reason that was written for the model alone: whoever does not read English is told that there is one.
+_UNSAID = Phrase("tool.failed")
 
 
 class Preview(msgspec.Struct, frozen=True):

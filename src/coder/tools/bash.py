@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec
+from coder.texts import Phrase
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
 from coder.tools.process import Outcome, run_process
 
 # What the model sees of an output: the most that still helps it, at about 8,000 tokens.
@@ -48,7 +49,7 @@ class Bash:
     ) -> ToolResult:
         command: str = args["command"]
         if not command.strip():
-            return failed("the command is empty")
+            return failed("the command is empty", Phrase("tool.empty_command"))
         if "\0" in command:
             return failed("the command contains a NUL byte, which no shell line can hold")
         timeout_ms = args.get("timeout_ms") or context.limits.command_timeout_ms
@@ -107,10 +108,10 @@ def _result(outcome: Outcome, timeout_ms: int) -> ToolResult:
         text = f"error: exit code {outcome.exit_code}\n{output}"
     else:
         text = output
-    summary = f"exit {outcome.exit_code}" + (" (time-out)" if outcome.timed_out else "")
-    return ToolResult(
-        for_model=text.rstrip("\n"),
-        summary=summary,
+    key = "tool.exit_late" if outcome.timed_out else "tool.exit"
+    return summed_up(
+        Phrase(key, code=outcome.exit_code),
+        text.rstrip("\n"),
         ok=outcome.exit_code == 0,
         detail=output,
         detail_kind="output",

@@ -8,15 +8,18 @@ the first byte is written.
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from pathlib import Path
 
 import msgspec
 
-from coder.tools.base import Preview, ToolContext, ToolResult, failed
+from coder.texts import Phrase
+from coder.tools.base import Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.diffs import Diff, unified
+from coder.tools.opening import delete_file, delete_folder, missing_parents, open_file, status_of
 from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
-from coder.tools.storing import missing_parents, replace_file
+from coder.tools.storing import ChangedMeanwhile, alone_with, exchange_file, held_now, replace_file
 from coder.tools.textfile import NotText, load
 
 MAX_CHANGED_BYTES = (
@@ -67,6 +70,13 @@ class Report(msgspec.Struct, frozen=True):
         return f"{self.operation} {name} (+{self.diff.additions} -{self.diff.deletions})"
 
     @property
+    def phrase(self) -> Phrase:
+        """The line, for a person."""
+        key = "tool.moved" if self.moved_from else f"tool.{self.operation}"
+        added, deleted = self.diff.additions, self.diff.deletions
+        return Phrase(key, path=self.path, source=self.moved_from, added=added, deleted=deleted)
+
+    @property
     def fields(self) -> dict[str, str | int]:
         fields: dict[str, str | int] = {
             "path": self.path,
@@ -82,22 +92,25 @@ class Report(msgspec.Struct, frozen=True):
 def current(context: ToolContext, path: Path) -> bytes | None:
     """What `path` holds now, None where it is not there; `Stop` where it cannot be changed as a file."""
     try:
-        info = path.stat()
-        other = kind_of(info.st_mode)
-        if other:
-            name = shown(context, path)
-            raise Stop(failed(f"{name} is {other}, not a file that can be changed", path=name))
-        if info.st_size > MAX_CHANGED_BYTES:
-            name = shown(context, path)
-            reason = (
-                f"{name} is {size_words(info.st_size)}, too large to change here; use a command such as sed"
-            )
-            raise Stop(failed(reason, path=name))
-        return path.read_bytes()
+        _refuse_kind(context, path, status_of(path))
+        with os.fdopen(open_file(path), "rb") as file:
+            _refuse_kind(context, path, os.fstat(file.fileno()))
+            return file.read()
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise Stop(unreachable(context, path, error)) from error
+
+
+def _refuse_kind(context: ToolContext, path: Path, info: os.stat_result) -> None:
+    other = kind_of(info.st_mode)
+    if other:
+        name = shown(context, path)
+        raise Stop(failed(f"{name} is {other}, not a file that can be changed", path=name))
+    if info.st_size > MAX_CHANGED_BYTES:
+        name = shown(context, path)
+        reason = f"{name} is {size_words(info.st_size)}, too large to change here; use a command such as sed"
+        raise Stop(failed(reason, path=name))
 
 
 def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know: bool = False) -> None:
@@ -107,31 +120,19 @@ def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know
         return
     if context.files.changed(path, now):
         reason = f"{name} changed on disk since you last read it; nothing was written. Read it again first"
-        raise Stop(failed(reason, f"{name} changed on disk", path=name, stale=True))
+        raise Stop(failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True))
     if must_know and not context.files.known(path):
         advice = "Read it first, or use edit" if len(now) <= SEEN_BYTES else "It is large: use edit"
         reason = f"{name} exists and you have not read it; nothing was written. {advice}"
-        raise Stop(failed(reason, f"{name} exists and was not read", path=name, unread=True))
+        raise Stop(failed(reason, Phrase("tool.unread", path=name), path=name, unread=True))
 
 
 def apply(changes: list[Change], context: ToolContext) -> None:
     """Make the changes, or none of them: `Stop` says why, and everything is as it was."""
     changes = [change for change in changes if change.operation != "unchanged"]
-    for change in changes:
-        try:
-            context.journal.before_change(change.path, change.after, change.mode)
-        except OSError as error:
-            reason = f"cannot keep {shown(context, change.path)} for undo: {why(error)}; nothing was changed"
-            raise Stop(failed(reason, path=shown(context, change.path))) from error
-    done: list[tuple[Change, int | None, list[Path]]] = []
-    for change in changes:
-        bits, made = _bits(change.path), missing_parents(change.path)
-        try:
-            done.append((change, bits, made))
-            _store(change)
-        except OSError as error:
-            lost = _roll_back(done, context)
-            raise Stop(_not_applied(change, error, lost, context)) from error
+    with alone_with(change.path for change in changes):
+        _tell_undo(changes, context)
+        _make(changes, context)
     for change in changes:
         if change.after is None:
             context.files.forget(change.path)
@@ -142,11 +143,32 @@ def apply(changes: list[Change], context: ToolContext) -> None:
                 context.files.saw(change.path, change.after)
 
 
-def _store(change: Change) -> None:
-    if change.after is None:
-        change.path.unlink()
-    else:
-        replace_file(change.path, change.after, change.mode)
+def _tell_undo(changes: list[Change], context: ToolContext) -> None:
+    """Of all of them before the first is made; and of none that could not be made any more."""
+    for change in changes:
+        if held_now(change.path) != change.before:
+            raise Stop(_changed_meanwhile(change, [], context))
+    for change in changes:
+        try:
+            context.journal.before_change(change.path, change.after, change.mode)
+        except OSError as error:
+            reason = f"cannot keep {shown(context, change.path)} for undo: {why(error)}; nothing was changed"
+            raise Stop(failed(reason, path=shown(context, change.path))) from error
+
+
+def _make(changes: list[Change], context: ToolContext) -> None:
+    done: list[tuple[Change, int | None, list[Path]]] = []
+    for change in changes:
+        bits, made = _bits(change.path), missing_parents(change.path)
+        try:
+            done.append((change, bits, made))
+            exchange_file(change.path, change.before, change.after, change.mode)
+        except ChangedMeanwhile:
+            lost = _roll_back(done, context)
+            raise Stop(_changed_meanwhile(change, lost, context)) from None
+        except OSError as error:
+            lost = _roll_back(done, context)
+            raise Stop(_not_applied(change, error, lost, context)) from error
 
 
 def _roll_back(done: list[tuple[Change, int | None, list[Path]]], context: ToolContext) -> list[str]:
@@ -156,12 +178,13 @@ def _roll_back(done: list[tuple[Change, int | None, list[Path]]], context: ToolC
         try:
             if index:  # the newest one failed: its file is untouched, only its folders may be new
                 if change.before is None:
-                    change.path.unlink(missing_ok=True)
+                    with contextlib.suppress(FileNotFoundError):
+                        delete_file(change.path)
                 else:
                     replace_file(change.path, change.before, bits)
             for folder in made:
-                if folder.is_dir():
-                    folder.rmdir()
+                with contextlib.suppress(FileNotFoundError):
+                    delete_folder(folder)
         except OSError:
             lost.append(shown(context, change.path))
     return lost
@@ -175,9 +198,16 @@ def _not_applied(change: Change, error: OSError, lost: list[str], context: ToolC
     return failed(reason, path=name)
 
 
+def _changed_meanwhile(change: Change, lost: list[str], context: ToolContext) -> ToolResult:
+    name = shown(context, change.path)
+    undone = f"could not put back {', '.join(lost)}" if lost else "nothing was written"
+    reason = f"{name} was changed by someone else at this very moment; {undone}. Read it again first"
+    return failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True)
+
+
 def _bits(path: Path) -> int | None:
     try:
-        return stat.S_IMODE(path.stat().st_mode)
+        return stat.S_IMODE(status_of(path).st_mode)
     except OSError:
         return None
 
@@ -189,7 +219,7 @@ def hard_link_note(path: Path) -> str:
     stores link files into projects this way).
     """
     try:
-        links = path.stat().st_nlink
+        links = status_of(path).st_nlink
     except OSError:
         return ""
     return f"; it was one of {links} hard links and is now a file of its own" if links > 1 else ""
@@ -237,9 +267,9 @@ def joined(told: list[Report]) -> Diff:
 
 
 def diff_preview(changes: list[Change], context: ToolContext) -> Preview:
-    """The diff that a person decides on."""
+    """The diff that a person decides on: all of it, for what is not shown cannot be agreed to."""
     told = reports(changes, context)
-    text = joined(told).text(DETAIL_LINES)
+    text = "\n".join(joined(told).lines)
     if text:
         return Preview(text, "diff")
     return Preview("\n".join(report.line for report in told) or "nothing would change")
@@ -249,9 +279,9 @@ def single_result(change: Change, context: ToolContext, note: str = "", **meta: 
     """The result of changing one file."""
     report = reports([change], context)[0]
     fields = {**report.fields, "diff": report.diff.text(RECORD_LINES), **meta}
-    return ToolResult(
-        for_model=report.line + note,
-        summary=report.line,
+    return summed_up(
+        report.phrase,
+        report.line + note,
         detail=report.diff.text(DETAIL_LINES),
         detail_kind="diff" if report.diff.lines else "",
         meta=fields,

@@ -17,6 +17,7 @@ Block = tuple[int, int, int, int]
 CONTEXT = 3
 MAX_LINES = 20_000  # of the differing middle; beyond it the middle is one block
 MAX_PAIRS = 1_000_000  # equal pairs of lines in the middle: what difflib's time grows with
+MAX_WIDTH = 2000  # characters of one line that are shown: a file of one line may have megabytes
 NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -28,11 +29,15 @@ class Diff(msgspec.Struct, frozen=True):
     deletions: int
 
     def text(self, limit: int) -> str:
-        """At most `limit` lines, with a note for the rest."""
-        if len(self.lines) <= limit:
-            return "\n".join(self.lines)
-        rest = len(self.lines) - limit
-        return "\n".join([*islice(self.lines, limit), f"… {rest} more lines of diff not shown"])
+        """At most `limit` lines, each of bounded length, with a note for the rest."""
+        lines = [line if len(line) <= MAX_WIDTH else _cut(line) for line in islice(self.lines, limit)]
+        if len(self.lines) > limit:
+            lines.append(f"… {len(self.lines) - limit} more lines of diff not shown")
+        return "\n".join(lines)
+
+
+def _cut(line: str) -> str:
+    return f"{line[:MAX_WIDTH]}… [{len(line) - MAX_WIDTH} more characters]"
 
 
 def line_blocks(old: list[str], new: list[str]) -> list[Block]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.texts import Phrase
 from coder.tools import base
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
 from coder.tools.changes import (
@@ -23,6 +24,7 @@ from coder.tools.paths import Stop, clean, locate, missing, shown
 from coder.tools.textfile import CannotEncode, NotText, Span, TextFile, load
 
 _LINES_NAMED = 10
+_LINES_RECORDED = 100
 
 
 class Edit:
@@ -117,14 +119,16 @@ def _chosen(found: Found, file: TextFile, old: str, replace_all: bool, name: str
         raise Stop(_not_found(file, old, name))
     if len(found.spans) == 1 or replace_all:
         return found.spans
-    lines = [line_of(file.text, start) for start, _, _ in found.spans]
-    named = ", ".join(map(str, lines[:_LINES_NAMED])) + (", …" if len(lines) > _LINES_NAMED else "")
+    count = len(found.spans)
+    # Of the first ones only: each is counted from the file's beginning, and there may be a million.
+    lines = [line_of(file.text, start) for start, _, _ in found.spans[:_LINES_RECORDED]]
+    named = ", ".join(map(str, lines[:_LINES_NAMED])) + (", …" if count > _LINES_NAMED else "")
     how = f" (with tolerance for {found.how})" if found.how else ""
     reason = (
-        f"old_string occurs {len(lines)} times in {name}{how}, at lines {named}; "
+        f"old_string occurs {count} times in {name}{how}, at lines {named}; "
         "add surrounding lines to make it unique, or set replace_all"
     )
-    raise Stop(failed(reason, f"{len(lines)} matches", path=name, matches=len(lines), lines=lines[:100]))
+    raise Stop(failed(reason, Phrase("tool.many_places", n=count), path=name, matches=count, lines=lines))
 
 
 def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
@@ -137,4 +141,4 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
         reason += ", nor anything like it; read the file and copy the text exactly"
     else:
         reason += f"; the nearest text is:\n{clean(numbered(lines, *near))}\nCopy it exactly as it stands"
-    return failed(reason, f"no match in {name}", path=name, matches=0)
+    return failed(reason, Phrase("tool.no_match", path=name), path=name, matches=0)

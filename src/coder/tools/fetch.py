@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, denied, failed
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, denied, failed, summed_up
 from coder.tools.paths import clean
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Fetch:
                 return await _body(response, url)
             response.abort()
             url = _next(url, response)
-        raise HttpFault("redirect", f"more than {REDIRECTS} redirects")
+        raise HttpFault("redirect", Phrase("fault.many_redirects", n=REDIRECTS))
 
     async def _checked_address(self, address: Address) -> str:
         """The IP address to connect to. One private address among several is enough to refuse the name."""
@@ -126,9 +127,9 @@ class Fetch:
         try:
             found = await self._lookup(address.host, address.port)
         except OSError:
-            raise HttpFault("dns", f"the host name {address.host} could not be found") from None
+            raise HttpFault("dns", Phrase("fault.host_named_unknown", host=address.host)) from None
         if not found:
-            raise HttpFault("dns", f"the host name {address.host} has no address")
+            raise HttpFault("dns", Phrase("fault.host_no_address", host=address.host))
         if not self._allow_private:
             for ip in found:
                 if not is_public(ip):
@@ -139,8 +140,9 @@ class Fetch:
         """Behind a proxy the proxy looks names up; what can be told from the address alone is told here."""
         host = address.host.rstrip(".")
         local = host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
-        if not self._allow_private and (local or (_is_ip(host) and not is_public(host))):
-            raise _Refused(_private(host, host))
+        ip = _literal(host)
+        if not self._allow_private and (local or (ip is not None and not is_public(ip))):
+            raise _Refused(_private(host, ip or host))
 
 
 def _private(host: str, ip: str) -> str:
@@ -150,14 +152,19 @@ def _private(host: str, ip: str) -> str:
     )
 
 
-def _is_ip(host: str) -> bool:
+def _literal(host: str) -> str | None:
+    """The address that a host is itself, however it is spelled (`127.1`, `0x7f000001`); None for a name."""
     import ipaddress
+    import socket
 
     try:
-        ipaddress.ip_address(host)
+        return str(ipaddress.ip_address(host))
     except ValueError:
-        return False
-    return True
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        return None
 
 
 def is_public(ip: str) -> bool:
@@ -200,7 +207,7 @@ def _next(url: str, response: Response) -> str:
 
     location = response.headers.get("location", "").strip()
     if not location:
-        raise HttpFault("redirect", f"a redirect ({response.status}) to nowhere")
+        raise HttpFault("redirect", Phrase("fault.redirect_nowhere", status=response.status))
     return urljoin(url, location)
 
 
@@ -232,11 +239,11 @@ async def _result(page: _Page, offset: int, limit: int) -> ToolResult:
         lines.append(f"[only the first {MAX_BYTES} bytes were read]")
     if more:
         lines.append(f"[has_more: continue with offset {offset + limit}]")
-    summary = f"HTTP {page.status}, {len(text)} characters"
+    summary = Phrase("tool.fetched", status=page.status, n=len(text))
     body = "\n".join(lines)
     if page.status >= 400:
-        return ToolResult(f"error: HTTP status {page.status}\n{body}", summary, ok=False, meta=meta)
-    return ToolResult(body, summary, detail=part, detail_kind="text", meta={**meta, "has_more": more})
+        return summed_up(summary, f"error: HTTP status {page.status}\n{body}", ok=False, meta=meta)
+    return summed_up(summary, body, detail=part, detail_kind="text", meta={**meta, "has_more": more})
 
 
 def _is_text(kind: str, data: bytes) -> bool:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.globs import BadGlob, matcher
 from coder.tools.ignoring import Place
 from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
@@ -131,4 +132,4 @@ def _told(
         "timed_out": found.timed_out,
         "engine": found.engine,
     }
-    return ToolResult("\n".join(lines), f"{total} files", meta=meta)
+    return summed_up(Phrase("tool.files", n=total), "\n".join(lines), meta=meta)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
+from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.globs import BadGlob, matcher, name_globs
 from coder.tools.ignoring import Place
 from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
@@ -64,7 +65,7 @@ class Grep:
         except BadPattern as bad:
             why = clean(str(bad))
             reason = f"the pattern is not a valid regular expression: {why}; escape text characters with \\"
-            return failed(reason, f"invalid pattern: {why}", pattern=clean(pattern))
+            return failed(reason, Phrase("tool.bad_pattern", why=why), pattern=clean(pattern))
 
 
 async def _grep(pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
@@ -126,8 +127,8 @@ def _told(
         "timed_out": found.timed_out,
         "engine": found.engine,
     }
-    summary = f"{told}{'+' if more else ''} matches in {files} files"
-    return ToolResult("\n\n".join(parts), summary, meta=meta)
+    summary = Phrase("tool.matches", count=f"{told}{'+' if more else ''}", files=files)
+    return summed_up(summary, "\n\n".join(parts), meta=meta)
 
 
 def _line(line: Line) -> str:

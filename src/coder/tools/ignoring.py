@@ -94,7 +94,9 @@ class Rules:
 
 def _lines(path: Path) -> list[str]:
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+        # Not through a link: git does not either, and a pipe is not waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
             return [line for line in file.read(_MAX_IGNORE_BYTES).splitlines() if line.strip()]
     except OSError:
         return []

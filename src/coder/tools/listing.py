@@ -8,9 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.ignoring import Rules
+from coder.tools.opening import entries_of
 from coder.tools.paths import Stop, clean, kind_of, locate, shown, size_words, status, unreachable
 
 MAX_ENTRIES = 500
@@ -44,7 +46,9 @@ class List:
             info = status(context, folder)
             name = shown(context, folder)
             if kind_of(info.st_mode) != "a folder":
-                return failed(f"{name} is a file, not a folder; use read", path=name)
+                return failed(
+                    f"{name} is a file, not a folder; use read", Phrase("tool.is_file", path=name), path=name
+                )
             return await asyncio.to_thread(_listed, folder, name, context)
         except Stop as stop:
             return stop.result
@@ -69,32 +73,31 @@ def _listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
     if entries.hidden:
         text += f"\n[{entries.hidden} entries excluded by .gitignore]"
     meta = {"path": name, "entries": total, "ignored": entries.hidden, "truncated": more > 0}
-    return ToolResult(text, f"{total} entries", meta=meta)
+    return summed_up(Phrase("tool.entries", n=total), text, meta=meta)
 
 
 def _entries(folder: Path, root: Path) -> _Entries:
     rules = Rules.at(root, folder)
     folders, files, hidden = [], [], 0
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name.lower())
-    for entry in entries:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name == ".git":
-            continue
-        if rules.hide(entry.path, is_folder=is_folder):
-            hidden += 1
-        elif is_folder:
-            folders.append(f"{_one_line(entry.name)}/")
-        else:
-            files.append(_file_line(entry))
+    with entries_of(folder) as (found, descriptor):
+        for entry in sorted(found, key=lambda entry: entry.name.lower()):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name == ".git":
+                continue
+            if rules.hide(os.fspath(folder / entry.name), is_folder=is_folder):
+                hidden += 1
+            elif is_folder:
+                folders.append(f"{_one_line(entry.name)}/")
+            else:
+                files.append(_file_line(entry, descriptor))
     return _Entries(folders, files, hidden)
 
 
-def _file_line(entry: os.DirEntry[str]) -> str:
+def _file_line(entry: os.DirEntry[str], folder: int) -> str:
     name = _one_line(entry.name)
     try:
         if entry.is_symlink():
-            return f"{name} -> {_one_line(str(Path(entry.path).readlink()))}"
+            return f"{name} -> {_one_line(os.readlink(entry.name, dir_fd=folder))}"
         info = entry.stat(follow_symlinks=False)
     except OSError:
         return name

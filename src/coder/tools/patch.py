@@ -7,8 +7,9 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import (
     DETAIL_LINES,
     RECORD_LINES,
@@ -79,7 +80,6 @@ def _told(changes: list[Change], dry_run: bool, context: ToolContext) -> ToolRes
     text = "\n".join(report.line for report in told)
     if dry_run:
         text = f"dry run, nothing was written; the patch would do this:\n{text}"
-    files = "1 file" if len(told) == 1 else f"{len(told)} files"
     meta = {
         "files": [report.fields for report in told],
         "diff": diff.text(RECORD_LINES),
@@ -87,9 +87,13 @@ def _told(changes: list[Change], dry_run: bool, context: ToolContext) -> ToolRes
         "deletions": diff.deletions,
         "dry_run": dry_run,
     }
-    summary = f"{'dry run: ' if dry_run else ''}{files} (+{diff.additions} -{diff.deletions})"
-    return ToolResult(
-        text, summary, detail=diff.text(DETAIL_LINES), detail_kind="diff" if diff.lines else "", meta=meta
+    key = "tool.patch_dry" if dry_run else "tool.patched"
+    return summed_up(
+        Phrase(key, n=len(told), added=diff.additions, deleted=diff.deletions),
+        text,
+        detail=diff.text(DETAIL_LINES),
+        detail_kind="diff" if diff.lines else "",
+        meta=meta,
     )
 
 
@@ -97,7 +101,7 @@ def _planned(args: Arguments, context: ToolContext) -> list[Change]:
     try:
         files = parse(args["patch"])
     except BadPatch as bad:
-        raise Stop(failed(f"{clean(str(bad))}; nothing was changed", "unreadable patch")) from bad
+        raise Stop(failed(f"{clean(str(bad))}; nothing was changed", Phrase("tool.patch_unread"))) from bad
     plan = _Plan(context)
     failures: list[str] = []
     for file in files:
@@ -108,7 +112,9 @@ def _planned(args: Arguments, context: ToolContext) -> list[Change]:
     if failures:
         more = len(failures) - _FAILURES_TOLD
         text = "\n".join(failures[:_FAILURES_TOLD]) + (f"\nand {more} more files fail" if more > 0 else "")
-        raise Stop(failed(f"the patch does not fit, nothing was changed. {text}", "the patch does not fit"))
+        raise Stop(
+            failed(f"the patch does not fit, nothing was changed. {text}", Phrase("tool.patch_misfit"))
+        )
     return plan.changes()
 
 

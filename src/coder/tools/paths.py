@@ -12,7 +12,9 @@ import re
 import stat
 from pathlib import Path
 
+from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
+from coder.tools.opening import LinkInTheWay, status_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES_COMPARED = 2000  # names of a folder compared for "did you mean"; more would be slow, not better
@@ -56,6 +58,8 @@ def _spelled(match: re.Match[str]) -> str:
 
 def why(error: OSError) -> str:
     """What went wrong, in a few words."""
+    if isinstance(error, LinkInTheWay):
+        return "a link took its place just now, and links are followed only inside the workspace; try again"
     known = _SENTENCES.get(error.errno) if error.errno is not None else None
     return known or (error.strerror or str(error)).lower()
 
@@ -68,7 +72,9 @@ def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
         return context.workspace.resolve(path, write=write)
     except OutsideWorkspace as outside:
         reason = clean(str(outside)) or f"{clean(path)} is outside the workspace"
-        raise Stop(denied(reason, path=clean(path))) from outside
+        raise Stop(
+            denied(reason, Phrase("tool.path_refused", path=clean(path)), path=clean(path))
+        ) from outside
     except (ValueError, UnicodeError) as error:
         raise Stop(failed(f"{clean(path)!r} is not a usable path: {error}", path=clean(path))) from error
     except OSError as error:
@@ -85,7 +91,7 @@ def shown(context: ToolContext, path: Path) -> str:
 def status(context: ToolContext, path: Path) -> os.stat_result:
     """What the file system says of `path`; `Stop` with the nearest names where it is missing."""
     try:
-        return path.stat()
+        return status_of(path)
     except FileNotFoundError:
         raise Stop(missing(context, path)) from None
     except (OSError, ValueError) as error:
@@ -97,7 +103,9 @@ def unreachable(
 ) -> ToolResult:
     name = shown(context, path)
     reason = why(error) if isinstance(error, OSError) else str(error)
-    return failed(f"cannot {doing} {name}: {reason}", path=name)
+    return failed(
+        f"cannot {doing} {name}: {reason}", Phrase("tool.unreachable", path=name, why=reason), path=name
+    )
 
 
 def missing(context: ToolContext, path: Path) -> ToolResult:
@@ -108,10 +116,10 @@ def missing(context: ToolContext, path: Path) -> ToolResult:
         while not parent.is_dir() and parent != parent.parent:
             parent = parent.parent
         reason = f"{name} does not exist, nor does its folder; the nearest folder is {shown(context, parent)}"
-        return failed(reason, f"{name} does not exist", path=name)
+        return failed(reason, Phrase("tool.missing", path=name), path=name)
     near = [shown(context, parent / other) for other in _similar(path.name, parent)]
     hint = f"; did you mean {' or '.join(near)}?" if near else "; see what is there with list or glob"
-    return failed(f"{name} does not exist{hint}", f"{name} does not exist", path=name, nearest=near)
+    return failed(f"{name} does not exist{hint}", Phrase("tool.missing", path=name), path=name, nearest=near)
 
 
 def _similar(name: str, folder: Path) -> list[str]:
@@ -133,6 +141,7 @@ def kind_of(mode: int) -> str:
     """What a path that is not a regular file is, in words; empty for a regular file."""
     for test, words in (
         (stat.S_ISREG, ""),
+        (stat.S_ISLNK, "a link that has just taken a file's place"),
         (stat.S_ISDIR, "a folder"),
         (stat.S_ISFIFO, "a named pipe"),
         (stat.S_ISSOCK, "a socket"),

@@ -12,8 +12,9 @@ from typing import BinaryIO
 
 import msgspec
 
+from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
 from coder.tools.filelines import (
     MAX_LINE,
@@ -24,6 +25,7 @@ from coder.tools.filelines import (
     seek_last,
     shorten,
 )
+from coder.tools.opening import open_file
 from coder.tools.paths import Stop, clean, kind_of, locate, shown, size_words, status, unreachable
 from coder.tools.textfile import SAMPLE, NotText, TextFile, detect, load
 
@@ -101,14 +103,15 @@ def _read(
         return failed(f"limit must be at least 1, not {limit}", path=name)
     other = kind_of(status(context, path).st_mode)
     if other == "a folder":
-        return failed(f"{name} is a folder; use list", path=name)
+        return failed(f"{name} is a folder; use list", Phrase("tool.is_folder", path=name), path=name)
     if other:
         return failed(f"{name} is {other} and cannot be read as a file", path=name)
     try:
-        with _opened(path) as file:
-            page = _page(file, path, offset, limit, context, stopped)
-    except NotText:
-        return _binary(path, name)
+        with os.fdopen(open_file(path), "rb") as file:
+            try:
+                page = _page(file, path, offset, limit, context, stopped)
+            except NotText:
+                return _binary(file, name)
     except Cancelled:
         return failed("reading was stopped", path=name)
     except (OSError, ValueError) as error:
@@ -117,11 +120,6 @@ def _read(
         return _told(page, name, offset, limit)
     lines = "1 line" if page.total == 1 else f"{page.total} lines"
     return failed(f"offset {offset} is past the end: {name} has {lines}", path=name, total_lines=page.total)
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Opened without waiting, should the file have become a pipe since it was looked at."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def _page(
@@ -226,7 +224,7 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
         "encoding": page.encoding,
     }
     if page.total == 0:
-        return ToolResult(f"{name} is empty", "empty file", meta=meta)
+        return summed_up(Phrase("tool.empty_file"), f"{name} is empty", meta=meta)
     last = page.first + len(page.lines) - 1
     text = "\n".join(
         f"{number:>6}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
@@ -238,16 +236,24 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
     else:
         ending = ["end of file" if page.total is None else f"end of file, {page.total} lines"]
     text += f"\n[{'; '.join([*ending, *page.remarks])}]"
-    return ToolResult(text, f"lines {page.first}-{last}{total}", meta=meta)
+    key = "tool.lines" if page.total is None else "tool.lines_of"
+    return summed_up(Phrase(key, first=page.first, last=last, total=page.total), text, meta=meta)
 
 
-def _binary(path: Path, name: str) -> ToolResult:
-    with path.open("rb") as file:
-        head = file.read(16)
-        size = os.fstat(file.fileno()).st_size
+def _binary(file: BinaryIO, name: str) -> ToolResult:
+    file.seek(0)
+    head = file.read(16)
+    size = os.fstat(file.fileno()).st_size
     kind = next((words for magic, words in _KINDS if head.startswith(magic)), "binary data")
     reason = f"{name} is a binary file ({kind}, {size_words(size)}), not text; inspect it with a command"
-    return failed(reason, f"binary file, {size_words(size)}", path=name, binary=True, size=size, kind=kind)
+    return failed(
+        reason,
+        Phrase("tool.binary", size=size_words(size)),
+        path=name,
+        binary=True,
+        size=size,
+        kind=kind,
+    )
 
 
 _KINDS = (

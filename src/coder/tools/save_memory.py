@@ -12,7 +12,18 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from coder.tools.base import Arguments, Journal, Preview, ToolContext, ToolResult, denied, failed, spec
+from coder.texts import Phrase
+from coder.tools.base import (
+    Arguments,
+    Journal,
+    Preview,
+    ToolContext,
+    ToolResult,
+    denied,
+    failed,
+    spec,
+    summed_up,
+)
 
 Scope = Literal["project", "home"]
 
@@ -33,8 +44,9 @@ class Saved(msgspec.Struct, frozen=True):
 class NotSaved(Exception):
     """Why the fact was not kept, and what would work. `refused`: it could be, but may not."""
 
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
-        super().__init__(reason)
+    def __init__(self, phrase: Phrase, *, refused: bool = False) -> None:
+        super().__init__(str(phrase))
+        self.phrase = phrase
         self.refused = refused
 
 
@@ -81,14 +93,14 @@ class SaveMemory:
             saved = self._memory.save(str(args["fact"]), scope, context.journal)
         except NotSaved as reason:
             answer = denied if reason.refused else failed
-            return answer(str(reason), scope=scope)
+            return answer(str(reason), reason.phrase, scope=scope)
         path = context.workspace.show(saved.path)
         meta = {"path": path, "scope": scope, "fact": saved.fact, "added": saved.added}
         if not saved.added:
-            return ToolResult(f"Already in {path}: {saved.fact}", "already remembered", meta=meta)
-        return ToolResult(
-            for_model=f"Saved to {path}. It holds from now on, here and in later sessions: {saved.fact}",
-            summary=f"remembered in {path}",
+            return summed_up(Phrase("tool.known"), f"Already in {path}: {saved.fact}", meta=meta)
+        return summed_up(
+            Phrase("tool.remembered", path=path),
+            f"Saved to {path}. It holds from now on, here and in later sessions: {saved.fact}",
             meta=meta,
         )
 

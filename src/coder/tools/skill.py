@@ -1,7 +1,7 @@
 """`skill`: written procedures that the model takes up when a task calls for one.
 
 Reading only, so it never waits on a person; a skill that is missing or broken is a sentence with what is
-there instead, and the work goes on without it (seed 000 §5).
+there instead, and the work goes on without it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec
+from coder.texts import Phrase
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
 
 DESCRIPTION = (
     "Skills are written procedures for particular kinds of task. `list` names them; `load` gives one's "
@@ -76,18 +77,19 @@ class Skill:
     ) -> ToolResult:
         if args["action"] == "list":
             text, count = self._source.listing()
-            return ToolResult(for_model=text, summary=f"{count} skills", meta={"count": count})
+            return summed_up(Phrase("tool.skills", n=count), text, meta={"count": count})
         name = str(args.get("name") or "").strip()
         if not name:
             text, _ = self._source.listing()
-            return failed(f"load needs a name. {text}", "load needs a name")
+            return failed(f"load needs a name. {text}", Phrase("tool.skill_unnamed"))
         try:
             skill = self._source.load(name)
         except NoSkill as reason:
-            return failed(str(reason), f"no skill {name}", name=name)
-        return ToolResult(
-            for_model=_for_model(skill, context),
-            summary=f"loaded {skill.name} ({skill.body.count(chr(10)) + 1} lines)",
+            return failed(str(reason), Phrase("tool.no_skill", name=name), name=name)
+        lines = skill.body.count("\n") + 1
+        return summed_up(
+            Phrase("tool.skill_loaded", name=skill.name, lines=lines),
+            _for_model(skill, context),
             meta={"name": skill.name, "path": context.workspace.show(skill.file), "files": len(skill.files)},
         )
 

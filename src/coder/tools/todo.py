@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from coder.tools.base import Arguments, Preview, Todo, ToolContext, ToolResult, failed, spec
+from coder.texts import Phrase
+from coder.tools.base import Arguments, Preview, Todo, ToolContext, ToolResult, failed, spec, summed_up
 
 MAX_TODOS = 100  # a longer plan is not a plan, and it is in the context at every step
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
@@ -40,8 +41,8 @@ class TodoRead:
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
     ) -> ToolResult:
         text = as_text(context.todos)
-        return ToolResult(
-            for_model=text, summary=f"{len(context.todos)} todos", meta={"todos": _plain(context.todos)}
+        return summed_up(
+            Phrase("tool.todos", n=len(context.todos)), text, meta={"todos": _plain(context.todos)}
         )
 
 
@@ -87,9 +88,9 @@ class TodoWrite:
             return failed(todos)
         context.todos = todos
         done = sum(t.status == "completed" for t in todos)
-        return ToolResult(
-            for_model=as_text(todos),
-            summary=f"{done} of {len(todos)} done",
+        return summed_up(
+            Phrase("tool.todos_done", done=done, all=len(todos)),
+            as_text(todos),
             meta={"todos": _plain(todos)},
         )
 

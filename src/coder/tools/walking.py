@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coder.tools.ignoring import Rules
+from coder.tools.opening import entries_of, open_file
 
 MAX_SEARCHED_BYTES = 32 * 1024 * 1024  # of one file; larger ones are passed over
 
@@ -67,18 +68,20 @@ class Walk:
 def _entries(folder: str, rules: Rules) -> Iterator[tuple[str, Rules | None]]:
     """Files (no rules) and folders (with theirs) that are not hidden, sorted by name."""
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+        with entries_of(Path(folder)) as (found, _descriptor):
+            entries = sorted((os.fsencode(e.name), e.name, _kind(e)) for e in found if e.name != ".git")
     except OSError:
         return
-    for entry in entries:
-        if entry.name == ".git":
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            if not rules.hide(entry.path, is_folder=True):
-                yield entry.path, rules.inside(entry.path)
-        elif entry.is_file(follow_symlinks=False) and not rules.hide(entry.path, is_folder=False):
-            yield entry.path, None
+    for _, name, kind in entries:
+        path = f"{folder.rstrip('/')}/{name}"
+        if kind and not rules.hide(path, is_folder=kind == "folder"):
+            yield path, rules.inside(path) if kind == "folder" else None
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else ""
 
 
 def _text(path: str) -> str | None:
@@ -87,7 +90,7 @@ def _text(path: str) -> str | None:
     Like ripgrep: bytes are searched as they are, whatever 8-bit encoding they were meant in.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_file(Path(path))
         try:
             size = os.fstat(descriptor).st_size
             data = os.read(descriptor, size + 1) if size <= MAX_SEARCHED_BYTES else b"\0"

@@ -1,0 +1,227 @@
+"""What an undo would do, worked out before anything is touched.
+
+For each path the turn's changes are laid end to end: those that follow on from one another are one change,
+from what the path held first to what it held last. Where it still holds the last, it gets the first back.
+Where a person has changed it since, the turn's change is merged out of theirs by lines; where that is not
+clean, the path is in conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from coder.record.undo_merge import three_way
+from coder.record.undo_state import Held, Step, digest, path_of, state_of, text_of
+
+MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
+Content = Callable[[str], bytes | None]  # kept bytes by their digest
+Progress = tuple[Held, bytes | None, bool]  # what a path would hold, its bytes, and whether lines were merged
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One line of a turn's manifest. `made`: folders that did not exist before."""
+
+    path: str
+    before: Held
+    after: Held
+    made: list[str] = []
+    lost: bool = False  # what the path held was not kept: it can only be named
+    by_tool: bool = False  # so that nobody else can have made it
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One step a path; the paths where someone's later change stands in the way; and those that are left as
+    they are, because a folder holds something else by now, or because force does not help there."""
+
+    steps: dict[str, Step]
+    conflicts: list[str]
+    kept: list[str]
+
+
+class Sight:
+    """What paths hold: on the disk, or there as the steps taken so far in thought would leave it."""
+
+    def __init__(self) -> None:
+        self._would: dict[str, tuple[Held, bytes]] = {}
+
+    def imagine(self, steps: Iterable[Step]) -> None:
+        self._would |= {step.path: (step.goal, step.content) for step in steps if not step.idle}
+
+    def state(self, text: str) -> tuple[Held, bytes]:
+        """Raises OSError where the path is closed to us."""
+        found = self._would.get(text)
+        if found is not None:
+            return found
+        path = path_of(text)
+        if self._would and self._cut_off(path):
+            return Held(), b""
+        return state_of(path)
+
+    def _cut_off(self, path: Path) -> bool:
+        """Whether a folder above would be gone, or be another one than now."""
+        for parent in path.parents:
+            above = self._would.get(text_of(parent))
+            if above is not None:
+                return above[0].kind != "folder" or state_of(parent)[0].kind != "folder"
+        return False
+
+    def inside(self, folder: str) -> list[str]:
+        """The entries of a folder."""
+        found = {path: None for path in self._would if path.rpartition("/")[0] == folder}
+        if state_of(path_of(folder))[0].kind == "folder":
+            found |= {text_of(child): None for child in path_of(folder).iterdir()}
+        return [path for path in found if path not in self._would or not self.state(path)[0].nothing]
+
+
+def plan(changes: list[Change], sight: Sight, content: Content, *, force: bool = False) -> Plan:
+    """How to get back to before these changes. With `force` a conflict is a step like any other."""
+    steps: dict[str, Step] = {}
+    conflicts: list[str] = []
+    for path, own in by_path(changes).items():
+        try:
+            now, held = sight.state(path)
+        except OSError:  # closed to us: whatever it holds now, it stays
+            conflicts.append(path)
+            continue
+        ended = _back(_runs(own), now, held, content)
+        step = _step(path, now, ended or (own[0].before, None, False), content)
+        if ended is None or step is None:
+            conflicts.append(path)
+        steps[path] = step or Step(path, now, now, held)
+    kept = _keep_what_is_full(steps, sight)
+    astray = [path for path in steps if _led_astray(steps[path], steps, sight)]
+    if force:
+        for path in astray:
+            steps[path] = _stay(steps[path])
+        return Plan(steps, [path for path in conflicts if path not in astray], [*kept, *astray])
+    return Plan(steps, conflicts + [path for path in astray if path not in conflicts], kept)
+
+
+def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
+    """The changes of each path in their order; folders that were made are paths too."""
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        for folder in change.made:
+            found.setdefault(folder, []).append(Change(folder, Held(), Held(None, 0, "folder")))
+        if not change.lost:
+            found.setdefault(change.path, []).append(change)
+    return found
+
+
+def _runs(changes: list[Change]) -> list[list[Held]]:
+    """What the path held from one change to the next, in stretches in which nobody else changed it."""
+    runs: list[list[Held]] = []
+    for change in changes:
+        if runs and runs[-1][-1].same(change.before):
+            runs[-1].append(change.after)
+        else:
+            runs.append([change.before, change.after])
+    return runs
+
+
+def _back(runs: list[list[Held]], now: Held, held: bytes, content: Content) -> Progress | None:
+    """From what a path holds now to before the first run; None where that is in conflict.
+
+    A run's own states all lead back to its beginning: not every change that was announced was made.
+    """
+    state, current, merged = now, held if now.blob is not None else None, False
+    at = len(runs)
+    while at:
+        before, after = runs[at - 1][0], runs[at - 1][-1]
+        own = next(((n, one) for n in reversed(range(at)) if (one := _among(state, runs[n][1:]))), None)
+        begun = next((n for n in range(at) if runs[n][0].same(state)), -1)
+        if own is not None:
+            before = runs[own[0]][0]
+            state, current, at = _with_bits(before, state, own[1], before), None, own[0]
+        elif begun >= 0:  # someone has put it back already, or it was never changed
+            state, at = _with_bits(state, state, after, runs[begun][0]), begun
+        elif before.same(after):
+            state, at = _with_bits(state, state, after, before), at - 1
+        else:
+            result = _merged(before, after, state, current, content)
+            if result is None:
+                return None
+            state = _with_bits(Held(digest(result), state.mode), state, after, before)
+            current, merged, at = result, True, at - 1
+    return state, current, merged
+
+
+def _among(state: Held, states: list[Held]) -> Held | None:
+    """The newest of `states` that is the same; with the same permission bits, where one is."""
+    same = [one for one in reversed(states) if one.same(state)]
+    return next((one for one in same if one.mode == state.mode), same[0] if same else None)
+
+
+def _with_bits(goal: Held, state: Held, after: Held, before: Held) -> Held:
+    """`goal` with the permission bits of before, unless someone has set others since."""
+    one_missing = goal.nothing or state.nothing or before.nothing
+    if one_missing or goal.kind == "link" or before.kind != state.kind:
+        return goal
+    # 0: what the umask would leave of it was not known beforehand
+    as_left = after.kind == state.kind and not after.nothing and after.mode in (state.mode, 0)
+    return Held(goal.blob, before.mode if as_left else state.mode, goal.kind)
+
+
+def _merged(before: Held, after: Held, now: Held, held: bytes | None, content: Content) -> bytes | None:
+    if any(side.kind != "file" or side.blob is None for side in (before, after, now)):
+        return None
+    base, theirs = content(after.blob or ""), content(before.blob or "")
+    ours = held if held is not None else content(now.blob or "")
+    if base is None or ours is None or theirs is None or len(ours) > MERGED_BYTES:
+        return None
+    return three_way(base, ours, theirs)
+
+
+def _step(path: str, now: Held, ended: Progress, content: Content) -> Step | None:
+    """None where the content that it would go back to is not there any more."""
+    goal, held, merged = ended
+    if goal.kind == "other":  # a pipe or a socket cannot be made again
+        return Step(path, now, now)
+    if held is None and goal.blob is not None:
+        held = content(goal.blob)
+        if held is None:
+            return None
+    return Step(path, now, goal, held or b"", merged)
+
+
+def _stay(step: Step) -> Step:
+    return msgspec.structs.replace(step, goal=step.now, merged=False)
+
+
+def _keep_what_is_full(steps: dict[str, Step], sight: Sight) -> list[str]:
+    """A folder that would go, and in which something would be left, stays. The innermost come first."""
+    kept = []
+    for path in sorted(steps, reverse=True):
+        step = steps[path]
+        if step.now.kind == "folder" and step.goal.nothing and _left_in(path, steps, sight):
+            steps[path] = _stay(step)
+            kept.append(path)
+    return kept
+
+
+def _left_in(folder: str, steps: dict[str, Step], sight: Sight) -> bool:
+    try:
+        inside = sight.inside(folder)
+    except OSError:
+        return True
+    return any(path not in steps or not steps[path].goal.nothing for path in inside)
+
+
+def _led_astray(step: Step, steps: dict[str, Step], sight: Sight) -> bool:
+    """Whether a folder above has become something else that this undo does not replace, or the path itself a
+    folder with more in it than this undo takes away."""
+    if step.idle:
+        return False
+    for parent in path_of(step.path).parents:
+        above = steps.get(text_of(parent))
+        if above is not None and above.goal.kind == "folder":
+            continue
+        held = sight.state(text_of(parent))[0]
+        if held.kind != "folder" and not held.nothing:
+            return True
+    if step.now.kind == "folder" and step.goal.kind != "folder" and not step.goal.nothing:
+        return _left_in(step.path, steps, sight)
+    return False

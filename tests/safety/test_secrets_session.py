@@ -1,0 +1,334 @@
+"""Secrets in a session: no way leads them to the model or into the record, and every way back works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import stat
+import string
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coder.policy.secrets import Redactor
+from coder.protocol.events import ApprovalRequested, CommandDone
+from coder.protocol.ops import ApprovalReply
+from coder.terminal.pager import page
+from kit import ScriptedServer
+from kit.driving import Driver, Project, drive, of
+from kit.validity import check_conversation
+
+KEY = b"a key for placeholders, for tests"
+_dice = random.Random(11)
+
+
+def some(length: int, letters: str = string.ascii_letters + string.digits) -> str:
+    """Made here, because a real-looking key in a repository sets off alarms elsewhere."""
+    return "".join(_dice.choices(letters, k=length))
+
+
+TOKEN = "ghp_" + some(36)
+PASSWORD = "q7Xk2Lm9Rt4Vz8"
+PEM = "\n".join(["-----BEGIN PRIVATE KEY-----", *(some(64) for _ in range(5)), "-----END PRIVATE KEY-----"])
+DOTENV = f"GITHUB_TOKEN={TOKEN}\nDB_PASSWORD={PASSWORD}\n"
+
+
+@pytest.fixture
+def guarded(project: Project) -> Project:
+    """With a known key, so that tests know the placeholders."""
+    home = project.home / ".coder"
+    home.mkdir()
+    (home / "placeholders.key").write_bytes(KEY)
+    (home / "placeholders.key").chmod(0o600)
+    project.write(".env", DOTENV)
+    return project
+
+
+def placeholder(text: str, secret: str) -> str:
+    redactor = Redactor(KEY)
+    redactor.redact(text)
+    return redactor._names[secret]
+
+
+TOKEN_NAME = placeholder(DOTENV, TOKEN)
+PASSWORD_NAME = placeholder(DOTENV, PASSWORD)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def played(
+    project: Project,
+    script: Sequence[Any],
+    inputs: Sequence[str],
+    answer: Callable[[ApprovalRequested], ApprovalReply] | None = None,
+    **options: Any,
+) -> Driver:
+    async def run(url: str) -> Driver:
+        driver = Driver(project, url, **options)
+        driver.start()
+        for text in inputs:
+            await driver.send(text, answer)
+        await driver.close()
+        return driver
+
+    with ScriptedServer([*script, {"text": "done"}]) as server:
+        driver = asyncio.run(run(server.url))
+        driver.chats = server.chats
+    return driver
+
+
+def sent_and_kept(project: Project, driver: Driver) -> str:
+    """Everything that went to the model, and everything in the record."""
+    kept = [path.read_text(encoding="utf-8") for path in (project.cwd / ".coder").rglob("*.json*")]
+    return "\n".join([json.dumps(driver.chats, ensure_ascii=False), *kept])
+
+
+EDIT = call("edit", path="a.py", old_string="1", new_string="2")
+WAYS: dict[str, tuple[list[Any], list[str]]] = {
+    "read": ([call("read", path=".env")], ["go"]),
+    "grep": ([call("grep", pattern="TOKEN|PASSWORD", path=".env")], ["go"]),
+    "bash": ([call("bash", command="cat .env; cat .env >&2")], ["go"]),
+    "a failing command": ([call("bash", command="cat .env; exit 3")], ["go"]),
+    "a file named in the message": ([], ["look at @.env"]),
+    "the person's own command": ([], ["!cat .env", "go"]),
+    "the person's own words": ([], [f"use GITHUB_TOKEN={TOKEN} and DB_PASSWORD={PASSWORD}"]),
+    "a diff": ([EDIT], ["change a.py", "/diff", "go on"]),
+    "a subagent": ([call("task", agent="general", objective="look"), call("read", path=".env")], ["go"]),
+    "verification": ([call("read", path="a.py"), EDIT, {"text": "changed"}], ["fix it and run pytest -q"]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_way_leads_to_the_model_or_the_record(
+    guarded: Project, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, inputs = WAYS[way]
+    guarded.write("a.py", f"x = 1  # {DOTENV}")
+    # A pytest that fails at once and prints what it should not.
+    guarded.write("bin/pytest", "#!/bin/sh\ncat .env\nexit 1\n").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{guarded.cwd / 'bin'}:{os.environ['PATH']}")
+    driver = played(guarded, script, inputs, mode="yolo")
+    everything = sent_and_kept(guarded, driver)
+    assert TOKEN not in everything
+    assert PASSWORD not in everything
+    assert TOKEN_NAME in everything, "the secret did not come this way at all"
+    check_conversation(driver.chats[-1]["messages"])
+
+
+def test_instructions_memory_and_modes(guarded: Project) -> None:
+    guarded.write("AGENTS.md", f"Deploy with {TOKEN}.\n")
+    guarded.write(".coder/memory.md", f"# Memory\n\n- the {DOTENV}\n")
+    guarded.write(".coder/modes/m.md", "---\nkind: persistent\ndefault_enabled: true\n---\nSee @.env\n")
+    driver = played(guarded, [], ["/m", "go"])
+    everything = sent_and_kept(guarded, driver)
+    assert TOKEN not in everything
+    assert everything.count(TOKEN_NAME) >= 3
+
+
+def test_status_counts_them_and_the_switch_switches_them_off(guarded: Project) -> None:
+    driver = played(guarded, [call("read", path=".env")], ["go", "/status"])
+    status = of(driver.seen, CommandDone)[-1].text
+    assert "secrets replaced" in status
+    assert next(line for line in status.splitlines() if "secrets replaced" in line).split()[-1] == "2"
+    guarded.configure(safety={"redact_secrets": False})
+    plain = played(guarded, [call("read", path=".env")], ["go"])
+    assert TOKEN in json.dumps(plain.chats)
+
+
+def test_a_compaction_says_the_memory_again_without_its_secrets(guarded: Project) -> None:
+    guarded.write(".coder/memory.md", f"# Memory\n\n- the {DOTENV}\n")
+    answers = [{"text": f"long answer {'word ' * 3000}"}] * 3 + [{"text": "summary"}] * 3
+    driver = played(guarded, answers, ["one", "two", "three", "/compact", "four"])
+    assert guarded.of_type("compaction")
+    assert TOKEN not in sent_and_kept(guarded, driver)
+
+
+# back
+
+
+def test_an_edit_with_placeholders_puts_the_real_bytes_into_the_file(guarded: Project) -> None:
+    script = [
+        call("read", path=".env"),
+        call(
+            "edit", path=".env", old_string=f"DB_PASSWORD={PASSWORD_NAME}", new_string=f"PW={PASSWORD_NAME} #"
+        ),
+        call("write", path="copy.sh", content=f"export T={TOKEN_NAME}\n"),
+        call(
+            "patch",
+            patch=f"--- a/copy.sh\n+++ b/copy.sh\n@@ -1 +1 @@\n-export T={TOKEN_NAME}\n+t {TOKEN_NAME}\n",
+        ),
+        call("bash", command=f"printf %s {PASSWORD_NAME} > raw"),
+    ]
+    driver = played(guarded, script, ["go"], mode="yolo")
+    assert (guarded.cwd / ".env").read_text(encoding="utf-8") == f"GITHUB_TOKEN={TOKEN}\nPW={PASSWORD} #\n"
+    assert (guarded.cwd / "copy.sh").read_text(encoding="utf-8") == f"t {TOKEN}\n"
+    assert (guarded.cwd / "raw").read_text(encoding="utf-8") == PASSWORD
+    everything = sent_and_kept(guarded, driver)
+    assert TOKEN not in everything
+    assert PASSWORD not in everything
+
+
+def test_what_was_seen_once_is_hidden_where_nothing_names_it(guarded: Project) -> None:
+    script = [call("read", path=".env"), call("bash", command=f"echo {PASSWORD_NAME}; echo {TOKEN_NAME}")]
+    driver = played(guarded, script, ["go"], mode="yolo")
+    observed = guarded.of_type("observation")[-1]
+    assert observed["content"].splitlines()[:2] == [PASSWORD_NAME, TOKEN_NAME]
+    assert PASSWORD not in sent_and_kept(guarded, driver)
+
+
+@pytest.mark.parametrize("shown", ["read", "cat", "diff"])
+def test_a_private_key_comes_back_as_it_stands_in_its_file(guarded: Project, shown: str) -> None:
+    """Line numbers and the signs of a diff are not part of it."""
+    guarded.write("id.pem", f"{PEM}\n")
+    name = placeholder(PEM, PEM)
+    first = {
+        "read": call("read", path="id.pem"),
+        "cat": call("bash", command="cat id.pem"),
+        "diff": call("bash", command="diff -u /dev/null id.pem"),
+    }[shown]
+    played(guarded, [first, call("write", path="copy.pem", content=f"{name}\n")], ["go"], mode="yolo")
+    assert (guarded.cwd / "copy.pem").read_text(encoding="utf-8") == f"{PEM}\n"
+
+
+def test_the_question_shows_what_will_happen_and_no_secret(guarded: Project) -> None:
+    asked: list[ApprovalRequested] = []
+
+    def yes(question: ApprovalRequested) -> ApprovalReply:
+        asked.append(question)
+        return ApprovalReply(question.approval_id, "yes")
+
+    change = call("edit", path=".env", old_string=PASSWORD_NAME, new_string=f"{PASSWORD_NAME}x")
+    driver = played(guarded, [call("read", path=".env"), change], ["go"], yes, can_ask=True)
+    assert asked[0].subject_kind == "diff"  # so the text was found
+    assert PASSWORD_NAME in asked[0].subject
+    assert PASSWORD not in sent_and_kept(guarded, driver) + repr(asked)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__coder_secret_value_0123456789__", TOKEN_NAME, TOKEN_NAME[:-4], TOKEN_NAME[:-2] + "0__"],
+    ids=["made up", "of another session", "cut", "longer"],
+)
+@pytest.mark.parametrize("on", [True, False], ids=["switched on", "switched off"])
+def test_no_placeholder_is_ever_written(guarded: Project, name: str, on: bool) -> None:
+    guarded.configure(safety={"redact_secrets": on})
+    script = [
+        call("write", path="w", content=f"x {name} y"),
+        call("edit", path=".env", old_string="GITHUB", new_string=name),
+        call("bash", command=f"echo {name} > b"),
+        call("patch", patch=f"*** Begin Patch\n*** Add File: p\n+{name}\n*** End Patch"),
+    ]
+    played(guarded, script, ["go"], mode="yolo")
+    results = guarded.of_type("observation")
+    assert [event["meta"]["ok"] for event in results] == [False] * 4
+    assert all("placeholder" in event["content"] for event in results)
+    assert not [path for path in ("w", "b", "p") if (guarded.cwd / path).exists()]
+    assert (guarded.cwd / ".env").read_text(encoding="utf-8") == DOTENV
+
+
+def test_a_resumed_session_knows_a_secret_by_the_same_name(guarded: Project) -> None:
+    played(guarded, [call("read", path=".env")], ["go"])
+    session = guarded.snapshot()["session_id"]
+    write = call("write", path="w", content=TOKEN_NAME)
+    with ScriptedServer([write, call("read", path=".env"), write, {"text": "done"}]) as server:
+        drive(guarded, server.url, ["on"], resume=session, mode="auto-edit")
+    results = [event["meta"] for event in guarded.of_type("observation")]
+    assert [(meta["tool"], meta["ok"]) for meta in results[1:]] == [
+        ("write", False),
+        ("read", True),
+        ("write", True),
+    ]
+    assert (guarded.cwd / "w").read_text(encoding="utf-8") == TOKEN
+    assert TOKEN_NAME in guarded.of_type("observation")[2]["content"]
+
+
+def test_a_secret_cannot_smuggle_a_command_past_the_policy(guarded: Project) -> None:
+    """The model asks for `echo PLACEHOLDER`, which only prints; what the placeholder stands for does more."""
+    evil = f"-----BEGIN PRIVATE KEY-----\n{some(64)}\n; touch smuggled\n-----END PRIVATE KEY-----"
+    guarded.write("evil.pem", evil)
+    script = [call("read", path="evil.pem"), call("bash", command=f"echo {placeholder(evil, evil)}")]
+    played(guarded, script, ["go"])
+    refused = guarded.of_type("observation")[-1]
+    assert refused["meta"]["denied"]
+    assert not (guarded.cwd / "smuggled").exists()
+
+
+# our own keys
+
+OWN = "opaque-provider-key-without-a-format"
+
+
+def test_the_providers_key_is_nowhere(guarded: Project) -> None:
+    guarded.write("leak.txt", f"the key {OWN}\n")
+    script = [
+        call("bash", command="env; cat leak.txt"),
+        call("read", path="leak.txt"),
+        {"status": 400, "body": {"error": {"message": f"bad key {OWN}"}}},
+    ]
+    with ScriptedServer(script) as server:
+        done = guarded.coder(
+            *("--once", f"my key is {OWN}", "--mode", "yolo", "--output", "stream-json"),
+            url=server.url,
+            env={"CODER_API_KEY": OWN, "OTHER": f"Authorization: Bearer {OWN}", "KEPT": "kept-value"},
+        )
+        asked = json.dumps(server.chats)
+    kept = "\n".join(
+        path.read_text(encoding="utf-8", errors="replace")
+        for base in (guarded.cwd / ".coder", guarded.home / ".coder")
+        for path in base.rglob("*")
+        if path.is_file() and not {"undo", "trees"} & set(path.parts)  # copies of the person's own file
+    )
+    assert "kept-value" in asked  # the environment was shown
+    assert "[provider key]" in asked
+    for text in (done.stdout, done.stderr, asked, kept):
+        assert OWN not in text
+
+
+def test_a_key_in_a_header_is_one_too(guarded: Project) -> None:
+    guarded.configure(provider={"headers": {"X-Api-Key": OWN}})
+    guarded.write("leak.txt", f"the key {OWN}\n")
+    driver = played(guarded, [call("read", path="leak.txt")], ["go"])
+    assert OWN not in sent_and_kept(guarded, driver)
+
+
+# files of ours
+
+
+def test_what_is_kept_is_private(guarded: Project) -> None:
+    script = [
+        call("read", path=".env"),
+        call("edit", path=".env", old_string="GITHUB", new_string="GH"),
+        call("bash", command="seq 100000"),
+        call("save_memory", fact="The tests run with pytest.", scope="home"),
+    ]
+    played(guarded, script, ["go"], mode="yolo", preset="yolo")
+    project, home = guarded.cwd / ".coder", guarded.home / ".coder"
+    kept = [
+        path
+        for base in (project / "history", project / "sessions", home)
+        for path in base.rglob("*")
+        if path.is_file()
+    ]
+    names = {path.relative_to(guarded.cwd.parent).parts[2] for path in kept}
+    assert {"history", "sessions", "undo", "outputs", "placeholders.key", "memory.md"} <= names
+    open_to_others = [str(path) for path in kept if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    assert open_to_others == []
+    assert _any_holds(home / "undo", TOKEN.encode())  # real bytes, or an undo would put placeholders back
+
+
+def _any_holds(folder: Path, data: bytes) -> bool:
+    return any(data in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_pager_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODER_API_KEY", OWN)
+    page(["sh", "-c", f"env > {tmp_path / 'out'}"], "text", {"PATH": os.environ["PATH"], "KEPT": "kept"})
+    seen = (tmp_path / "out").read_text(encoding="utf-8")
+    assert "KEPT=kept" in seen
+    assert OWN not in seen
