@@ -3,7 +3,8 @@
     ./dev bench long    prints a table and writes bench/LONG_SESSION.md
 
 The engine runs in this process against the scripted model on the loopback; each step reads a file, runs a
-command or fails, as a session would. Time is per step between requests, compactions included.
+command or fails, as a session would. Time is that of the processor, the server's share included: what
+else the machine does at the moment does not show in it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +27,7 @@ from coder.context.ledger import Ledger
 from coder.context.tokens import TokenCounter
 from coder.engine.sdk import create_agent_session
 from coder.model.scripted import ScriptedServer
+from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolSpec
 from coder.record.log import read_log
 
@@ -47,12 +50,15 @@ def answers() -> Iterator[dict[str, Any]]:
         yield {"text": f"turn {turn} done"}
 
 
-async def play(folder: Path) -> list[Any]:
+async def play(folder: Path) -> tuple[list[Any], list[float]]:
+    """The requests, and the processor seconds of this process as each request of the loop came."""
     script = answers()
+    marks: list[float] = []
 
     def next_answer(request: dict[str, Any]) -> dict[str, Any]:
         if "tools" not in request:
             return {"text": "## Goal\nkeep going\n## Next steps\nmore of the same"}
+        marks.append(time.process_time())
         return next(script)
 
     (folder / ".coder").mkdir()
@@ -69,27 +75,27 @@ async def play(folder: Path) -> list[Any]:
             for n in range(TURNS):
                 result = await session.run_turn(f"turn {n}")
                 assert result.status == "ok", result
-        return list(server.requests)
+        return list(server.requests), marks
 
 
-def table(requests: list[Any], folder: Path) -> str:
+def table(requests: list[Any], marks: list[float], folder: Path) -> str:
     chats = [r for r in requests if r.method == "POST"]
     own = [r for r in chats if "tools" in r.json]
-    gaps = [(b.time - a.time) * 1000 for a, b in pairwise(own)]
+    summaries = [r for r in chats if "tools" not in r.json]
+    gaps = [(after - before) * 1000 for before, after in pairwise(marks)]
     counter = TokenCounter("o200k_base")
     sizes = [_tokens(counter, r.json) for r in own]
     (log,) = (folder / ".coder" / "history").glob("*.jsonl")
-    ledger = Ledger()
-    for event in read_log(log):
-        ledger.take(event)
-    whole = ledger.whole_text()
-    listed = all(f"echo {n} →" in whole for n in range(TURNS * STEPS) if n % STEPS % 3 == 1)
     rows = [
-        ("requests of the loop / for summaries", f"{len(own)} / {len(chats) - len(own)}"),
+        ("requests of the loop / for summaries", f"{len(own)} / {len(summaries)}"),
         ("largest prompt", f"{max(sizes):,} of {WINDOW:,} tokens"),
-        ("median step, first 200", f"{statistics.median(gaps[:200]):.1f} ms"),
-        ("median step, last 200", f"{statistics.median(gaps[-200:]):.1f} ms"),
-        ("every command in the ledger", "yes" if listed else "no"),
+        ("largest request for a summary", f"{max(_tokens(counter, r.json) for r in summaries):,} tokens"),
+        ("calls without a result, results without a call", str(sum(_orphans(r.json) for r in chats))),
+        ("entries of the record that the ledger lacks", str(len(_missing(list(read_log(log)))))),
+        ("CPU of a step, median of the first 200", f"{statistics.median(gaps[:200]):.1f} ms"),
+        ("CPU of a step, median of the last 200", f"{statistics.median(gaps[-200:]):.1f} ms"),
+        ("the same, mean with compactions, first half", f"{statistics.mean(gaps[: len(gaps) // 2]):.1f} ms"),
+        ("the same, mean with compactions, second half", f"{statistics.mean(gaps[len(gaps) // 2 :]):.1f} ms"),
     ]
     head = f"# {TURNS * STEPS:,} steps in a {WINDOW:,}-token window\n\n"
     head += f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; noisy machine.\n\n"
@@ -97,8 +103,45 @@ def table(requests: list[Any], folder: Path) -> str:
     return head + "\n".join(f"| {name} | {value} |" for name, value in rows) + "\n"
 
 
+def _orphans(chat: dict[str, Any]) -> int:
+    """Calls and results of one request that are not a pair standing together."""
+    waiting: set[str] = set()
+    lost = 0
+    for message in chat["messages"]:
+        if message["role"] == "tool":
+            lost += message["tool_call_id"] not in waiting
+            waiting.discard(message["tool_call_id"])
+        else:
+            lost += len(waiting)
+            waiting = {call["id"] for call in message.get("tool_calls", [])}
+    return lost + len(waiting)
+
+
+def _missing(events: list[HistoryEvent]) -> list[str]:
+    """What the record says was done and the ledger's text does not."""
+    ledger = Ledger()
+    for event in events:
+        ledger.take(event)
+    text = ledger.whole_text()
+    inputs = {e.meta["call_id"]: e.meta["input"] for e in events if e.type == "action"}
+    missing = []
+    for event in events:
+        if event.type != "observation":
+            continue
+        given = inputs[event.meta["call_id"]]
+        if event.meta["tool"] == "bash":
+            line = f"- {given['command']} → exit {event.meta['exit_code']}\n"
+        elif event.meta["ok"]:
+            line = f"- {given['path']}\n"
+        else:
+            line = f"- read {given['path']}: error"
+        if line not in f"{text}\n":
+            missing.append(line)
+    return missing
+
+
 def _tokens(counter: TokenCounter, chat: dict[str, Any]) -> int:
-    conversation = Conversation(counter, msgspec.convert(chat["tools"], list[ToolSpec]))
+    conversation = Conversation(counter, msgspec.convert(chat.get("tools", []), list[ToolSpec]))
     conversation.replace(msgspec.convert(chat["messages"], list[Message]))
     return conversation.tokens()
 
@@ -106,7 +149,7 @@ def _tokens(counter: TokenCounter, chat: dict[str, Any]) -> int:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        text = table(asyncio.run(play(folder)), folder)
+        text = table(*asyncio.run(play(folder)), folder)
     print(text)
     Path(__file__).with_name("LONG_SESSION.md").write_text(text, encoding="utf-8")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from companion import FakeEditor
 
-from coder.context.ide import EditorContext
+from coder.context.ide import IdeContext
 from coder.context.ide_client import IdeClient
 from coder.context.ide_discovery import find_companions
 from coder.context.ide_wire import IdeFault
+from kit.companion import FakeEditor
 
 QUICK = (0.01, 0.02)
 
@@ -30,7 +30,7 @@ class Desk:
         self.temporary.mkdir()
         self.environ = {"TMPDIR": str(self.temporary)}
         self.editor = FakeEditor(self.workspace, **options)
-        self.context = EditorContext(self.workspace)
+        self.context = IdeContext(self.workspace)
         self.client = IdeClient(self.context, self.workspace, self.environ, QUICK)
 
     def file(self, name: str, timestamp: int = 1, **more: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_the_context_arrives_whole_and_then_as_changes(tmp_path: Path, plain_jso
         desk.client.start()
         await desk.client.settle(10)
         assert desk.client.connected
-        assert desk.client.editor == "VS Code"
+        assert desk.client.name == "VS Code"
         assert desk.client.shows_diffs
         assert note(desk) == {"activeFile": {"path": "a.py"}}
         await desk.editor.show(
@@ -150,7 +150,7 @@ def test_a_wrong_token_is_refused_and_told_in_the_status(tmp_path: Path) -> None
         desk.client.start()
         await desk.client.settle(10)
         assert not desk.client.connected
-        assert "401" in desk.client.fault
+        assert "401" in str(desk.client.fault)
 
     assert set(with_editor(tmp_path, use).editor.refused) == {401}
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.context.ide import MAX_FILES, MAX_SELECTION, EditorContext, OpenFile, changes, full, open_files
+from coder.context.ide import MAX_FILES, MAX_SELECTION, IdeContext, OpenFile, changes, full, open_files
 
 WORK = Path("/srv/app")
 
@@ -33,7 +33,7 @@ class Told:
     """An editor's context, and what the model is told of it."""
 
     def __init__(self) -> None:
-        self.context = EditorContext(WORK)
+        self.context = IdeContext(WORK)
 
     def after(self, *files: Any) -> Any:
         self.context.update(state(*files))

@@ -14,7 +14,7 @@ from placing import Place
 
 from coder.context.for_person import memory_answer
 from coder.context.memory import MAX_FACT, Memory, _bullets, _checked
-from coder.context.secrets import secret_in
+from coder.policy.secret_formats import secret_in
 from coder.texts import Texts
 from coder.tools.save_memory import NotSaved, SaveMemory
 
@@ -172,7 +172,7 @@ def test_what_is_no_file_is_an_error_and_no_wait(place: Place, memory: Memory) -
     assert not place.call(SaveMemory(memory), fact="x").ok
     place.coder_home.mkdir(parents=True)
     os.mkfifo(memory.path("home"))
-    assert "not a file" in place.call(SaveMemory(memory), fact="x", scope="home").for_model
+    assert "not an ordinary file" in place.call(SaveMemory(memory), fact="x", scope="home").for_model
     assert memory.text() == ""
 
 

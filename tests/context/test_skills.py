@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from placing import Place
 
 from coder.context.for_person import skills_answer
-from coder.context.frontmatter import BadHead, _simple, _yaml, read_head, split_head
+from coder.context.frontmatter import HeadFault, Node, read_header, read_simply, split
+from coder.context.frontmatter_nested import read_with_yaml
 from coder.context.skills import MAX_BODY, Skills
 from coder.policy.paths import FolderWorkspace
 from coder.texts import Texts
@@ -85,17 +86,17 @@ def test_the_nearest_of_a_name_wins_and_a_broken_one_does_not_hide_a_good_one(pl
     [
         ("# Just text\n", "no frontmatter"),
         ("", "no frontmatter"),
-        ("---\nname: odd\ndescription: never closed\n", "never closed"),
-        ("---\nname: odd\ndescription: [unclosed\n---\n", "not valid YAML (line 4"),
-        ('---\nname: odd\ndescription: "x" y\n---\n', "not valid YAML"),
-        ("---\n- a\n- b\n---\n", "not a list of `key: value` lines"),
+        ("---\nname: odd\ndescription: never closed\n", "not closed"),
+        ("---\nname: odd\ndescription: [unclosed\n---\n", "no valid YAML"),
+        ('---\nname: odd\ndescription: "x" y\n---\n', "no valid YAML"),
+        ("---\n- a\n- b\n---\n", "fields of the form"),
         ("---\nname: odd\n---\nbody", "no description"),
         ("---\nname: odd\ndescription: '  '\n---\n", "no description"),
         ("---\nname: odd\ndescription:\n  a: b\n---\n", "no description"),
         ("---\nname: other\ndescription: x\n---\n", "'other', but its folder is 'odd'"),
         ("---\nname: odd\ndescription: x\n---\n\0", "not a text file"),
-        ("---\nname: odd\nx: " + "[" * 9000 + "\ndescription: x\n---\n", "nested too deeply"),
-        ("---\nname: odd\ndescription: " + "x" * 20_000 + "\n---\n", "longer than"),
+        ("---\nname: odd\nx: " + "[" * 9000 + "\ndescription: x\n---\n", "nested more than"),
+        ("---\nname: odd\ndescription: " + "x" * 70_000 + "\n---\n", "longer than"),
         ("---\nname: odd\ndescription: x\n---\n" + "x" * 1_100_000, "bytes"),
     ],
 )
@@ -106,7 +107,7 @@ def test_a_broken_skill_is_told_with_file_and_reason(place: Place, text: str, re
     assert [s.name for s in skills.all()] == ["good", "create-skill"]
     (broken,) = skills.broken()
     assert broken.file == file
-    assert reason in broken.reason
+    assert reason in str(broken.reason)
     result = place.call(Skill(skills), action="load", name="odd")
     assert not result.ok
     assert result.for_model.startswith("error: the skill odd is broken")
@@ -133,7 +134,7 @@ def test_a_project_cannot_lead_out_of_itself_by_a_link(place: Place) -> None:
     below.mkdir(parents=True)
     (below / "secret").symlink_to(secret.parent)
     skills = place.skills()
-    assert "leads out of the project" in skills.broken()[0].reason
+    assert "leads out of the project" in str(skills.broken()[0].reason)
     assert not place.readable(skills, secret)
     # The person's own links are theirs to make.
     (place.home / ".claude/skills").mkdir(parents=True)
@@ -272,22 +273,37 @@ values = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Z", "S
 @example([("name", '"a: b"')])
 def test_the_short_way_reads_what_yaml_reads(fields: list[tuple[str, str]]) -> None:
     head = "".join(f"{key}: {value}\n" for key, value in fields)
-    short = _simple(head)
-    if short is None or any(": " in value for value in short.values()):
-        return
-    assert short == _yaml(head)
+    short = read_simply(head)
+    if short is not None and not any(": " in str(node.value) for node in short.values()):
+        assert short == read_with_yaml(head)
+
+
+def test_a_colon_in_a_plain_value_is_text_however_the_rest_is_written() -> None:
+    line = "description: Use it when: asked, it's said"
+    wanted = "Use it when: asked, it's said"
+    for head in (f"{line}\n", f"{line}\nmetadata:\n  a: b\n", f"tags: [a, b]\n{line}\nx: >\n  y\n"):
+        assert read_header(head)["description"].value == wanted, head
 
 
 @given(st.text(max_size=200))
 def test_no_text_is_more_than_a_bad_head(text: str) -> None:
     for candidate in (text, f"---\n{text}\n---\n"):
-        with contextlib.suppress(BadHead):
-            read_head(split_head(candidate)[0])
+        with contextlib.suppress(HeadFault):
+            read_header(split(candidate)[0] or "")
 
 
-def test_line_endings_and_a_byte_order_mark_do_not_matter() -> None:
-    head, body = split_head("\ufeff---\r\nname: a\r\n---\r\nbody\r\n")
-    assert (read_head(head), body) == ({"name": "a"}, "body\n")
+def test_line_endings_and_a_byte_order_mark_do_not_matter(place: Place) -> None:
+    path = place.work / ".coder/skills/dos/SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\xef\xbb\xbf---\r\nname: dos\r\ndescription: x\r\n---\r\nbody\r\n")
+    assert place.described("dos") == "x"
+    assert "body" in place.call(Skill(place.skills()), action="load", name="dos").for_model
+
+
+def test_values_know_their_lines() -> None:
+    head, body, line = split("---\nname: a\n# why\ndescription: 'b'\n---\nbody\n")
+    assert (body, line) == ("body\n", 6)
+    assert read_header(head or "") == {"name": Node(2, "a", plain=True), "description": Node(4, "b")}
 
 
 def test_skills_and_workspace_agree_on_what_is_readable(place: Place) -> None:

@@ -78,6 +78,15 @@ def test_forced_compaction_shows_the_summary(project: Project) -> None:
     assert project.of_type("compaction")[0]["meta"]["forced"] is True
 
 
+def test_forced_and_longer_is_said_and_nothing_is_lost(project: Project) -> None:
+    driver = play(project, [{"text": LONG}, {"text": LONG * 4}, {"text": "b"}], ["a", "/compact", "next"])
+    (answer,) = of(driver.seen, CommandDone)
+    assert not answer.ok
+    assert "longer" in answer.text
+    assert of(driver.seen, Notice) == []
+    assert driver.chats[-1]["messages"][2]["content"] == LONG
+
+
 def test_nothing_to_compact_is_said(project: Project) -> None:
     driver = play(project, [], ["/compact"])
     assert "nothing to compact" in of(driver.seen, CommandDone)[0].text

@@ -35,7 +35,7 @@ class TestLoopWatch:
         watch = LoopWatch()
         for tool, arguments, result, ok in calls:
             watch.saw_call(tool, arguments, arguments, result, ok)
-        return watch.finding
+        return str(watch.finding or "")
 
     def test_the_same_call_with_the_same_result(self) -> None:
         same = ("read", "a", "text", True)
@@ -63,7 +63,7 @@ class TestLoopWatch:
         for n in range(6):
             watch.saw_call("edit", f"try {n}", "a.py", "error: no match\nnearest: …", False)
             watch.saw_call("read", f"{n}", "a.py", f"text {n}", True)
-        assert "failed the same way" in watch.finding
+        assert "failed the same way" in str(watch.finding)
 
     def test_failures_on_different_things_are_honest(self) -> None:
         calls = [("read", f"file{n}", "error: missing", False) for n in range(20)]
@@ -74,7 +74,7 @@ class TestLoopWatch:
         for n in range(12):
             watch.saw_call("edit", f"{n}", "a.py", "error: no match", ok=False)
             watch.saw_call("edit", f"{n} again", "a.py", f"done {n}", ok=True)
-        assert watch.finding == ""
+        assert watch.finding is None
 
     def test_words_over_and_over(self) -> None:
         watch = LoopWatch()

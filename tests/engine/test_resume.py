@@ -265,7 +265,7 @@ def test_after_a_full_disk_the_next_turn_is_valid(project: Project, monkeypatch:
 
     def full(self: JsonlHistorySink, event: Any) -> None:
         if event.type == "observation" and event.turn == 1:
-            raise RecordError("the disk is full")
+            raise RecordError("record.full")
         append(self, event)
 
     monkeypatch.setattr(JsonlHistorySink, "append", full)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from coder.protocol.events import TurnEnded, VerifyChanged
+from coder.protocol.events import ApprovalRequested, Content, ToolCallChanged, TurnEnded, VerifyChanged
+from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -104,3 +106,127 @@ def test_a_subagent_that_fails_is_a_failed_call(project: Project) -> None:
     driver = play(project, ["go"], answer)
     assert driver.chats[-1]["messages"][-1]["content"].startswith("error: the subagent did not finish")
     assert of(driver.seen, TurnEnded)[0].text == "I see"
+
+
+class AllAtOnce(ScriptedServer):
+    """Answers a subagent only once as many of them as expected have asked."""
+
+    def __init__(self, script: Any, expected: int) -> None:
+        super().__init__(script)
+        self.expected = expected
+        self.waiting = 0
+        self.all_here = asyncio.Event()
+
+    async def play(self, turn: Any, request: Any, writer: asyncio.StreamWriter) -> None:
+        if "You are a subagent" in request.json["messages"][0]["content"]:
+            self.waiting += 1
+            if self.waiting == self.expected:
+                self.all_here.set()
+            async with asyncio.timeout(20):
+                await self.all_here.wait()
+        await super().play(turn, request, writer)
+
+
+def test_those_that_need_no_approval_really_run_side_by_side(project: Project) -> None:
+    tasks = [task("explore", f"part{n}") for n in range(3)]
+    answer = by_system(
+        part0=[{"text": "zero"}],
+        part1=[{"text": "one"}],
+        part2=[{"text": "two"}],
+        main=[{"calls": tasks}, {"text": "all"}],
+    )
+
+    async def run() -> Driver:
+        async with AllAtOnce([answer] * 9, 3) as server:
+            driver = Driver(project, server.url, mode="yolo", preset="yolo")
+            driver.start()
+            await driver.send("go")
+            await driver.close()
+            driver.chats = server.chats
+            return driver
+
+    driver = asyncio.run(run())
+    contents = [m["content"] for m in driver.chats[-1]["messages"] if m["role"] == "tool"]
+    assert contents == ["zero", "one", "two"]
+
+
+def test_it_is_bound_by_the_preset_and_asks_the_same_person(project: Project) -> None:
+    write = {"name": "write", "arguments": {"path": "made", "content": "x"}}
+
+    async def run(answer: Any) -> Driver:
+        script = by_system(
+            chore=[{"calls": [write]}, {"text": "as they wished"}],
+            main=[{"calls": [task("general", "chore")]}, {"text": "ok"}],
+        )
+        async with ScriptedServer([script] * 9) as server:
+            driver = Driver(project, server.url, can_ask=True)
+            driver.start()
+
+            def reply(event: ApprovalRequested) -> ApprovalReply:
+                asked.append(event.tool)
+                return ApprovalReply(event.approval_id, "yes" if event.tool == "task" else answer)
+
+            await driver.send("go", reply)
+            await driver.close()
+            return driver
+
+    asked: list[str] = []
+    asyncio.run(run("no"))
+    assert asked == ["task", "write"]
+    assert not (project.cwd / "made").exists()
+    asyncio.run(run("yes"))
+    assert (project.cwd / "made").read_text(encoding="utf-8") == "x"
+
+
+def test_a_long_report_is_cut_and_says_so(project: Project) -> None:
+    answer = by_system(
+        dig=[{"text": " ".join(f"finding{n}" for n in range(2_000))}],
+        main=[{"calls": [task("explore", "dig")]}, {"text": "ok"}],
+    )
+    driver = play(project, ["go"], answer)
+    report = driver.chats[-1]["messages"][-1]["content"]
+    assert report.startswith("finding0 ")
+    assert report.endswith("[cut at 8000 characters]")
+    assert len(report) < 8_100
+
+
+def test_what_it_does_is_shown_and_what_it_says_is_not(project: Project) -> None:
+    project.write("a.txt", "x\n")
+    answer = by_system(
+        dig=[
+            {"text": "I look.", "calls": [{"name": "read", "arguments": {"path": "a.txt"}}]},
+            {"text": "The report."},
+        ],
+        main=[{"calls": [task("explore", "dig")]}, {"text": "ok"}],
+    )
+    driver = play(project, ["go"], answer)
+    shown = [e.tool for e in of(driver.seen, ToolCallChanged) if e.state == "success"]
+    assert shown == ["explore › read", "task"]
+    assert "".join(e.text for e in of(driver.seen, Content)) == "ok"
+
+
+def test_its_context_is_compacted_by_itself_and_its_parents_is_not(project: Project) -> None:
+    project.configure(runtime={"context_window": 9_000, "loop_guard": False})
+    for n in range(8):
+        project.write(f"f{n}.txt", " ".join(f"f{n}w{k}" for k in range(350)))
+    reads = [{"calls": [{"name": "read", "arguments": {"path": f"f{n % 8}.txt"}}]} for n in range(20)]
+    answer = by_system(
+        dig=[*reads, {"text": "The report."}],
+        main=[{"calls": [task("explore", "dig it all up")]}, {"text": "ok"}],
+    )
+
+    def with_summaries(request: dict[str, Any]) -> Any:
+        asks = request["messages"][0]["content"].startswith("Summarise the conversation")
+        return {"text": "## Goal\ndig"} if asks else answer(request)
+
+    driver = play(project, ["go"], with_summaries)
+    kinds = [e["meta"]["event"]["type"] for e in project.of_type("subagent")]
+    assert "compaction" in kinds
+    assert project.of_type("compaction") == []
+    assert driver.chats[-1]["messages"][-1]["content"] == "The report."
+    counted = sum(e["meta"]["tokens"]["prompt"] for e in project.of_type("assistant")) + sum(
+        e["meta"]["event"]["meta"]["tokens"]["prompt"]
+        for e in project.of_type("subagent")
+        if e["meta"]["event"]["type"] in ("assistant", "usage")
+    )
+    assert project.of_type("turn_end")[0]["meta"]["tokens"]["prompt"] == counted

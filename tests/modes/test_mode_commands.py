@@ -33,7 +33,7 @@ def test_modes_are_listed_with_scope_kind_state_and_errors(project: Project) -> 
             f"✗ {project.cwd}/.coder/modes/bad.md:2: `kind` is nope; allowed is one of persistent, instant.",
         ],
         ["/status", "(project:project)", "instant", "typed as /modes:status"],
-        ["/a:review", "(project:project)", "instant", "overridden by (project:project)"],
+        ["/a:review", "(project:project)", "instant", "shadowed by (project:project)"],
         ["/prompts:hi", "(project:project)", "saved prompt", "off"],
     ]
 

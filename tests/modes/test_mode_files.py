@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done
 
-from coder.modes.frontmatter import read_quickly, read_with_yaml
+from coder.context.frontmatter_nested import read_quickly, read_with_yaml
 from coder.protocol.modes import SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp
 
@@ -157,7 +157,7 @@ def test_windows_line_ends_and_byte_order_mark(shop: Shop) -> None:
         ("kind: instant\nkind: instant", ":3: `kind` is given twice."),
         ("- a\n- b", ":2: The frontmatter must be fields"),
         ("a: [1, 2", "The frontmatter is no valid YAML: "),
-        ("a: b: c", ":2: The frontmatter is no valid YAML: "),
+        ("a: 'b' c", ":2: The frontmatter is no valid YAML: "),
         ("a: *nowhere", ":2: The frontmatter uses *nowhere"),
         ("? [a]\n: b", "A field of the frontmatter has no simple name."),
     ],

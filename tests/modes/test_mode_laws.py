@@ -12,11 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from modeshop import TEXTS, Shop, switch, target
 
+from coder.context.frontmatter import Node
+from coder.context.frontmatter_nested import read_quickly, read_with_yaml
 from coder.modes.arguments import bind, quote, words_of
 from coder.modes.commands import command_line
 from coder.modes.discover import Found
 from coder.modes.faults import ModeFault
-from coder.modes.frontmatter import Node, read_quickly, read_with_yaml
 from coder.modes.parse import parse_mode
 from coder.modes.template import filled, parse_template
 from coder.protocol.modes import ModeDefinition, ModeScope, ModeVariable

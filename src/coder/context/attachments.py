@@ -1,4 +1,4 @@
-"""`@` commands (seed 002): files, folders and globs named in a message, put into it.
+"""`@` commands: files, folders and globs named in a message, put into it.
 
 What is named stays in the text as it was written; the contents follow below. Every file and the whole are
 bounded, what `.gitignore` hides is left out, and whatever could not be put in is said in a note.
@@ -13,10 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from coder.config.errors import shown
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, Workspace
 from coder.tools.globs import BadGlob, matcher
 from coder.tools.ignoring import Rules
+from coder.tools.opening import open_file
 from coder.tools.textfile import NotText, load
 from coder.tools.walking import Walk
 
@@ -123,7 +125,7 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
         taken.notes.append(Phrase("attach.full", name=name))
         return
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_file(path), "rb") as file:
             data = file.read(limit + 1)
         # Cut between lines: half a character at the end would pass for another encoding.
         cut = len(data) > limit
@@ -138,7 +140,10 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
         taken.notes.append(Phrase("attach.cut", name=name, limit=limit))
     taken.room -= min(len(data), limit)
     end = "\n[the file goes on; read the rest with the read tool]" if cut else ""
-    taken.parts.append(f'<file path="{name}">\n{content.rstrip(chr(10))}{end}\n</file>')
+    # Neither a name nor a content can end the block that it stands in.
+    path_shown = shown(name).replace('"', "&quot;")
+    body = content.rstrip("\n").replace("</file>", "&lt;/file>")
+    taken.parts.append(f'<file path="{path_shown}">\n{body}{end}\n</file>')
 
 
 def _files(root: Path, folder: Path) -> Iterator[Path]:

@@ -13,8 +13,8 @@ from coder.protocol.messages import INSTRUCTIONS, Message, head_length
 # summary to more, since it stands for all that came before it.
 _ITEM = 2_000
 _EARLIER_SUMMARY = 12_000
-# Characters of transcript per token of the window: half the window for English, most of it for Chinese.
-_PER_TOKEN = 1.2
+# A request that is worked on goes with the summary whole, unless it is longer than anybody types.
+_REQUEST = 6_000
 # An output longer than this is worth a file of its own once it is old.
 _LONG_OUTPUT = 2_400
 _KEPT_OF_IT = 600
@@ -36,20 +36,35 @@ Keep names, paths, numbers and error messages exact. No preamble."""
 SUMMARY_HEAD = "Summary of the conversation so far (older messages were compacted):\n\n"
 NO_SUMMARY = "(no summary could be made; what follows was kept by the engine itself)"
 _LEDGER = "<ledger>"
+_LEFT_OUT = "\n\n[… middle left out …]\n\n"
 
 
 def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float) -> int:
     """The index from which messages are kept: the newest `keep` of the total size, never splitting a tool
-    call from its answer; the head is not counted. 0 where there is nothing to compact."""
+    call from its answer; the head is not counted, and a message that nobody has answered yet is always
+    kept. 0 where there is nothing to compact."""
     first = head_length(messages)
     total = sum(sizes[first:])
     kept, at = 0, len(messages)
+    if messages and messages[-1].role == "user":
+        at -= 1
+        kept = sizes[at]
     while at > first and kept + sizes[at - 1] <= total * keep:
         at -= 1
         kept += sizes[at]
     while at < len(messages) and messages[at].role == "tool":
         at += 1  # its assistant message stands before the cut, so it goes with it
     return at if at > first + 1 else 0
+
+
+def with_request(summary: str, request: str, kept: Sequence[Message]) -> str:
+    """The summary with the request that is worked on, unless that is among the messages that stay."""
+    if any(message.role == "user" and request in message.content for message in kept):
+        return summary
+    if len(request) > _REQUEST:
+        head, tail = request[: 2 * _REQUEST // 3], request[-_REQUEST // 3 :]
+        request = f"{head}\n[… {len(request) - _REQUEST} characters left out …]\n{tail}"
+    return f"{summary}\n\n<request>\nThe person's request, which is being worked on:\n{request}\n</request>"
 
 
 def with_ledger(summary: str, ledger: str) -> str:
@@ -69,16 +84,17 @@ def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]
     return found
 
 
-def transcript(messages: Sequence[Message], window: int) -> str:
-    """The older part as plain text: a request made of it has no tool calls that could be orphaned.
+def transcript(messages: Sequence[Message], limit: int, count: Callable[[str], int]) -> str:
+    """The older part as plain text of at most `limit` tokens: a request made of it has no tool calls that
+    could be orphaned.
 
     Of what does not fit, the middle is left out: the task stands at the start, the state at the end.
     """
-    text = _lines(messages)
-    room = int(window * _PER_TOKEN)
-    if len(text) <= room:
-        return text
-    return f"{text[: room // 3]}\n\n[… middle left out …]\n\n{text[-(2 * room // 3) :]}"
+    whole = text = _lines(messages)
+    while (size := count(text)) > limit and len(text) > 100:
+        room = max(3, int(len(text) * min(0.9, limit / size)) - len(_LEFT_OUT))
+        text = whole[: room // 3] + _LEFT_OUT + whole[-(2 * room // 3) :]
+    return text
 
 
 def _lines(messages: Sequence[Message]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from coder.context.memory import Memory, note_of
-from coder.context.skills import Skills
+from coder.context.skills import SkillInfo, Skills
 from coder.tools.save_memory import NotSaved, Scope
 
 Say = Callable[..., str]
@@ -28,14 +28,19 @@ def skills_answer(skills: Skills, say: Say) -> Answer:
     found = skills.all()
     width = max((len(skill.name) for skill in found), default=0)
     lines = [
-        f"{skill.name.ljust(width)}  [{say(f'skills.origin.{skill.origin}')}] {_short(skill.description)}"
+        f"{skill.name.ljust(width)}  [{say(f'skills.origin.{skill.origin}')}] {_about(skill, say)}"
         for skill in found
     ]
     broken = skills.broken()
     if broken:
         lines += ["", say("skills.broken", n=len(broken))]
-        lines += [f"  {one.file}: {one.reason}" for one in broken]
+        lines += [f"  {one.file}: {say(one.reason.key, **one.reason.values)}" for one in broken]
     return Answer("\n".join(lines) or say("skills.none"))
+
+
+def _about(skill: SkillInfo, say: Say) -> str:
+    """A skill of a person's is told in their words, our own in their language."""
+    return say(f"skills.about.{skill.name}") if skill.origin == "built-in" else _short(skill.description)
 
 
 def memory_answer(memory: Memory, say: Say, args: str) -> Answer:
@@ -49,7 +54,7 @@ def memory_answer(memory: Memory, say: Say, args: str) -> Answer:
         if word in ("forget", "remove"):
             return _forgotten(memory, say, rest.strip())
     except NotSaved as reason:
-        return Answer(say("memory.not_saved", reason=reason), ok=False)
+        return Answer(say("memory.not_saved", reason=reason.phrase), ok=False)
     return Answer(say("memory.usage"), ok=False)
 
 

@@ -1,4 +1,4 @@
-"""What the person's editor shows, in words for the model: all of it first, then what changed (seed 002).
+"""What the person's editor shows, in words for the model: all of it first, then what changed.
 
 Pure state. The client that hears from the editor calls `update`; the engine asks for `next_note` before a
 message of the person, never while a tool call waits for its result.
@@ -47,7 +47,7 @@ class _SentFile(msgspec.Struct, rename="camel"):
     selected_text: str | None = None
 
 
-class EditorContext:
+class IdeContext:
     """What the editor shows now, and what the model was last told of it."""
 
     def __init__(self, workspace: Path) -> None:
@@ -129,7 +129,7 @@ def _active(file: _SentFile) -> OpenFile:
 
 
 def full(files: list[OpenFile]) -> dict[str, Any]:
-    """Seed 002, the first form: the active file and the others."""
+    """The first form: the active file and the others."""
     data: dict[str, Any] = {}
     active = _active_of(files)
     if active is not None:
@@ -141,7 +141,7 @@ def full(files: list[OpenFile]) -> dict[str, Any]:
 
 
 def changes(before: list[OpenFile], after: list[OpenFile]) -> dict[str, Any]:
-    """Seed 002, the second form: only what differs; empty where nothing does."""
+    """The second form: only what differs; empty where nothing does."""
     data: dict[str, Any] = {}
     was, now = {f.path for f in before}, {f.path for f in after}
     if opened := [file.path for file in after if file.path not in was]:

@@ -1,7 +1,7 @@
 """The line to the person's editor: found, kept, and taken up again quietly when it breaks.
 
 Client side of Gemini CLI's IDE companion protocol, so that its published extensions work unchanged. What
-the editor shows goes into `EditorContext`; a proposed change can be shown in the editor as a diff.
+the editor shows goes into `IdeContext`; a proposed change can be shown in the editor as a diff.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from coder.context.ide import EditorContext
+from coder.context.ide import IdeContext
 from coder.context.ide_discovery import Companion, find_companions
 from coder.context.ide_wire import CompanionWire, IdeFault, Message
+from coder.texts import Phrase
 
 # Seconds before another try; an editor that is started later is found within the last of them.
 PAUSES = (0.5, 1.0, 2.0, 5.0, 15.0)
@@ -37,7 +38,7 @@ class IdeClient:
 
     def __init__(
         self,
-        context: EditorContext,
+        context: IdeContext,
         cwd: Path,
         environ: Mapping[str, str],
         pauses: Sequence[float] = PAUSES,
@@ -53,8 +54,8 @@ class IdeClient:
         self._told = asyncio.Event()  # the editor's first word is in, or there is no editor to wait for
         self._diffs: dict[str, asyncio.Future[DiffOutcome]] = {}
         self._one_diff = asyncio.Lock()  # editors show one diff view at a time
-        self.editor = ""  # its name while connected
-        self.fault = ""  # why the last try failed, for `/status`
+        self.name = ""  # the editor's, while connected
+        self.fault: Phrase | None = None  # why the last try failed, for `/status`
 
     @property
     def connected(self) -> bool:
@@ -120,10 +121,10 @@ class IdeClient:
 
     async def _call(self, tool: str, arguments: Message) -> Message:
         if self._wire is None:
-            raise IdeFault("no editor is connected")
+            raise IdeFault("context.ide.none")
         result = await self._wire.request("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
-            raise IdeFault(_text(result) or f"{tool} failed in the editor")
+            raise IdeFault("context.ide.says", why=_text(result) or tool)
         return result
 
     # the connection
@@ -147,9 +148,9 @@ class IdeClient:
                 self._tools = await wire.open()
                 await self._listen(wire, companion)
             except IdeFault as fault:
-                self.fault = str(fault)
+                self.fault = fault.phrase
             finally:
-                self._wire, self.editor = None, ""
+                self._wire, self.name = None, ""
                 await wire.close()
             self._lose()
             if self._heard:
@@ -157,7 +158,7 @@ class IdeClient:
         return self._heard
 
     async def _listen(self, wire: CompanionWire, companion: Companion) -> None:
-        self._wire, self.editor, self.fault = wire, companion.editor, ""
+        self._wire, self.name, self.fault = wire, companion.name, None
         async with contextlib.aclosing(wire.notifications()) as notifications:
             async for method, params in notifications:
                 self._hear(method, params)
@@ -181,7 +182,7 @@ class IdeClient:
         self.context.lost()
         for waiting in self._diffs.values():
             if not waiting.done():
-                waiting.set_exception(IdeFault("the connection to the editor was lost"))
+                waiting.set_exception(IdeFault("context.ide.lost"))
 
 
 def _text(result: Mapping[str, Any]) -> str | None:

@@ -46,7 +46,7 @@ class Companion(msgspec.Struct, frozen=True, rename="camel"):
         return number if number < 65_536 else 0
 
     @property
-    def editor(self) -> str:
+    def name(self) -> str:
         info = self.ide_info
         return (info.display_name or info.name if info else "") or "IDE"
 

@@ -14,6 +14,7 @@ import msgspec
 from coder.model.faults import HttpFault
 from coder.model.http import HttpClient, Response
 from coder.model.sse import LineTooLong, SseParser
+from coder.texts import Phrase
 
 PROTOCOL = "2025-06-18"
 _ANSWER = 60.0  # seconds without a byte; the companion is on this machine and answers at once
@@ -25,7 +26,11 @@ Message = dict[str, Any]
 
 
 class IdeFault(Exception):
-    """The editor cannot be talked to, or says no; the text is for the person."""
+    """The editor cannot be talked to, or says no."""
+
+    def __init__(self, key: str, /, **values: object) -> None:
+        self.phrase = Phrase(key, **values)
+        super().__init__(str(self.phrase))
 
 
 class CompanionWire:
@@ -72,10 +77,10 @@ class CompanionWire:
                 if message.get("id") == wanted and "method" not in message:
                     return _result(message)
         except (HttpFault, LineTooLong) as fault:
-            raise IdeFault(str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
         finally:
             response.abort()
-        raise IdeFault(f"{method} got no answer")
+        raise IdeFault("context.ide.no_answer", method=method)
 
     async def notifications(self) -> AsyncGenerator[tuple[str, Message], None]:
         """What the editor says by itself, until it ends the stream; its requests are answered on the way."""
@@ -83,10 +88,10 @@ class CompanionWire:
         try:
             response = await self._http.request("GET", self._url, headers)
         except HttpFault as fault:
-            raise IdeFault(str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
         try:
             if response.status != 200:
-                raise IdeFault(f"the companion answers {response.status}")
+                raise IdeFault("context.ide.status", status=response.status)
             response.idle = _LISTENING
             async for message in _messages(response):
                 method = message.get("method")
@@ -96,7 +101,7 @@ class CompanionWire:
                     params = message.get("params")
                     yield method, params if isinstance(params, dict) else {}
         except (HttpFault, LineTooLong) as fault:
-            raise IdeFault(str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
         finally:
             response.abort()
 
@@ -124,10 +129,10 @@ class CompanionWire:
         try:
             response = await self._http.request("POST", self._url, headers, msgspec.json.encode(message))
         except HttpFault as fault:
-            raise IdeFault(str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
         if response.status >= 300:
             response.abort()
-            raise IdeFault(f"the companion answers {response.status}")
+            raise IdeFault("context.ide.status", status=response.status)
         return response
 
 
@@ -167,6 +172,6 @@ def _decoded_leniently(data: bytes) -> Any:
 def _result(message: Mapping[str, Any]) -> Message:
     error = message.get("error")
     if isinstance(error, dict):
-        raise IdeFault(str(error.get("message") or "the companion reports an error"))
+        raise IdeFault("context.ide.says", why=str(error.get("message") or error.get("code")))
     result = message.get("result")
     return result if isinstance(result, dict) else {}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from coder.protocol.history import HistoryEvent
 
 _LINE = 200  # characters of one command, error or decision
@@ -28,17 +30,35 @@ class Ledger:
 
     def take(self, event: HistoryEvent) -> None:
         meta = event.meta
-        if event.type == "action":
+        if event.type == "subagent":
+            self._take_part(event)
+        elif event.type == "action":
             self._inputs[str(meta.get("call_id"))] = meta.get("input")
         elif event.type == "observation":
             self._observed(event)
         elif event.type == "verify" and "command" in meta:
             self.commands[meta["command"]] = f"exit {meta.get('exit_code')}"
+        elif event.type == "command" and meta.get("kind") == "bang":
+            outcome = f"exit {meta['exit_code']}" if "exit_code" in meta else "cancelled"
+            self.commands[_short(f"{meta.get('command')} (by the person)")] = outcome
         elif event.type == "approval" and meta.get("answer") in ("no", "always") and "because" not in meta:
             reason = f": {meta['reason']}" if meta.get("reason") else ""
             self._decided(f"{meta['answer']} to {meta['tool']} {meta.get('subject', '')}{reason}")
         elif event.type == "undo":
-            self._decided(f"undid the file changes of turn {meta.get('undone_turn')}")
+            redone = meta.get("redone_turn")
+            what = f"did the file changes of turn {redone} again" if redone else ""
+            self._decided(what or f"undid the file changes of turn {meta.get('undone_turn')}")
+
+    def _take_part(self, event: HistoryEvent) -> None:
+        """What a subagent did was done for the session; what it planned was its own affair."""
+        inner = event.meta.get("event")
+        if not isinstance(inner, dict) or inner.get("type") not in ("action", "observation", "approval"):
+            return
+        meta = dict(inner.get("meta") or {})
+        # Two subagents' models may number their calls alike.
+        meta["call_id"] = f"{event.meta.get('task_id')} {meta.get('call_id')}"
+        if meta.get("tool") != "todowrite":
+            self.take(msgspec.structs.replace(event, type=str(inner["type"]), meta=meta))
 
     def _observed(self, event: HistoryEvent) -> None:
         meta = event.meta

@@ -1,7 +1,7 @@
 """Memory: facts that outlive a session, one bullet each, in files that a person can read and edit.
 
 `.coder/memory.md` of the project, and `memory.md` in coder's home for what is true of the person
-everywhere. Both are in the first message of each session (seed 002).
+everywhere. Both are in the first message of each session.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from coder.texts import Phrase
 from coder.tools.base import Journal
+from coder.tools.opening import open_inside, real_path
 from coder.tools.save_memory import NotSaved, Saved, Scope
 from coder.tools.storing import replace_file
 
@@ -23,6 +25,13 @@ MAX_TEXT = 8_000  # characters of one file in the context, about 2,000 tokens in
 MAX_FILE = 262_144  # bytes; far more than the context takes, so nobody meant it
 HEADING = "# Memory\n\n"
 SCOPES: tuple[Scope, ...] = ("project", "home")
+
+
+class _Unusable(NotSaved):
+    """The file is there, but nothing that could be read or added to."""
+
+    def __init__(self, key: str, path: Path, **values: object) -> None:
+        super().__init__(Phrase(key, path=path, **values))
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -37,7 +46,11 @@ class Memory:
     """The two files of one workspace. Read anew each time: a person may edit them at any moment."""
 
     def __init__(self, workspace: Path, coder_home: Path) -> None:
-        self._workspace = workspace
+        # A project's file may not lead out of it by links; the person's own may be a link to anywhere.
+        self._bounds: dict[Scope, Path | None] = {
+            "project": Path(os.path.realpath(workspace)),
+            "home": None,
+        }
         self._paths = {"project": workspace / ".coder" / "memory.md", "home": coder_home / "memory.md"}
 
     def path(self, scope: Scope) -> Path:
@@ -62,20 +75,29 @@ class Memory:
 
         After a compaction, which may have dropped the result that told of them, they must be said again.
         """
-        return [fact.text for fact in self.facts() if f"- {fact.text}" not in prompt]
+        now = self.text()  # bounded: what is too old for the context is not said again either
+        return [
+            fact.text for fact in self.facts() if not _holds(prompt, fact.text) and _holds(now, fact.text)
+        ]
+
+    def gone_from(self, prompt: str) -> list[str]:
+        """Facts that a session's first message still holds, but the files no longer do."""
+        block = prompt.partition("<memory>")[2].partition("</memory>")[0]
+        held = {fact.text for fact in self.facts()}
+        return [text for text in _bullets(block) if text not in held]
 
     def save(self, fact: str, scope: Scope = "project", journal: Journal | None = None) -> Saved:
         """Append a fact. Raises `NotSaved`; the file is then as it was."""
         text = _checked(fact)
         path = self._paths[scope]
         with self._alone(scope):
-            held = _read(path)
+            held = self._read(scope)
             if _same(text) in map(_same, _bullets(held)):
                 return Saved(path, text, added=False)
             data = _appended(held, text)
             if journal is not None:
                 journal.before_change(path, held.encode("utf-8", "surrogateescape") + data)
-            _append(path, data, 0o644 if scope == "project" else 0o600)
+            _append(self._opened_to_append(scope), data)
         return Saved(path, text, added=True)
 
     def forget(self, number: int) -> Fact | None:
@@ -85,18 +107,31 @@ class Memory:
             return None
         path = self._paths[fact.scope]
         with self._alone(fact.scope):
-            lines = _read(path).splitlines(keepends=True)
+            lines = self._read(fact.scope).splitlines(keepends=True)
             at = next((i for i, line in enumerate(lines) if _bullet(line) == fact.text), None)
             if at is None:
                 return None
             kept = "".join(lines[:at] + lines[at + 1 :])
-            replace_file(Path(os.path.realpath(path)), kept.encode("utf-8", "surrogateescape"))
+            replace_file(Path(real_path(path)), kept.encode("utf-8", "surrogateescape"))
         return fact
+
+    def faults(self) -> list[Phrase]:
+        """Why a file that is there is not in the context."""
+        found: list[Phrase] = []
+        for scope in SCOPES:
+            try:
+                self._read(scope)
+            except _Unusable as fault:
+                found.append(fault.phrase)
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                found.append(Phrase("context.file.unreadable", path=self._paths[scope], why=why))
+        return found
 
     def _held(self, scope: Scope) -> str:
         """What is there; a file that cannot be read is no memory, and no reason to fail."""
         try:
-            return _read(self._paths[scope])
+            return self._read(scope)
         except (OSError, ValueError, NotSaved):
             return ""
 
@@ -118,13 +153,41 @@ class Memory:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise NotSaved(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
+            why = (error.strerror or str(error)).lower()
+            raise NotSaved(Phrase("context.memory.unwritable", path=path, why=why)) from error
 
     def _refuse_links(self, path: Path) -> None:
         """A link in somebody's project must not make us write into the person's other files."""
-        inside = Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(self._workspace))
+        bound = self._bounds["project"]
+        inside = bound is not None and Path(real_path(path.parent)).is_relative_to(bound)
         if not inside or path.is_symlink():
-            raise NotSaved(f"{path} is a link that leads elsewhere; it is not written", refused=True)
+            raise NotSaved(Phrase("context.memory.link", path=path), refused=True)
+
+    def _opened_to_append(self, scope: Scope) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
+        return open_inside(
+            self._paths[scope], self._bounds[scope], flags, 0o644 if scope == "project" else 0o600
+        )
+
+    def _read(self, scope: Scope) -> str:
+        """What the file holds; empty where it is not there. Never waits on a pipe."""
+        path = self._paths[scope]
+        try:
+            descriptor = open_inside(path, self._bounds[scope])
+        except FileNotFoundError:
+            return ""
+        try:
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):
+                raise _Unusable("context.file.irregular", path)
+            if info.st_size > MAX_FILE:
+                raise _Unusable("context.file.large", path, limit=MAX_FILE)
+            data = os.read(descriptor, MAX_FILE)
+        finally:
+            os.close(descriptor)
+        if b"\0" in data:
+            raise _Unusable("context.file.binary", path)
+        return data.decode("utf-8", "surrogateescape")
 
 
 def note_of(saved: Saved) -> str:
@@ -134,25 +197,22 @@ def note_of(saved: Saved) -> str:
 
 def _checked(fact: str) -> str:
     """The fact on one line; `NotSaved` where it is none."""
-    from coder.context.secrets import secret_in
+    from coder.policy.secret_formats import secret_in
 
     words = "".join(c if c.isprintable() else " " for c in fact)
     line = " ".join(words.split())
     text = line.lstrip("-*+#> ").strip()
     if not text:
-        raise NotSaved("the fact is empty; give one plain sentence")
+        raise NotSaved(Phrase("context.memory.empty"))
     if len(text) > MAX_FACT:
-        raise NotSaved(
-            f"the fact has {len(text)} characters; keep it to one sentence of at most {MAX_FACT}, "
-            "and put longer text into AGENTS.md or a skill"
-        )
-    if what := secret_in(line):
-        raise NotSaved(
-            f"this looks like {what}; the memory file is plain text and sent with every session. "
-            "Remember where the secret is kept, not the secret",
-            refused=True,
-        )
+        raise NotSaved(Phrase("context.memory.long", length=len(text), limit=MAX_FACT))
+    if secret_in(line):
+        raise NotSaved(Phrase("context.memory.secret"), refused=True)
     return text
+
+
+def _holds(text: str, fact: str) -> bool:
+    return f"- {fact}" in text or f"* {fact}" in text
 
 
 def _same(text: str) -> str:
@@ -174,10 +234,8 @@ def _appended(held: str, fact: str) -> bytes:
     return f"{before}- {fact}\n".encode()
 
 
-def _append(path: Path, data: bytes, mode: int) -> None:
+def _append(descriptor: int, data: bytes) -> None:
     """All of it or nothing: half a line would be half a fact."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, mode)
     try:
         size = os.fstat(descriptor).st_size
         try:
@@ -189,21 +247,6 @@ def _append(path: Path, data: bytes, mode: int) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _read(path: Path) -> str:
-    """What the file holds; empty where it is not there. Never waits on a pipe."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return ""
-    with os.fdopen(descriptor, "rb") as stream:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            raise NotSaved(f"{path} is not a file")
-        if info.st_size > MAX_FILE:
-            raise NotSaved(f"{path} is larger than {MAX_FILE} bytes; remove what is no longer true")
-        return stream.read().decode("utf-8", "surrogateescape")
 
 
 def _without_heading(text: str) -> str:

@@ -5,9 +5,17 @@ Made once a session and recorded with it, so that a resumed session sends the sa
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from pathlib import Path
+
+import msgspec
+
+from coder.config.errors import shown
+from coder.texts import Phrase
+from coder.tools.opening import open_inside
 
 # Instructions are read at every request; 32 KB are about 8,000 tokens, more than any good one needs.
 MAX_INSTRUCTIONS = 32_768
@@ -38,14 +46,19 @@ def system_prompt(workspace: Path, skills: str = "", memory: str = "") -> str:
     """`skills` and `memory` are bounded by those who keep them."""
     parts = [ROLE, environment_text(workspace)]
     injected = {"memory": memory, "skills": skills}
-    parts += [f"<{name}>\n{text}\n</{name}>" for name, text in injected.items() if text]
+    # What is put in cannot end the block that it stands in.
+    parts += [
+        f"<{name}>\n{text.replace(f'</{name}', f'&lt;/{name}')}\n</{name}>"
+        for name, text in injected.items()
+        if text
+    ]
     return "\n\n".join(parts)
 
 
 def environment_text(workspace: Path) -> str:
     git = "yes" if any((p / ".git").exists() for p in (workspace, *workspace.parents)) else "no"
     lines = [
-        f"folder: {workspace}",
+        f"folder: {shown(str(workspace))}",
         f"platform: {os.uname().sysname} {os.uname().machine}",
         f"date: {time.strftime('%Y-%m-%d')}",
         f"git: {git}",
@@ -53,15 +66,37 @@ def environment_text(workspace: Path) -> str:
     return "<environment>\n" + "\n".join(lines) + "\n</environment>"
 
 
-def project_instructions(workspace: Path, home: Path) -> str:
+class Instructions(msgspec.Struct, frozen=True):
+    """What person and project say, and which of their files could not be taken in, or not whole."""
+
+    text: str
+    faults: list[Phrase]
+
+
+def read_instructions(workspace: Path, home: Path) -> Instructions:
     """The `AGENTS.md` of the person's home and of each folder from the repository's root to the workspace."""
-    found, room = [], MAX_INSTRUCTIONS
-    for path in [home / "AGENTS.md", *(folder / "AGENTS.md" for folder in _chain(workspace))]:
-        text = _read_bounded(path, room)
+    found: list[str] = []
+    faults: list[Phrase] = []
+    room = MAX_INSTRUCTIONS
+    chain = _chain(workspace)
+    bound = Path(os.path.realpath(chain[0]))
+    # The person's own file may be a link to anywhere; a project's may not make a message of a private file.
+    places: list[tuple[Path, Path | None]] = [(home, None), *((folder, bound) for folder in chain)]
+    for folder, inside in places:
+        path = folder / "AGENTS.md"
+        data, fault = first_bytes(path, inside, room)
+        if fault is not None:
+            faults.append(fault)
+        room -= len(data)
+        text = data.decode("utf-8", errors="replace").strip()
         if text:
-            room -= len(text)
-            found.append(f"From {path}:\n{text}")
-    return "\n\n".join(found)
+            cut = f"\n[cut at {len(data)} bytes]" if fault is not None else ""
+            found.append(f"From {path}:\n{text}{cut}")
+    return Instructions("\n\n".join(found), faults)
+
+
+def project_instructions(workspace: Path, home: Path) -> str:
+    return read_instructions(workspace, home).text
 
 
 def _chain(workspace: Path) -> list[Path]:
@@ -74,17 +109,28 @@ def _chain(workspace: Path) -> list[Path]:
     return chain[-1:] if (chain[-1] / ".git").exists() else [workspace]
 
 
-def _read_bounded(path: Path, room: int) -> str:
-    if room <= 0:
-        return ""
+def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Phrase | None]:
+    """At most `room` bytes of a text file, cut between lines, and why that is not all of it."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    with os.fdopen(fd, "rb") as file:
-        try:
-            data = file.read(room + 1)
-        except OSError:
-            return ""
-    text = data[:room].decode("utf-8", errors="replace").strip()
-    return text + f"\n[cut at {room} bytes]" if len(data) > room else text
+        descriptor = open_inside(path, inside)
+    except (FileNotFoundError, NotADirectoryError):
+        return b"", None
+    except OSError as error:
+        if error.errno == errno.EPERM and path.is_symlink():
+            return b"", Phrase("context.file.link", path=path)
+        return b"", Phrase("context.file.unreadable", path=path, why=(error.strerror or str(error)).lower())
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b"", Phrase("context.file.irregular", path=path)
+        data = os.read(descriptor, max(0, room) + 1)
+    except OSError as error:
+        return b"", Phrase("context.file.unreadable", path=path, why=(error.strerror or str(error)).lower())
+    finally:
+        os.close(descriptor)
+    if b"\0" in data:
+        return b"", Phrase("context.file.binary", path=path)
+    if len(data) <= room:
+        return data, None
+    if room <= 0:
+        return b"", Phrase("context.file.full", path=path, limit=MAX_INSTRUCTIONS)
+    return data[:room].rpartition(b"\n")[0] or data[:room], Phrase("context.file.cut", path=path, limit=room)

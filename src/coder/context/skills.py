@@ -15,7 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from coder.context.frontmatter import MAX_HEAD, BadHead, read_head, split_head
+from coder.context.frontmatter import MAX_HEADER, HeadFault, Node, read_header, split
+from coder.texts import Phrase
+from coder.tools.opening import open_inside, real_path
 from coder.tools.skill import LoadedSkill, NoSkill
 
 PROJECT_FOLDERS = (".coder/skills", ".agents/skills", ".claude/skills")
@@ -23,6 +25,7 @@ HOME_FOLDERS = (".agents/skills", ".claude/skills")
 BUILT_IN = Path(__file__).parent / "builtin_skills"
 
 MAX_FILE = 1 << 20  # bytes; a larger SKILL.md is a mistake, and would be read in one piece
+_HEAD_BYTES = MAX_HEADER + 4_096  # so that a longer header is known to be too long
 MAX_BODY = 48_000  # characters, about 12,000 tokens: more than twice what the convention recommends
 MAX_INDEX = 8_000  # characters, about 2,000 tokens: the index is part of every request of a session
 MAX_LISTING = 40_000  # characters; asked for once, not sent each time
@@ -41,6 +44,7 @@ class SkillInfo(msgspec.Struct, frozen=True):
     description: str
     folder: Path
     origin: str  # project, home, paths or built-in
+    inside: Path | None = None  # its files may not lead out of there by links
 
     @property
     def file(self) -> Path:
@@ -48,11 +52,11 @@ class SkillInfo(msgspec.Struct, frozen=True):
 
 
 class BrokenSkill(msgspec.Struct, frozen=True):
-    """A skill that cannot be used, and why, as a clause."""
+    """A skill that cannot be used, and why."""
 
     name: str
     file: Path
-    reason: str
+    reason: Phrase
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -87,7 +91,7 @@ class Skills:
         for root in self._roots:
             for one in _skills_below(root):
                 if isinstance(one, BrokenSkill):
-                    broken.setdefault((os.path.realpath(one.file), one.reason), one)
+                    broken.setdefault((real_path(one.file), one.reason.key), one)
                 else:
                     found.setdefault(one.name, one)
         self._found, self._broken = found, list(broken.values())
@@ -135,17 +139,16 @@ class Skills:
         if skill is None:
             raise NoSkill(self._why_not(name))
         try:
-            text, whole = _read(skill.file, MAX_FILE)
-            _, body = split_head(text, whole)
-        except (OSError, BadHead, ValueError) as error:
-            raise NoSkill(f"the skill {name} cannot be read: {_reason(error)}. Go on without it.") from error
+            _, body, _ = split(_read(skill.file, skill.inside, MAX_FILE))
+        except (OSError, HeadFault, ValueError) as error:
+            raise NoSkill(f"the skill {name} cannot be used: {_reason(error)} Go on without it.") from error
         files, more = _files(skill)
         return LoadedSkill(name, skill.file, body[:MAX_BODY], files, more, cut=len(body) > MAX_BODY)
 
     def _why_not(self, name: str) -> str:
         for broken in self._broken:
             if broken.name == name:
-                return f"the skill {name} is broken: {broken.file}: {broken.reason}. Go on without it."
+                return f"the skill {name} is broken: {broken.file}: {broken.reason} Go on without it."
         from difflib import get_close_matches
 
         names = [skill.name for skill in self.all()]
@@ -186,13 +189,13 @@ def _skills_below(root: Root) -> Iterator[SkillInfo | BrokenSkill]:
             names = sorted((e.name, e.is_symlink()) for e in entries if not e.name.startswith("."))
     except (OSError, ValueError):
         return
-    real_root = os.path.realpath(root.folder)
+    real_root = real_path(root.folder)
     if root.origin == "paths" and any(name == "SKILL.md" for name, _ in names):
         names = [("", False)]
     for name, linked in names[:MAX_FOLDERS]:
         file = root.folder / name / "SKILL.md"
         # Following links anew for each folder would be half of the whole scan.
-        real = os.path.realpath(file.parent) if linked else os.path.join(real_root, name)  # noqa: PTH118 - hot
+        real = real_path(file.parent) if linked else os.path.join(real_root, name)  # noqa: PTH118 - hot
         try:
             info = os.lstat(file)
         except (FileNotFoundError, NotADirectoryError):
@@ -207,50 +210,58 @@ def _skill(root: Root, folder: Path, file: Path, info: os.stat_result) -> SkillI
     name = file.parent.name
     try:
         _check_file(root, folder, file, info)
-        text, whole = _read(file, MAX_HEAD * 4)
-        description = _checked(read_head(split_head(text, whole)[0]), name)
-    except (OSError, BadHead, ValueError) as error:
+        description = _checked(_fields(_read(file, root.inside, _HEAD_BYTES)), name)
+    except (OSError, HeadFault, ValueError) as error:
         return BrokenSkill(name, file, _reason(error))
-    return SkillInfo(name, description, folder, root.origin)
+    return SkillInfo(name, description, folder, root.origin, root.inside)
 
 
 def _check_file(root: Root, folder: Path, file: Path, info: os.stat_result) -> None:
     if stat.S_ISLNK(info.st_mode):
         info = file.stat()
-        folder = Path(os.path.realpath(file)).parent
+        folder = Path(real_path(file)).parent
     if root.inside is not None and not folder.is_relative_to(root.inside):
-        raise BadHead("it is a link that leads out of the project")
+        raise HeadFault("context.skill.link")
     if not stat.S_ISREG(info.st_mode):
-        raise BadHead("it is not a file")
+        raise HeadFault("context.skill.irregular")
     if info.st_size > MAX_FILE:
-        raise BadHead(f"it is {info.st_size} bytes; at most {MAX_FILE} are read")
+        raise HeadFault("context.skill.large", size=info.st_size, limit=MAX_FILE)
 
 
-def _checked(fields: dict[str, object], name: str) -> str:
+def _fields(text: str) -> dict[str, Node]:
+    header, _, _ = split(text)
+    if header is None:
+        raise HeadFault("context.skill.head")
+    return read_header(header)
+
+
+def _checked(fields: dict[str, Node], name: str) -> str:
     """The description on one line, where name and description are as they should be."""
-    stated = fields.get("name", name)
+    stated = fields["name"].value if "name" in fields else name
     if stated != name:
-        raise BadHead(f"its name is {stated!r}, but its folder is {name!r}; they must be the same")
+        raise HeadFault("context.skill.other_name", name=repr(stated), folder=repr(name))
     if len(name) > MAX_NAME or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise BadHead("its name may have letters, digits and hyphens only, at most 64")
-    description = fields.get("description")
-    if not isinstance(description, str) or not description.strip():
-        raise BadHead("it has no description, so nothing would tell when to use it")
-    return " ".join(description.split())
+        raise HeadFault("context.skill.name", limit=MAX_NAME)
+    node = fields.get("description")
+    if node is None or node.absent or not isinstance(node.value, str) or not node.value.strip():
+        raise HeadFault("context.skill.description")
+    return " ".join(node.value.split())
 
 
-def _read(file: Path, limit: int) -> tuple[str, bool]:
-    """The first `limit` bytes as text, and whether that is all. Never waits on a pipe."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        data = stream.read(limit + 1)
+def _read(file: Path, inside: Path | None, limit: int) -> str:
+    """The first `limit` bytes as text. Never waits on a pipe."""
+    with os.fdopen(open_inside(file, inside), "rb") as stream:
+        data = stream.read(limit)
     if b"\0" in data:
-        raise BadHead("it is not a text file")
-    return data[:limit].decode("utf-8", errors="replace"), len(data) <= limit
+        raise HeadFault("context.skill.binary")
+    return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+def _reason(error: Exception) -> Phrase:
+    if isinstance(error, HeadFault):
+        return error.phrase
+    why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+    return Phrase("context.skill.unreadable", why=why)
 
 
 def _files(skill: SkillInfo) -> tuple[list[Path], int]:

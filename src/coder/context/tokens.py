@@ -1,4 +1,4 @@
-"""Counting tokens locally, before a request (seed 004, "Token").
+"""Counting tokens locally, before a request.
 
 The vocabulary takes 30 to 60 ms to load, so it is loaded only where a number is needed that a bound cannot
 give: no text has more tokens than bytes, so a conversation smaller than a limit is known to fit unread.
@@ -7,6 +7,8 @@ give: no text has more tokens than bytes, so a conversation smaller than a limit
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,14 @@ PER_MESSAGE = 4
 
 class UnknownTokenizer(Exception):
     """`--tokenizer-model` names a vocabulary that is not there; the text lists those that are."""
+
+    def __init__(self, name: str, known: str) -> None:
+        self.phrase = Phrase("tokens.unknown", name=repr(name), known=known or "-")
+        super().__init__(str(self.phrase))
+
+    def text(self, texts: Texts) -> str:
+        """The sentence in the person's language."""
+        return self.phrase.text(texts)
 
 
 class TokenCounter:
@@ -43,7 +53,7 @@ class TokenCounter:
         try:
             tokenizer: Any = Tokenizer.from_pretrained(self.vocabulary)
         except ValueError as error:
-            raise UnknownTokenizer(f"There is no tokenizer {self.vocabulary!r}: {error}") from error
+            raise UnknownTokenizer(self.vocabulary, str(error).partition("Supported: ")[2]) from error
         self._encode = tokenizer.encode_ordinary
 
     def count(self, text: str) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any, cast
 
+from coder.engine.aside import retry_text
 from coder.engine.routing import fall_back
 from coder.engine.session import Session, Turn, tokens_meta
 from coder.model.base import (
@@ -57,34 +58,40 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     desk = session.desk
     answer = Answer()
     try:
-        with turn.busy(desk.say("stopped.model")):
+        size = session.prompt_size() if session.budget.limit is not None else 0
+        with turn.busy(desk.say("stopped.model")), session.budget.waiting_for(turn.model, size):
             await _stream(session, turn, answer)
     except ModelError as error:
         if fall_back(session, turn, error):
             if answer.text_parts:
                 desk.emit(ContentRestarted())
             return await ask_model(session, turn)
-        _record_partial(session, answer)
+        _record_partial(session, turn, answer)
         raise
     except asyncio.CancelledError:
-        _record_partial(session, answer)
+        _record_partial(session, turn, answer)
         raise
-    usage = answer.usage or _counted_here(session, answer)
+    meta = {**_counted(session, turn, answer), "finish_reason": answer.finish_reason}
+    session.add_assistant(answer.message(), meta)
+    turn.answer = answer.text
+    desk.emit(Finished(answer.finish_reason))
+    return answer
+
+
+def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> dict[str, Any]:
+    """Put what the answer took on the accounts; the same for the record."""
+    usage = answer.usage or _counted_here(session, answer, exact)
     turn.usage = turn.usage.plus(usage)
     cost = session.count(turn.model, usage)
     meta: dict[str, Any] = {
         "tokens": tokens_meta(usage),
-        "finish_reason": answer.finish_reason,
         "model": turn.model,
         "prompt_id": turn.prompt_id,
     }
     if cost is not None:
         turn.cost += cost
         meta["cost_usd"] = cost
-    session.add_assistant(answer.message(), meta)
-    turn.answer = answer.text
-    desk.emit(Finished(answer.finish_reason))
-    return answer
+    return meta
 
 
 async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
@@ -93,7 +100,7 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         model=turn.model,
         messages=session.conversation.messages,
         tools=desk.specs,
-        reasoning_effort=session.modes.reasoning_effort if session.modes else None,
+        reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
         prompt_id=turn.prompt_id,
     )
     async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
@@ -103,6 +110,10 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
             if circling:  # the rest would be more of the same: the request is closed here
                 answer.cut_by_loop, answer.finish_reason = True, "loop"
                 return
+
+
+def _effort_of_modes(session: Session) -> str | None:
+    return session.modes.reasoning_effort if session.modes else None
 
 
 def _take(session: Session, answer: Answer, chunk: object) -> None:
@@ -116,9 +127,8 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             emit(Thought(text))
         case CallReady():
             answer.calls.append(chunk)
-        case Retrying(reason, attempt, wait):
-            text = session.desk.say("model.retry", reason=reason, attempt=attempt, wait=f"{wait:.1f}")
-            emit(Notice(text, "warning"))
+        case Retrying():
+            emit(Notice(retry_text(session, chunk), "warning"))
         case Restarted():
             answer.text_parts.clear()
             answer.reasoning_parts.clear()
@@ -131,18 +141,23 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             answer.finish_reason, answer.usage = finish_reason, usage
 
 
-def _record_partial(session: Session, answer: Answer) -> None:
-    """What was shown belongs to the conversation even where it broke off; half a call does not."""
+def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:
+    """What was shown belongs to the conversation even where it broke off, and is paid for; half a call does
+    not."""
     if answer.text.strip():
         message = Message(role="assistant", content=answer.text, reasoning=answer.reasoning or None)
-        session.add_assistant(message, {"partial": True})
+        answer.calls.clear()
+        session.add_assistant(message, {**_counted(session, turn, answer, exact=False), "partial": True})
 
 
-def _counted_here(session: Session, answer: Answer) -> Usage:
-    """For providers that send no usage (seed 004)."""
-    counter = session.conversation.counter
-    prompt = session.conversation.tokens()
-    completion = counter.count(answer.text) + counter.count(answer.reasoning)
+def _counted_here(session: Session, answer: Answer, exact: bool) -> Usage:
+    """For providers that send no usage. Not `exact`: no vocabulary is loaded for it, for whoever
+    cancels should not wait."""
+    conversation = session.conversation
+    exact = exact or conversation.counter.loaded
+    count = conversation.counter.count if exact else conversation.counter.quick
+    prompt = conversation.tokens() if exact else conversation.estimate()
+    completion = count(answer.text) + count(answer.reasoning)
     for ready in answer.calls:
-        completion += counter.count(ready.call.name) + counter.count(ready.call.function.arguments)
+        completion += count(ready.call.name) + count(ready.call.function.arguments)
     return Usage(prompt=prompt, completion=completion, total=prompt + completion, source="local")

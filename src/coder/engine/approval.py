@@ -47,23 +47,28 @@ def known_read_only(session: Session, line: str) -> bool:
 
 
 async def ask_person(
-    session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
+    session: Session,
+    call: ToolCall,
+    tool: Tool,
+    args: Mapping[str, Any],
+    ruling: Ruling,
+    mark: Mapping[str, Any] | None = None,
 ) -> ToolResult | None:
-    """None where the call may run, else the refusal that the model is told.
+    """None where the call may run, else the refusal that the model is told. `mark`: for the record.
 
-    A cancel while waiting cancels the turn; it is not a `no` (seed 001 §11).
+    A cancel while waiting cancels the turn; it is not a `no`.
     """
     desk = session.desk
     approval = desk.config.approval
     preview = tool.preview(args, session.context)
-    if session.redactor is not None:
-        preview = Preview(session.redactor.redact(preview.subject), preview.kind)
+    preview = Preview(session.redactor.redact(preview.subject), preview.kind)
     meta = {
         "approval_id": os.urandom(4).hex(),
         "call_id": call.id,
         "tool": call.name,
         "subject": preview.subject,
-        "reasons": ruling.reasons,
+        "reasons": session.redactor.redact_all(ruling.english),
+        **(mark or {}),
     }
     if approval.auto_approve_ask or not approval.interactive:
         session.log.append("approval", meta={**meta, "answer": "auto"})
@@ -115,7 +120,7 @@ async def _reply(
             tool=call.name,
             subject=meta["subject"],
             subject_kind=kind,
-            reasons=ruling.reasons,
+            reasons=session.redactor.redact_all(ruling.spoken(desk.texts)),
             can_always=ruling.can_always,
         )
     )
@@ -135,7 +140,7 @@ def _nobody_to_ask(session: Session, call: ToolCall, ruling: Ruling) -> ToolResu
     if call.name not in ("bash", "write", "edit", "patch"):
         flag = "--permissions yolo"
     desk.emit(Notice(desk.say("approval.nobody", tool=call.name, flag=flag), "warning"))
-    reasons = " ".join(ruling.reasons)
+    reasons = " ".join(ruling.english)
     return denied(
         f"this needs a person's approval ({reasons}) and nobody is there to ask in this run. "
         "Go on without it, or say what you would have done.",

@@ -1,4 +1,4 @@
-"""`!command`: the person's own shell (seed 000 §3, SPEC §1.11): no policy, no approval, no model."""
+"""`!command`: the person's own shell, with no policy, no approval and no model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
 
 
 def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str, Any]) -> None:
-    meta = {"kind": "bang", "input": raw, "command": command, **fields}
+    # The person has seen it as it is; the model and the record get it as everything else.
+    text = session.redactor.redact(text)
+    meta = session.redactor.redact_all({"kind": "bang", "input": raw, "command": command, **fields})
     session.log.append("command", text, role="user", meta=meta)
     session.conversation.append(Message(role="user", content=text))
 

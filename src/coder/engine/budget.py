@@ -1,8 +1,9 @@
-"""What a session costs, from the person's own price table, and where it must stop (SPEC §2, `budget`)."""
+"""What a session costs, from the person's own price table, and where it must stop."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from coder.config.schema import BudgetSection, Price
 from coder.protocol.usage import Usage
@@ -19,6 +20,8 @@ class Budget:
         self.warn_at = settings.warn_at
         self.spent = 0.0
         self.warned = False
+        self.told_of: set[str] = set()  # models without a price that the person has been told of
+        self._waiting = 0.0  # what the requests under way may cost: subagents ask at the same time
 
     def price_of(self, model: str) -> Price | None:
         if model in self.prices:
@@ -48,7 +51,22 @@ class Budget:
         price = self.price_of(model)
         if self.limit is None or price is None:
             return False
-        return self.spent + prompt_tokens * price.input / _MILLION > self.limit
+        return self.spent + self._waiting + prompt_tokens * price.input / _MILLION > self.limit
+
+    @contextmanager
+    def waiting_for(self, model: str, prompt_tokens: int) -> Iterator[None]:
+        """While a request is under way its price is taken as spent."""
+        price = self.price_of(model)
+        amount = prompt_tokens * price.input / _MILLION if price is not None else 0.0
+        self._waiting += amount
+        try:
+            yield
+        finally:
+            self._waiting -= amount
+
+    def shown(self) -> dict[str, str]:
+        """The two amounts, for a text."""
+        return {"spent": f"{self.spent:.4f}", "limit": f"{self.limit or 0.0:.2f}"}
 
     def warning_due(self) -> bool:
         """Once, when the warning share of the limit is reached."""

@@ -1,4 +1,4 @@
-"""Run the tool calls of one answer (seed 001 §4).
+"""Run the tool calls of one answer.
 
 For each: enabled? → policy → the tool's own risk → one approval with all reasons → run → `tool` message.
 Calls that only look may run beside each other; what comes back is recorded in the order it was asked for.
@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from coder.engine.approval import ask_person, known_read_only, ruling_of
-from coder.engine.redact import hidden, redactor_for, restored
 from coder.engine.session import Session, Turn
 from coder.model.base import CallReady
 from coder.policy.secrets import UnknownPlaceholder
@@ -117,13 +116,19 @@ async def _run_batch(session: Session, turn: Turn, batch: list[_Job]) -> None:
 async def _run(session: Session, turn: Turn, job: _Job) -> None:
     if job.result is not None or job.tool is None:
         return
-    ruling = ruling_of(session, job.tool, job.args)
+    try:
+        # The policy judges, and the person is asked about, what will run: a secret may hold shell syntax.
+        given = session.redactor.restored(job.args)
+    except UnknownPlaceholder as error:
+        job.result = failed(str(error))
+        return
+    ruling = ruling_of(session, job.tool, given)
     if ruling.decision == "deny":
-        job.result = denied(" ".join(ruling.reasons))
+        job.result = denied(" ".join(ruling.english), " ".join(ruling.spoken(session.desk.texts)))
         return
     if ruling.decision == "ask":
         with turn.busy(session.desk.say("stopped.approval", tool=job.call.name)):
-            refusal = await ask_person(session, job.call, job.tool, job.args, ruling)
+            refusal = await ask_person(session, job.call, job.tool, given, ruling)
         if refusal is not None:
             job.result = refusal
             return
@@ -133,38 +138,28 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
     try:
         with turn.busy(f"{job.call.name} {job.argument}".strip()):
             job.result = await _execute(
-                session, job.tool, job.args, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+                session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
             )
-    except UnknownPlaceholder as error:
-        job.result = failed(str(error))
     except Exception as error:  # a tool's fault is the model's to know, never the loop's end
         job.result = failed(f"the tool {job.call.name} failed: {type(error).__name__}: {error}")
 
 
 async def _execute(
-    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Callable[[str], None]
+    session: Session, job: _Job, given: Mapping[str, Any], on_output: Callable[[str], None]
 ) -> ToolResult:
-    """Run it with the secrets put back; a shell line runs sheltered."""
-    given = restored(args, session.redactor)
-    if tool.spec.name != "bash":
-        return await tool.run(given, session.context, on_output)
-    from coder.engine.shelter import refusal_text, run_sheltered
+    """Run it with these arguments, in which the secrets are put back; a shell line runs sheltered."""
+    assert job.tool is not None
+    if job.tool.spec.name != "bash":
+        return await job.tool.run(given, session.context, on_output)
+    from coder.engine.shelter import run_command
 
     read_only = known_read_only(session, str(given["command"]))
-    result = await run_sheltered(session, given, on_output, read_only=read_only)
-    refused = refusal_text(session, result)
-    if refused:
-        result = msgspec.structs.replace(
-            result, for_model=f"{result.for_model}\n[{refused}]", summary=refused
-        )
-    return result
+    return await run_command(session, job.call, given, on_output, read_only=read_only)
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
     assert job.result is not None
-    if session.redactor is None and session.desk.config.safety.redact_secrets:
-        session.redactor = redactor_for(session.desk.home)
-    result = job.result = hidden(job.result, session.desk.secrets, session.redactor)
+    result = job.result = session.redactor.hidden(job.result)
     session.add_observation(job.call, result)
     if not cancelled:
         arguments = job.call.function.arguments
@@ -191,7 +186,7 @@ def _show(session: Session, job: _Job, state: ToolState) -> None:
             tool=job.call.name,
             state=state,
             argument=job.argument,
-            summary=result.summary if done and result else "",
+            summary=result.for_person(session.desk.texts) if done and result else "",
             detail=result.detail if done and result else "",
             detail_kind=result.detail_kind if done and result else "",
             duration_ms=round((time.monotonic() - job.begun) * 1000) if done and job.begun else 0,

@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import msgspec
 
+from coder.context.compaction import SUMMARY_HEAD
 from coder.context.conversation import message_tokens
 from coder.engine.desk import Desk
+from coder.protocol.messages import INSTRUCTIONS, Message
 
 
 def context_text(desk: Desk) -> str:
     """Tokens by what they are spent on, largest first."""
-    session = desk.session
-    counter = session.conversation.counter
-    parts: dict[str, int] = {"tools": counter.count(msgspec.json.encode(desk.specs).decode("utf-8"))}
-    for message in session.conversation.messages:
-        name = f"tool results: {message.name}" if message.role == "tool" else message.role
-        parts[name] = parts.get(name, 0) + message_tokens(counter, message)
+    counter = desk.session.conversation.counter
+    parts: dict[str, int] = {}
+
+    def spend(name: str, tokens: int) -> None:
+        parts[name] = parts.get(name, 0) + tokens
+
+    spend(desk.say("context.part.tools"), counter.count(msgspec.json.encode(desk.specs).decode("utf-8")))
+    for message in desk.session.conversation.messages:
+        tokens = message_tokens(counter, message)
+        if message.role == "system":
+            for name, text in _blocks(message.content):
+                own = counter.count(text)
+                tokens -= own
+                spend(desk.say(f"context.part.{name}"), own)
+        spend(_part(desk, message), max(0, tokens))
     total = sum(parts.values())
+    share = 100 * total // desk.chosen.window
+    lines = [desk.say("status.context", tokens=total, window=desk.chosen.window, share=share)]
+    # The figure stands first: labels are of any width, in any script.
     rows = sorted(parts.items(), key=lambda row: -row[1])
-    width = max(len(name) for name, _ in rows)
-    share = 100 * total // desk.context_window
-    lines = [desk.say("status.context", tokens=total, window=desk.context_window, share=share)]
-    return "\n".join([*lines, *(f"  {name.ljust(width)}  {tokens:>8}" for name, tokens in rows)])
+    return "\n".join([*lines, *(f"{tokens:>8}  {name}" for name, tokens in rows)])
+
+
+def _blocks(system: str) -> list[tuple[str, str]]:
+    """What was put into the system message, by name."""
+    found = []
+    for name in ("environment", "memory", "skills"):
+        _, tag, rest = system.partition(f"\n\n<{name}>\n")
+        text, end, _ = rest.partition(f"\n</{name}>")
+        if tag and end:
+            found.append((name, text))
+    return found
+
+
+def _part(desk: Desk, message: Message) -> str:
+    if message.role == "tool":
+        return desk.say("context.part.result", tool=message.name)
+    if message.role == "user" and message.content.startswith(INSTRUCTIONS):
+        return desk.say("context.part.instructions")
+    if message.role == "user" and message.content.startswith(SUMMARY_HEAD):
+        return desk.say("context.part.summary")
+    return desk.say(f"context.part.{message.role}")
 
 
 def budget_text(desk: Desk, args: str) -> tuple[str, bool]:

@@ -21,7 +21,7 @@ from coder.protocol.messages import ToolSpec
 from coder.protocol.ops import ApprovalReply
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
-from coder.texts import Texts
+from coder.texts import Phrase, Texts
 from coder.tools.base import Tool, Workspace
 
 if TYPE_CHECKING:
@@ -37,12 +37,30 @@ class AllowedCommands(Protocol):
 
     def add(self, *names: str) -> None: ...
 
+    def revoke(self, name: str) -> bool: ...
+
+    @property
+    def problem(self) -> Phrase | None: ...
+
 
 class PromptLimits(msgspec.Struct, frozen=True):
     """`--max-prompt-tokens` and `--warn-prompt-tokens`; 0 where there is none."""
 
     maximum: int = 0
     warning: int = 0
+
+
+class ModelChoice(msgspec.Struct, frozen=True):
+    """The model that is asked: its name, how many tokens it takes in, and how they are counted."""
+
+    name: str
+    window: int
+    vocabulary: str
+    tokenizer: str = ""  # what `--tokenizer-model` named, for any model
+
+    @classmethod
+    def of(cls, config: Config, name: str, tokenizer: str = "") -> ModelChoice:
+        return cls(name, window_for(config, name), tokenizer or tokenizer_of(name), tokenizer)
 
 
 class Desk:
@@ -57,9 +75,7 @@ class Desk:
         home: Path,
         store: SessionStore,
         model: ChatModel,
-        model_name: str,
-        context_window: int,
-        vocabulary: str,
+        chosen: ModelChoice,
         tools: Sequence[Tool],
         skills: Skills,
         memory: Memory,
@@ -79,15 +95,13 @@ class Desk:
         self.home = home
         self.store = store
         self.model = model
-        self.model_name = model_name
-        self.context_window = context_window
-        self.vocabulary = vocabulary
-        self.vocabulary_fixed = False  # set where `--tokenizer-model` named one
+        self.chosen = chosen
         self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in tools}
         self.skills = skills
         self.memory = memory
-        self.editor: IdeClient | None = None  # the person's editor, where one is to be listened to
+        self.ide: IdeClient | None = None  # the line to the person's editor, where there is to be one
         self.allowed = allowed
+        self.allowlist_file = ""  # where the setting permission.command_allowlist stands
         self.environment = environment
         self.can_ask = can_ask
         self.emit = emit
@@ -102,16 +116,15 @@ class Desk:
         self.mode: OperatingMode = "default"
         self.mode_chosen = False  # by a flag, which a resumed session does not overrule
         self.preset: Preset = config.permission.preset
+        self.wanted = asyncio.Event()  # somebody has asked for something; until then the prompt comes first
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by whoever opens the desk, before anything is asked of it
 
     def use_model(self, name: str) -> None:
         """From the next request on; another model has another window and other tokens."""
-        self.model_name = name
-        self.context_window = window_for(self.config, name)
-        if not self.vocabulary_fixed:
-            self.vocabulary = tokenizer_of(name)
-            self.session.conversation.use_counter(TokenCounter(self.vocabulary))
+        before, self.chosen = self.chosen, ModelChoice.of(self.config, name, self.chosen.tokenizer)
+        if self.chosen.vocabulary != before.vocabulary:
+            self.session.conversation.use_counter(TokenCounter(self.chosen.vocabulary))
 
     @property
     def root(self) -> Path:

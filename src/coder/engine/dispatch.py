@@ -1,17 +1,18 @@
-"""The one entry for whatever a person types, and for the ops that queue with it (seed 001 §1, §2)."""
+"""The one entry for whatever a person types, and for the ops that queue with it."""
 
 from __future__ import annotations
 
 from coder.engine.bang import run_bang_command
+from coder.engine.command_modes import InstantLine, refusal
 from coder.engine.desk import Desk
-from coder.engine.modes import instant_prompt, list_modes, set_modes
+from coder.engine.modes import instant_prompt, set_modes
 from coder.engine.turn import run_turn
 from coder.protocol.events import InputDone
-from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
+from coder.protocol.modes import SetModeState, TriggerInstantMode
 from coder.protocol.ops import UserInput
 from coder.record.files import valid_text
 
-Work = UserInput | ListCustomModes | SetModeState | TriggerInstantMode
+Work = UserInput | SetModeState | TriggerInstantMode
 
 
 async def run_op(desk: Desk, op: Work) -> InputDone:
@@ -19,21 +20,19 @@ async def run_op(desk: Desk, op: Work) -> InputDone:
     match op:
         case UserInput(text):
             return await run_input(desk, text)
-        case ListCustomModes():
-            await list_modes(desk.session, op)
-            return InputDone()
         case SetModeState():
             return InputDone(ok=not (await set_modes(desk.session, op)).errors)
         case TriggerInstantMode():
             return await run_instant(desk, op)
 
 
-async def run_instant(desk: Desk, op: TriggerInstantMode) -> InputDone:
-    """An instant mode's prompt is the person's message."""
-    executed = await instant_prompt(desk.session, op)
+async def run_instant(desk: Desk, op: TriggerInstantMode, leftover: str = "") -> InputDone:
+    """An instant mode's prompt is the person's message; its model and effort are in force for that turn."""
+    executed, asks = await instant_prompt(desk.session, op, leftover)
     if executed.errors:
+        desk.emit(refusal(op, executed))
         return InputDone(ok=False)
-    turn = await run_turn(desk.session, executed.rendered_prompt)
+    turn = await run_turn(desk.session, executed.rendered_prompt, asks)
     return InputDone(ok=turn.status == "ok")
 
 
@@ -48,8 +47,8 @@ async def run_input(desk: Desk, text: str) -> InputDone:
         from coder.engine.commands import run_slash_command
 
         answer = await run_slash_command(desk, text)
-        if isinstance(answer, TriggerInstantMode):
-            return await run_instant(desk, answer)
+        if isinstance(answer, InstantLine):
+            return await run_instant(desk, answer.op, answer.leftover)
         desk.emit(answer)
         return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
     if not text:

@@ -8,9 +8,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from coder.engine.desk import Desk
 from coder.engine.dispatch import Work, run_op
-from coder.engine.modes import begin_modes
+from coder.engine.modes import begin_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
@@ -33,18 +35,24 @@ class Engine:
         self._cancelled_early = False  # a cancel came after an input, but before it was taken up
         self._worker: asyncio.Task[None] | None = None
         self._ended = False  # the reader has been told that no event comes any more
+        self._listings: set[asyncio.Task[None]] = set()  # under way beside the inputs
 
     def start(self, resume: str | None = None) -> None:
         """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
         self.desk.session = Session.resumed(self.desk, resume) if resume else Session.new(self.desk)
-        if self.desk.editor is not None:
-            self.desk.editor.start()
+        if self.desk.ide is not None:
+            self.desk.ide.start()
         self._worker = asyncio.create_task(self._work())
 
     def submit(self, op: AnyOp) -> None:
+        self.desk.wanted.set()
         match op:
-            case UserInput() | ListCustomModes() | SetModeState() | TriggerInstantMode():
+            case UserInput() | SetModeState() | TriggerInstantMode():
                 self._inputs.put_nowait(op)
+            case ListCustomModes():  # changes nothing: a menu must not wait for a turn
+                listing = asyncio.create_task(self._list_modes())
+                self._listings.add(listing)
+                listing.add_done_callback(self._listings.discard)
             case Cancel():
                 if self._running is not None:
                     self._running.cancel()
@@ -78,32 +86,44 @@ class Engine:
     async def _work(self) -> None:
         desk = self.desk
         try:
+            if desk.session_kind == "interactive" and desk.session.pending is None:
+                await desk.wanted.wait()  # reading modes must not hold up the prompt
             await begin_modes(desk.session)
             if desk.session.pending is not None:
                 await self._run(self._continued(), "")
             while (op := await self._inputs.get()) is not None:
                 what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
-                await self._run(run_op(desk, op), what)
+                await self._run(run_op(desk, op), what, op)
                 if desk.session.pending is not None:  # `/resume` took up a session that waits for an answer
                     await self._run(self._continued(), "")
+            await asyncio.gather(*self._listings)
             with contextlib.suppress(RecordError):
                 desk.session.close()
             desk.emit(SessionEnded(desk.session.id))
             for sink in desk.sinks:
                 sink.close()
-            if desk.editor is not None:
-                await desk.editor.close()
+            if desk.ide is not None:
+                await desk.ide.close()
             await desk.model.close()
         except Exception as error:
             desk.emit(Failed(self._kept_for_report(error), code="internal"))
         finally:
             self._events.put_nowait(None)  # a reader never waits for an engine that has ended
 
+    async def _list_modes(self) -> None:
+        ok = True
+        try:
+            await list_modes(self.desk.session)
+        except Exception as error:
+            ok = False
+            self.desk.emit(Failed(self._kept_for_report(error), code="internal"))
+        self.desk.emit(InputDone(ok=ok, op="list_custom_modes"))
+
     async def _continued(self) -> InputDone:
         turn = await continue_turn(self.desk.session)
         return InputDone(ok=turn is None or turn.status == "ok")
 
-    async def _run(self, work: Coroutine[Any, Any, InputDone], what: str) -> None:
+    async def _run(self, work: Coroutine[Any, Any, InputDone], what: str, op: Work | None = None) -> None:
         """One input, as a task of its own so that a cancel ends it and nothing else."""
         self._running = asyncio.create_task(work)
         if self._cancelled_early:
@@ -116,14 +136,15 @@ class Engine:
             text = self.desk.say("turn.cancelled", what=what)
             self.desk.emit(CommandDone(command="", text=text, ok=False))
         except RecordError as error:
-            self.desk.emit(Failed(str(error), code="record"))
+            self.desk.emit(Failed(error.text(self.desk.texts), code="record"))
         except Exception as error:  # the last line of defence: a sentence, the details in a file
             self.desk.emit(Failed(self._kept_for_report(error), code="internal"))
         finally:
             self._running = None
         with contextlib.suppress(RecordError):
             self.desk.session.show_state()
-        self.desk.emit(done)
+        kind = str(op.__struct_config__.tag) if op is not None else done.op
+        self.desk.emit(msgspec.structs.replace(done, op=kind))
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # not the input was cancelled, but the engine itself
             raise asyncio.CancelledError

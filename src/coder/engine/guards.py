@@ -20,7 +20,8 @@ LOOP_NOTE = (
 )
 
 
-async def session_turns(session: Session, turn: Turn) -> Stop | None:
+def session_turns(session: Session, turn: Turn) -> Stop | None:
+    """Asked once, before a turn asks anything of a model."""
     limit = session.desk.config.runtime.max_session_turns
     if limit < 0 or turn.number <= limit:
         return None
@@ -41,12 +42,12 @@ async def step_limit(session: Session, turn: Turn) -> Stop | None:
 async def loop(session: Session, turn: Turn) -> Stop | None:
     """The first time the model is told; the second time a person is asked, or the turn ends."""
     finding = turn.loops.finding
-    if not finding or not session.loop_guard:
+    if finding is None or not session.loop_guard:
         return None
     desk = session.desk
     turn.loops.strikes += 1
-    session.log.append("loop", finding, meta={"strike": turn.loops.strikes})
-    desk.emit(LoopDetected(finding))
+    session.log.append("loop", str(finding), meta={"strike": turn.loops.strikes})
+    desk.emit(LoopDetected(finding.text(desk.texts)))
     turn.loops.reset()
     if turn.loops.strikes == 1:
         session.add_note(LOOP_NOTE.format(finding=finding), "loop")
@@ -64,10 +65,10 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
 
 
 async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
-    """Counted before the request is sent (seed 004): too long is refused here, not by the provider."""
+    """Counted before the request is sent: too long is refused here, not by the provider."""
     desk = session.desk
     limits = desk.limits
-    maximum = min(limits.maximum or desk.context_window, desk.context_window)
+    maximum = min(limits.maximum or desk.chosen.window, desk.chosen.window)
     if session.conversation.exceeds(maximum):
         count = session.conversation.tokens()
         text = desk.say("guard.prompt_limit", count=count, limit=maximum)
@@ -86,17 +87,16 @@ async def budget(session: Session, turn: Turn) -> Stop | None:
     desk, money = session.desk, session.budget
     if money.limit is None:
         return None
-    if money.price_of(turn.model) is None and not money.warned:
-        money.warned = True
+    if money.price_of(turn.model) is None and turn.model not in money.told_of:
+        money.told_of.add(turn.model)
         desk.emit(Notice(desk.say("budget.no_price", model=turn.model), "warning"))
-    if money.would_pass(turn.model, session.context_tokens()):
-        text = desk.say("budget.reached", spent=f"{money.spent:.4f}", limit=f"{money.limit:.2f}")
+    if money.would_pass(turn.model, session.prompt_size()):
+        text = desk.say("budget.reached", **money.shown())
         desk.emit(Failed(text, code="budget"))
         return "error", text
     if money.warning_due():
-        text = desk.say("budget.near", spent=f"{money.spent:.4f}", limit=f"{money.limit:.2f}")
-        desk.emit(Notice(text, "warning"))
+        desk.emit(Notice(desk.say("budget.near", **money.shown()), "warning"))
     return None
 
 
-GUARDS: tuple[Guard, ...] = (session_turns, step_limit, loop, prompt_tokens, budget)
+GUARDS: tuple[Guard, ...] = (step_limit, loop, prompt_tokens, budget)

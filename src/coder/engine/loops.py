@@ -1,4 +1,4 @@
-"""Notices a model that goes in circles (seed 002, "LoopDetected").
+"""Notices a model that goes in circles.
 
 What counts is a call *with its result*: polling whose result changes, and honest batches of one tool with
 different arguments, are not circles. Text counts outside code fences, lists and tables only.
@@ -7,6 +7,8 @@ different arguments, are not circles. Text counts outside code fences, lists and
 from __future__ import annotations
 
 from collections import deque
+
+from coder.texts import Phrase
 
 SAME_CALL = 5  # the same call with the same result so many times in a row
 CYCLE_ROUNDS = 3  # a cycle of two to five calls gone through so many times
@@ -19,10 +21,10 @@ _TEXT_KEPT = 5_000
 
 
 class LoopWatch:
-    """Fed with what a turn does; `finding` says in words what was noticed, or is empty."""
+    """Fed with what a turn does; `finding` says what was noticed, or is None."""
 
     def __init__(self) -> None:
-        self.finding = ""
+        self.finding: Phrase | None = None
         self.strikes = 0
         self._calls: deque[int] = deque(maxlen=MAX_CYCLE * CYCLE_ROUNDS)
         self._names: deque[str] = deque(maxlen=MAX_CYCLE * CYCLE_ROUNDS)
@@ -31,7 +33,7 @@ class LoopWatch:
 
     def reset(self) -> None:
         """Start over, as after the model was told."""
-        self.finding = ""
+        self.finding = None
         self._calls.clear()
         self._names.clear()
         self._failures.clear()
@@ -51,15 +53,15 @@ class LoopWatch:
         key = (tool, subject, result.split("\n", 1)[0][:80])
         self._failures[key] = self._failures.get(key, 0) + 1
         if self._failures[key] >= SAME_FAILURE:
-            self.finding = self.finding or f"{tool} {subject} failed the same way {SAME_FAILURE} times"
+            self.finding = self.finding or Phrase("loop.failure", what=f"{tool} {subject}", n=SAME_FAILURE)
 
-    def _repeated(self) -> str:
+    def _repeated(self) -> Phrase | None:
         last = list(self._calls)[-SAME_CALL:]
         if len(last) == SAME_CALL and len(set(last)) == 1:
-            return f"the same {self._names[-1]} call with the same result {SAME_CALL} times in a row"
-        return ""
+            return Phrase("loop.call", tool=self._names[-1], n=SAME_CALL)
+        return None
 
-    def _cycle(self) -> str:
+    def _cycle(self) -> Phrase | None:
         calls = list(self._calls)
         for length in range(2, MAX_CYCLE + 1):
             tail = calls[-length * CYCLE_ROUNDS :]
@@ -67,13 +69,13 @@ class LoopWatch:
                 continue
             if all(tail[at] == tail[at % length] for at in range(len(tail))):
                 names = ", ".join(list(self._names)[-length:])
-                return f"a cycle of {length} calls ({names}) gone through {CYCLE_ROUNDS} times"
-        return ""
+                return Phrase("loop.cycle", length=length, names=names, n=CYCLE_ROUNDS)
+        return None
 
     def saw_text(self, text: str) -> bool:
         """True where the text itself has begun to go round."""
         if self._text.add(text):
-            self.finding = self.finding or "the same words over and over"
+            self.finding = self.finding or Phrase("loop.words")
             return True
         return False
 

@@ -1,17 +1,21 @@
-"""Custom modes in the engine (seed 003): the keeper of a session, what its ops do, and what modes may run."""
+"""Custom modes in the engine: the keeper of a session, what its ops do, and what modes may run."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from coder.context.prompt import project_instructions
 from coder.engine.approval import ask_person, ask_to_go_on, ruling_of, somebody_to_ask
 from coder.engine.desk import Desk
-from coder.engine.session import Session
+from coder.engine.session import NOTHING_ASKED, Asks, Session
+from coder.protocol.events import Notice
 from coder.protocol.messages import tool_call
-from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
+from coder.protocol.modes import CustomModesListed, SetModeState, TriggerInstantMode
 
 if TYPE_CHECKING:
     from coder.modes.catalogue import Catalogue
@@ -22,14 +26,21 @@ _COMMAND_TIMEOUT_MS = 30_000  # a mode's command holds up the person who just pr
 
 
 async def begin_modes(session: Session) -> None:
-    """At the start of a session: what is enabled by default, or what a resumed one had on.
+    """At the start of a session: what is enabled by default, or what a resumed one had on."""
+    try:
+        await _begin(session)
+    finally:
+        session.modes_begun.set()
 
-    Where no folder could hold a mode, not even the room is loaded.
-    """
+
+async def _begin(session: Session) -> None:
+    """Where no folder could hold a mode, not even the room is loaded."""
     desk = session.desk
     if not session.mode_meta and not _any_folder(desk):
         return
+    await asyncio.to_thread(_load_room)
     keeper = keeper_of(session)
+    await keeper.catalogue.prepare()
     if session.mode_meta.get("modes") is not None:
         changed: ModeStateChanged | None = await keeper.restore(session.mode_meta)
     elif session.log.turn == 0:
@@ -38,16 +49,23 @@ async def begin_modes(session: Session) -> None:
         changed = None
     if changed is not None:
         _take(session, keeper, changed)
+        for text in error_texts(changed.errors):  # nobody asked for anything yet that could be answered
+            desk.emit(Notice(text, "warning"))
 
 
-def _any_folder(desk: Desk) -> bool:
+def _load_room() -> None:
+    """The prompt is drawn meanwhile."""
+    import coder.modes.state  # noqa: F401 - to have it loaded
+
+
+def _any_folder(desk: Desk, names: Sequence[str] = ("modes",)) -> bool:
     homes = [desk.home, Path(desk.environment.get("CODEX_HOME") or Path.home() / ".codex")]
     places = [p / name for p in (desk.root, *desk.root.parents) for name in (".coder", ".codex")]
-    return any((place / "modes").is_dir() for place in (*homes, *places))
+    return any((place / name).is_dir() for place in (*homes, *places) for name in names)
 
 
 def keeper_of(session: Session) -> ModeKeeper:
-    """Made when first needed; definitions are read once a session (seed 003 §8)."""
+    """Made when first needed; definitions are read once a session."""
     if session.modes is None:
         from coder.engine.commands import COMMANDS
         from coder.modes.catalogue import Catalogue
@@ -73,7 +91,11 @@ def keeper_of(session: Session) -> ModeKeeper:
 # the ops
 
 
-async def list_modes(session: Session, _op: ListCustomModes) -> None:
+async def list_modes(session: Session) -> None:
+    """Beside whatever runs: the files are read in a thread, and where there are none nothing is loaded."""
+    if not _any_folder(session.desk, ("modes", "prompts")):
+        session.desk.emit(CustomModesListed([]))
+        return
     keeper = keeper_of(session)
     await keeper.catalogue.prepare()
     session.desk.emit(keeper.list_modes())
@@ -93,11 +115,21 @@ def _take(session: Session, keeper: ModeKeeper, changed: ModeStateChanged) -> No
     session.desk.emit(changed)
 
 
-async def instant_prompt(session: Session, op: TriggerInstantMode) -> InstantModeExecuted:
-    """The prompt to be taken as the person's message; with errors nothing is written anywhere."""
-    executed = await keeper_of(session).trigger(op)
+async def instant_prompt(
+    session: Session, op: TriggerInstantMode, leftover: str = ""
+) -> tuple[InstantModeExecuted, Asks]:
+    """The prompt to be taken as the person's message; with errors nothing is written anywhere.
+
+    `leftover` is what the line held besides: whoever typed it may want it as a message.
+    """
+    keeper = keeper_of(session)
+    await keeper.catalogue.prepare()
+    executed = msgspec.structs.replace(await keeper.trigger(op), leftover=leftover)
     session.desk.emit(executed)
-    return executed
+    mode = keeper.catalogue.find(op.mode_id)
+    if mode is None:
+        return executed, NOTHING_ASKED
+    return executed, Asks(mode.definition.model, mode.definition.reasoning_effort)
 
 
 async def enable_modes(desk: Desk, lines: Sequence[str]) -> list[str]:
@@ -105,6 +137,8 @@ async def enable_modes(desk: Desk, lines: Sequence[str]) -> list[str]:
 
     This is before the front end reads events, so that nobody could answer a question.
     """
+    desk.wanted.set()
+    await desk.session.modes_begun.wait()  # else what is on by default would take the place of these
     asks, desk.can_ask = desk.can_ask, False
     try:
         return await _enabled(desk, lines)
@@ -139,7 +173,7 @@ def mode_commands(catalogue: Catalogue) -> dict[str, Any]:
 
 
 async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> str:
-    """A file wrote this command, not the person: trust first, then the ordinary policy (SPEC §1.11, §2)."""
+    """A file wrote this command, not the person: trust first, then the ordinary policy."""
     from coder.modes.render import Refused
 
     desk = session.desk
@@ -149,13 +183,15 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
     ruling = ruling_of(session, tool, args)
     if ruling.decision == "deny":
-        raise Refused(" ".join(ruling.reasons))
+        raise Refused(" ".join(ruling.spoken(desk.texts)))
     if ruling.decision == "ask":
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
             raise Refused(refusal.summary)
     from coder.engine.shelter import run_sheltered
 
+    # Whatever it does to files is taken back with the turn that follows on it.
+    session.undo.begin_turn(session.log.turn + 1)
     result = await run_sheltered(session, args, lambda _text: None, read_only=False)
     if not result.ok:
         raise Refused(result.for_model.removeprefix("error: ")[:500])
@@ -168,14 +204,19 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
 
     desk = session.desk
     store = TrustStore(desk.home)
-    relevant = {**desk.trust_relevant, **mode_commands(keeper_of(session).catalogue)}
-    if store.status(desk.root, relevant) == "trusted":
+    relevant = mode_commands(keeper_of(session).catalogue)
+    status = store.status(desk.root, relevant)
+    if status == "trusted":
         return
     if somebody_to_ask(session):
         question = desk.say("modes.trust_question", mode=mode.mode_id, command=command)
+        if status == "changed":
+            changes = store.difference(desk.root, relevant).lines(desk.texts)
+            question = "\n".join([desk.say("trust.changed_question", folder=desk.root), *changes, question])
         answer = await ask_to_go_on(session, question)
         if answer == "always":
-            store.trust(desk.root, relevant)
+            # This question was about modes: it lets no setting of the project in.
+            store.trust_also(desk.root, relevant)
         if answer != "no":
             return
     raise Refused(desk.say("modes.untrusted"))

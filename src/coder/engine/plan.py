@@ -1,4 +1,4 @@
-"""Which tasks are complex, and the todo list such a task starts with (seed 000 §7, SPEC §4)."""
+"""Which tasks are complex, and the todo list such a task starts with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LETTERS = r"(?<![A-Za-z/])[A-Z](?:/[A-Z]){2,}(?![A-Za-z/])"
 
 
 def is_complex(text: str) -> bool:
-    """By explicit enumeration, then length, then keywords and segments, in the seed's order."""
+    """By explicit enumeration, then length, then keywords and segments, in that order."""
     text = text.strip()
     if _enumerated(text) or re.search(_LETTERS, text):
         return True

@@ -1,27 +1,89 @@
-"""What no model and no record may see: the provider's keys, and secrets in what tools show.
+"""What no model and no record may see: the provider's keys, and secrets in files and in what tools show.
 
 A provider's key is cut out for good. Other secrets become placeholders that the model can use: they are put
-back only inside a tool's execution.
+back only inside a tool's execution. Whatever a session sends or records of files, tools, editors and people
+goes through its `SessionSecrets` first.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.policy.secrets import Redactor
 from coder.record.files import write_atomically
+from coder.texts import Phrase
 from coder.tools.base import ToolResult
+
+if TYPE_CHECKING:
+    from coder.policy.secrets import Redactor
 
 HIDDEN = "[provider key]"
 
 
-def redactor_for(home: Path) -> Redactor:
-    """With a key of its own in $CODER_HOME, so that a resumed session knows its placeholders again."""
+class SessionSecrets:
+    """The secrets of one session and its subagents. `keys` are ours and are cut out; `on` is the switch for
+    all others. Nothing is loaded before the first text comes."""
+
+    def __init__(self, home: Path, keys: Sequence[str], *, on: bool) -> None:
+        self._home = home
+        self._keys = keys
+        self._on = on
+        self._made: Redactor | None = None
+
+    @property
+    def count(self) -> int:
+        """How many different secrets have been replaced so far."""
+        return self._made.count if self._made is not None else 0
+
+    def redact(self, text: str) -> str:
+        """The text as model and record may have it."""
+        for key in self._keys:
+            if key in text:
+                text = text.replace(key, HIDDEN)
+        return self._redactor.redact(text) if self._on and text else text
+
+    def redact_all(self, value: Any) -> Any:
+        """The same for every text inside lists and mappings."""
+        return _mapped(value, self.redact)
+
+    def hidden(self, result: ToolResult) -> ToolResult:
+        """A tool's result, as model, person and record may have it."""
+        redact = self.redact
+        text = redact(result.for_model)
+        detail = text if result.detail == result.for_model else redact(result.detail)
+        meta = _mapped(result.meta, redact)
+        summary, phrase = redact(result.summary), result.phrase
+        if summary != result.summary and phrase is not None:
+            phrase = Phrase(phrase.key, **_mapped(phrase.values, redact))
+        if (text, detail, summary, meta) == (result.for_model, result.detail, result.summary, result.meta):
+            return result
+        return msgspec.structs.replace(
+            result, for_model=text, summary=summary, phrase=phrase, detail=detail, meta=meta
+        )
+
+    def restored(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments for a tool's execution; raises `UnknownPlaceholder`.
+
+        Also where the switch is off: no placeholder of an earlier session may end up in a file.
+        """
+        restored: Mapping[str, Any] = self._redactor.restore_all(dict(args))
+        return restored
+
+    @property
+    def _redactor(self) -> Redactor:
+        if self._made is None:
+            from coder.policy.secrets import Redactor
+
+            self._made = Redactor(_placeholder_key(self._home) if self._on else b"")
+        return self._made
+
+
+def _placeholder_key(home: Path) -> bytes:
+    """A key of its own in $CODER_HOME, so that a resumed session gives a secret the same name again."""
     path = home / "placeholders.key"
     try:
         key = path.read_bytes()
@@ -34,42 +96,13 @@ def redactor_for(home: Path) -> Redactor:
             write_atomically(path, key)
         except OSError:
             pass  # then they hold for this process only
-    return Redactor(key)
+    return key
 
 
-def hidden(result: ToolResult, keys: Sequence[str], redactor: Redactor | None) -> ToolResult:
-    """The result as model, person and record may see it."""
-    if any(key in result.for_model or key in result.detail for key in keys):
-        result = _changed(result, lambda text: _without(text, keys))
-    return _changed(result, redactor.redact) if redactor is not None else result
-
-
-def restored(args: Mapping[str, Any], redactor: Redactor | None) -> Mapping[str, Any]:
-    """Arguments for a tool's execution; raises `UnknownPlaceholder`."""
-    return args if redactor is None else redactor.restore_all(dict(args))
-
-
-def _changed(result: ToolResult, change: Any) -> ToolResult:
-    text = change(result.for_model)
-    detail = text if result.detail == result.for_model else change(result.detail)
-    meta = _mapped(result.meta, change)
-    if text == result.for_model and detail == result.detail and meta == result.meta:
-        return result
-    return msgspec.structs.replace(
-        result, for_model=text, summary=change(result.summary), detail=detail, meta=meta
-    )
-
-
-def _without(text: str, keys: Sequence[str]) -> str:
-    for key in keys:
-        text = text.replace(key, HIDDEN)
-    return text
-
-
-def _mapped(value: Any, change: Any) -> Any:
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_mapped(item, change) for item in value]
     if isinstance(value, dict):
         return {name: _mapped(item, change) for name, item in value.items()}

@@ -1,23 +1,27 @@
-"""Which model answers a prompt where `provider.model` is `auto`, and which takes over when it cannot
-(seed 002, "routing and stickiness"). The choice holds for the whole prompt, tool calls included."""
+"""Which model answers a prompt where `provider.model` is `auto`, and which takes over when it
+cannot. The choice holds for the whole prompt, tool calls included."""
 
 from __future__ import annotations
 
 import re
-from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Literal
 
+import msgspec
+
+from coder.config.models import window_for
+from coder.engine.aside import ask_aside, one_of
 from coder.engine.plan import is_complex
 from coder.engine.session import Session, Turn
-from coder.model.base import Completed, ModelError, ModelRequest, TextDelta
+from coder.model.base import ModelError
 from coder.protocol.events import Notice
-from coder.protocol.messages import Message
+from coder.texts import Phrase
 
 Tier = Literal["fast", "strong"]
 
 # Kinds of fault that another model may not have.
 FALLBACK_KINDS = ("quota", "unreachable", "timeout", "server", "auth")
 
+_CLASSIFIED = 4_000  # characters of a prompt that the classifier is shown
 _QUESTION = 200  # a question up to this many characters, without any word of work in it, is a quick one
 _WORK = (
     r"\b(?:refactor|implement|migrat\w*|redesign|debug|optimi[sz]e|architect\w*|rewrite|port|fix|build|design"
@@ -36,15 +40,43 @@ COMPLEX: several steps or files, design, debugging, anything where a mistake wou
 async def choose_model(session: Session, turn: Turn) -> None:
     """Set `turn.model` for all of the prompt."""
     desk = session.desk
-    chosen_by_mode = session.modes.model if session.modes else None
-    if chosen_by_mode or desk.model_name != "auto":
-        turn.model = chosen_by_mode or desk.model_name
+    chosen_by_mode = turn.asks.model or (session.modes.model if session.modes else None)
+    if chosen_by_mode or desk.chosen.name != "auto":
+        _use(session, turn, chosen_by_mode or desk.chosen.name)
         return
     routing = desk.config.routing
-    tier = rule(turn.text) or await _classified(session, turn, routing.fast)
-    turn.model = (routing.fast if tier == "fast" else routing.strong) or routing.strong or routing.fast
+    if not (routing.fast or routing.strong):
+        raise ModelError(Phrase("routing.none"), kind="bad_request")
+    tier = _too_long_for_fast(session) or rule(turn.text) or await _classified(session, turn, routing.fast)
+    wanted, other = (routing.fast, routing.strong) if tier == "fast" else (routing.strong, routing.fast)
+    _use(session, turn, wanted or other)
     session.log.append("routing", meta={"model": turn.model, "tier": tier})
     desk.emit(Notice(desk.say("routing.chosen", model=turn.model)))
+
+
+def _use(session: Session, turn: Turn, model: str) -> None:
+    """From the next request on; another model has another window."""
+    turn.model = session.model_in_use = model
+    desk = session.desk
+    desk.chosen = msgspec.structs.replace(desk.chosen, window=window_for(desk.config, model))
+
+
+def _too_long_for_fast(session: Session) -> Tier | None:
+    """A small model must not cost a conversation that the strong one still holds."""
+    config = session.desk.config
+    fast, strong = (window_for(config, name) for name in (config.routing.fast, config.routing.strong))
+    room = config.compaction.threshold * fast
+    return "strong" if fast < strong and session.conversation.exceeds(room) else None
+
+
+def model_for_asides(session: Session) -> str:
+    """Who is asked between turns: the model that answered last, while it is still the chosen one."""
+    desk = session.desk
+    if desk.chosen.name != "auto":
+        return session.modes.model if session.modes and session.modes.model else desk.chosen.name
+    routing = desk.config.routing
+    used = session.model_in_use
+    return used if used in (routing.fast, routing.strong) and used else routing.strong or routing.fast
 
 
 def rule(text: str) -> Tier | None:
@@ -62,26 +94,11 @@ async def _classified(session: Session, turn: Turn, model: str) -> Tier:
     """Ask the fast model; where it does not answer, the strong one is the safe choice."""
     if not model:
         return "strong"
-    messages = [Message(role="system", content=_CLASSIFY), Message(role="user", content=turn.text[:4000])]
-    request = ModelRequest(model=model, messages=messages, prompt_id=turn.prompt_id)
     try:
-        answer = await ask_aside(session, turn, request)
+        answer = await ask_aside(session, turn, model, _CLASSIFY, turn.text[:_CLASSIFIED])
     except ModelError:
         return "strong"
-    return "fast" if "SIMPLE" in answer.upper() else "strong"
-
-
-async def ask_aside(session: Session, turn: Turn, request: ModelRequest) -> str:
-    """A question of the engine's own, outside the conversation; its tokens are counted all the same."""
-    parts: list[str] = []
-    async with aclosing(cast("Any", session.desk.model.stream(request))) as chunks:
-        async for chunk in chunks:
-            if isinstance(chunk, TextDelta):
-                parts.append(chunk.text)
-            elif isinstance(chunk, Completed) and chunk.usage is not None:
-                turn.usage = turn.usage.plus(chunk.usage)
-                session.count_aside(request.model, chunk.usage)
-    return "".join(parts)
+    return "fast" if one_of(answer, "SIMPLE", "COMPLEX") == "SIMPLE" else "strong"
 
 
 def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
@@ -91,12 +108,12 @@ def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
     others = [
         m for m in (routing.strong, routing.fast) if m and m not in turn.models_tried and m != turn.model
     ]
-    if desk.model_name != "auto" or error.kind not in FALLBACK_KINDS or not others:
+    if desk.chosen.name != "auto" or error.kind not in FALLBACK_KINDS or not others:
         return False
     turn.models_tried.append(turn.model)
     desk.emit(
-        Notice(desk.say("routing.fallback", old=turn.model, new=others[0], reason=str(error)), "warning")
+        Notice(desk.say("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
     )
     session.log.append("routing", meta={"model": others[0], "instead_of": turn.model, "because": str(error)})
-    turn.model = others[0]
+    _use(session, turn, others[0])
     return True

@@ -1,4 +1,4 @@
-"""The Python SDK (seed 004, SPEC §3): a session, its turns, and a one-turn wrapper.
+"""The Python SDK: a session, its turns, and a one-turn wrapper.
 
 Like every front end it sends ops and reads events.
 """

@@ -5,24 +5,37 @@ State and the few ways it changes; every change goes to the record first and is 
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
-from coder.context.prompt import project_instructions, system_prompt
+from coder.context.prompt import read_instructions, system_prompt
 from coder.context.tokens import TokenCounter
 from coder.engine.budget import Budget
 from coder.engine.desk import Desk
 from coder.engine.loops import LoopWatch
-from coder.protocol.events import Notice, Recorded, SessionStarted, StateChanged, TodosChanged, TurnStatus
+from coder.engine.redact import SessionSecrets
+from coder.protocol.events import (
+    Notice,
+    PastTurn,
+    Recorded,
+    SessionStarted,
+    StateChanged,
+    TodosChanged,
+    TurnStatus,
+)
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, answered, with_instructions
 from coder.protocol.usage import Usage
 from coder.record.files import RecordError
 from coder.record.log import SessionLog, now, read_log
+from coder.record.recent import RecentTurns
 from coder.record.replay import INTERRUPTED, Replay, title_of
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
@@ -33,7 +46,6 @@ from coder.tools.todo import restore
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
     from coder.policy.sandbox import Sandbox
-    from coder.policy.secrets import Redactor
     from coder.record.shell_undo import ShellUndo
 
 
@@ -46,7 +58,7 @@ class Session:
         self.created_at = created_at
         self.title = ""
         self.log = SessionLog(session_id, sinks, self._recorded, desk.sinks)
-        self.conversation = Conversation(TokenCounter(desk.vocabulary), desk.specs)
+        self.conversation = Conversation(TokenCounter(desk.chosen.vocabulary), desk.specs)
         self.undo = UndoJournal(desk.home / "undo" / session_id)
         self.context = ToolContext(
             workspace=desk.workspace,
@@ -62,6 +74,7 @@ class Session:
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
         self.told_mode = ""  # the operating mode that the model was last told of
         self.modes: ModeKeeper | None = None  # made when first needed (engine.modes)
+        self.modes_begun = asyncio.Event()  # what is on by default is on
         self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
@@ -72,12 +85,10 @@ class Session:
         self.sandbox: Sandbox | None = None  # these two are made for the first command (engine.shelter)
         self.shell_undo: ShellUndo | None = None
         self.told_partial_undo = False
-        self.redactor: Redactor | None = None  # made for the first result (engine.calls)
+        self.redactor = SessionSecrets(desk.home, desk.secrets, on=desk.config.safety.redact_secrets)
         self.loop_guard = desk.config.runtime.loop_guard
-        self.model_in_use = (
-            desk.model_name
-        )  # of the newest request; differs from the desk's where routing chose
-        self.next_note = ""  # something the model should know with the next message
+        self.model_in_use = desk.chosen.name  # of the newest request; another where routing chose
+        self.next_notes: list[str] = []  # what the model should know with the next message
 
     # beginnings and ends
 
@@ -85,34 +96,38 @@ class Session:
     def new(cls, desk: Desk) -> Session:
         session_id = new_session_id()
         session = cls(desk, session_id, [JsonlHistorySink(desk.store.log_path(session_id))], now())
-        prompt = system_prompt(desk.root, desk.skills.index(), desk.memory.text())
+        prompt = system_prompt(desk.root, desk.skills.index(), session.redactor.redact(desk.memory.text()))
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
-        base = project_instructions(desk.root, desk.home)
-        if base:
+        base = read_instructions(desk.root, desk.home)
+        if base.text:
             from coder.modes.render import user_instructions
 
-            session.instruct(user_instructions(base, ""), "instructions", {})
+            session.instruct(user_instructions(base.text, ""), "instructions", {})
         session._announce(resumed=False)
+        for fault in (*base.faults, *desk.memory.faults()):
+            desk.emit(Notice(fault.text(desk.texts), "warning"))
         return session
 
     @classmethod
     def resumed(cls, desk: Desk, session_id: str) -> Session:
         """From the log alone. Calls that were never answered are answered as interrupted."""
         if not desk.store.exists(session_id):
-            raise RecordError(desk.say("session.missing", id=session_id))
+            raise RecordError("session.missing", id=session_id)
         path = desk.store.log_path(session_id)
         sink = JsonlHistorySink(path)
         sink.open()
-        state, ledger = Replay(), Ledger()
+        state, ledger, recent = Replay(), Ledger(), RecentTurns()
         for event in read_log(path):
             state.take(event)
             ledger.take(event)
+            recent.take(event)
         session = cls(desk, session_id, [sink], state.created_at)
         session.ledger = ledger
         session._take_over(state)
-        session._announce(resumed=True)
+        session._announce(resumed=True, recent=recent.turns)
+        session.show_state()
         return session
 
     def _take_over(self, state: Replay) -> None:
@@ -123,6 +138,7 @@ class Session:
         if not self.desk.mode_chosen and state.mode in ("plan", "auto-edit"):  # yolo is asked for anew
             self.desk.mode = "plan" if state.mode == "plan" else "auto-edit"
         self.log.turn = state.turn
+        self.next_notes += state.notes
         self.context.todos = restore(state.todos)
         self.undo.begin_turn(state.turn)
         if state.pending_approval is not None and self.desk.can_ask and state.unanswered:
@@ -148,25 +164,26 @@ class Session:
             "mode": desk.session_kind,
             "operating_mode": desk.mode,
             "preset": desk.preset,
-            "model": desk.model_name,
+            "model": desk.chosen.name,
             "cwd": str(desk.root),
-            "tokenizer": desk.vocabulary,
+            "tokenizer": desk.chosen.vocabulary,
             "tools": list(desk.tools),
         }
 
-    def _announce(self, *, resumed: bool) -> None:
+    def _announce(self, *, resumed: bool, recent: Sequence[PastTurn] = ()) -> None:
         desk = self.desk
-        if desk.editor is not None:
-            desk.editor.context.tell_all_again()
+        if desk.ide is not None:
+            desk.ide.context.tell_all_again()
         desk.emit(
             SessionStarted(
                 session_id=self.id,
                 cwd=str(desk.root),
-                model=desk.model_name,
+                model=desk.chosen.name,
                 mode=desk.mode,
                 preset=desk.preset,
                 resumed=resumed,
                 turns=self.log.turn,
+                recent=list(recent),
             )
         )
 
@@ -183,7 +200,8 @@ class Session:
     # the conversation
 
     def instruct(self, text: str, kind: str, meta: dict[str, Any]) -> None:
-        """Set what person, project and custom modes say, at the head of the conversation (seed 003 §8)."""
+        """Set what person, project and custom modes say, at the head of the conversation."""
+        text = self.redactor.redact(text)
         messages = with_instructions(self.conversation.messages, text)
         if messages == self.conversation.messages and not meta:
             return
@@ -228,6 +246,7 @@ class Session:
 
     def add_note(self, text: str, reason: str) -> None:
         """Something the engine tells the model by itself."""
+        text = self.redactor.redact(text)
         self.log.append("note", text, role="user", meta={"reason": reason})
         self.conversation.append(Message(role="user", content=text))
 
@@ -238,29 +257,51 @@ class Session:
         self.model_in_use = model
         return self.budget.add(model, usage)
 
-    def count_aside(self, model: str, usage: Usage) -> None:
+    def count_aside(self, model: str, usage: Usage) -> float | None:
         """A request of the engine's own (summary, routing, checks): it costs, but is not the context."""
         self.usage = self.usage.plus(usage)
         cost = self.budget.add(model, usage)
         self.log.append("usage", meta={"model": model, "tokens": tokens_meta(usage), "cost_usd": cost})
+        return cost
+
+    def tell_next(self, text: str) -> None:
+        """Something the model should know with the next message; what waits already is told as well."""
+        self.next_notes.append(text)
 
     # what others show and keep
 
     def context_tokens(self) -> int:
         """What the provider last counted, or the tokenizer where it did not."""
-        if self.last_usage is not None and self.last_usage.source == "provider":
-            return self.last_usage.prompt + self.last_usage.completion
-        return self.conversation.tokens()
+        told = self._told_tokens()
+        return self.conversation.tokens() if told is None else told
+
+    def shown_tokens(self) -> int:
+        """As `context_tokens`, but no vocabulary is loaded for it: that holds Python's lock for as long as it
+        takes, and a person may be typing."""
+        told = self._told_tokens()
+        if told is not None:
+            return told
+        conversation = self.conversation
+        return conversation.tokens() if conversation.counter.loaded else conversation.estimate()
+
+    def _told_tokens(self) -> int | None:
+        last = self.last_usage
+        return last.prompt + last.completion if last is not None and last.source == "provider" else None
+
+    def prompt_size(self) -> int:
+        """Tokens of the next request, rather too many than too few: what came after the newest answer is in
+        no count of the provider's."""
+        return max(self.context_tokens(), self.conversation.tokens())
 
     def show_state(self) -> None:
         desk = self.desk
         desk.emit(
             StateChanged(
-                model=desk.model_name,
+                model=desk.chosen.name,
                 mode=desk.mode,
                 preset=desk.preset,
-                context_tokens=self.context_tokens(),
-                context_window=desk.context_window,
+                context_tokens=self.shown_tokens(),
+                context_window=desk.chosen.window,
                 usage=self.usage,
                 cost_usd=self.budget.spent,
                 budget_usd=self.budget.limit,
@@ -270,7 +311,7 @@ class Session:
     def record_state(self) -> None:
         """After the model, the operating mode or the preset was changed."""
         desk = self.desk
-        meta = {"model": desk.model_name, "operating_mode": desk.mode, "preset": desk.preset}
+        meta = {"model": desk.chosen.name, "operating_mode": desk.mode, "preset": desk.preset}
         self.log.append("state", meta=meta)
 
     def write_snapshot(self) -> None:
@@ -280,7 +321,7 @@ class Session:
             return
         meta = {
             "title": self.title,
-            "model": desk.model_name,
+            "model": desk.chosen.name,
             "cwd": str(desk.root),
             "mode": desk.mode,
             "preset": desk.preset,
@@ -295,12 +336,23 @@ class Session:
             desk.emit(Notice(desk.say("session.no_snapshot", reason=error.strerror or error), "warning"))
 
 
+class Asks(msgspec.Struct, frozen=True):
+    """What an instant mode asks for the turn that it starts."""
+
+    model: str | None = None
+    reasoning_effort: str | None = None
+
+
+NOTHING_ASKED = Asks()
+
+
 class Turn:
     """What is known of the turn that is running."""
 
-    def __init__(self, number: int, text: str, session_id: str) -> None:
+    def __init__(self, number: int, text: str, session_id: str, asks: Asks = NOTHING_ASKED) -> None:
         self.number = number
         self.text = text
+        self.asks = asks
         self.prompt_id = f"{session_id}-{number}"
         self.begun = time.monotonic()
         self.steps = 0
@@ -310,13 +362,15 @@ class Turn:
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
+        self.made_room = False  # the provider once found the prompt too long, and it was compacted
         self.loops = LoopWatch()
         self.model = ""  # which answers this prompt, all of it
         self.models_tried: list[str] = []
         self.cost = 0.0
         self.answer = ""
         self.status: TurnStatus = "ok"
-        self.error = ""
+        self.error = ""  # for the record and the model
+        self.told = ""  # the same in the language of the person, where that is another
         self.doing: list[str] = []  # what is under way just now, in words; a cancel says what it stopped
 
     @contextmanager
@@ -328,7 +382,7 @@ class Turn:
 
 
 def tokens_meta(usage: Usage) -> dict[str, Any]:
-    """`meta.tokens` of the record (seed 004)."""
+    """`meta.tokens` of the record."""
     meta: dict[str, Any] = {
         "prompt": usage.prompt,
         "completion": usage.completion,

@@ -13,14 +13,12 @@ import msgspec
 from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
 from coder.config.load import Loaded, home_folder
-from coder.config.models import context_window_of, tokenizer_of
 from coder.config.provider import NoProvider, Provider, resolve_provider
 from coder.config.save import ensure_folder
-from coder.config.schema import DEFAULT_CONTEXT_WINDOW
-from coder.config.trust import load_with_trust
+from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.desk import Desk, PromptLimits
+from coder.engine.desk import Desk, ModelChoice, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
 from coder.policy.decide import OPERATING_MODES, OperatingMode
@@ -119,11 +117,7 @@ def open_desk(
             config.provider.timeout_ms,
             config.provider.dialect,
         ),
-        model_name=provider.model,
-        context_window=config.runtime.context_window
-        or context_window_of(provider.model)
-        or DEFAULT_CONTEXT_WINDOW,
-        vocabulary=options.tokenizer or tokenizer_of(provider.model),
+        chosen=ModelChoice.of(config, provider.model, options.tokenizer),
         tools=built_in_tools(skills, memory),
         skills=skills,
         memory=memory,
@@ -139,38 +133,49 @@ def open_desk(
     desk.mode = options.mode or "default"
     desk.mode_chosen = options.mode is not None
     desk.trust_relevant = settings.loaded.relevant
+    desk.allowlist_file = settings.loaded.origin_of("permission.command_allowlist")
     desk.secrets = own_keys(options.environ, provider)
     if config.ide.enabled:
-        from coder.context.ide import EditorContext
+        from coder.context.ide import IdeContext
         from coder.context.ide_client import IdeClient
 
-        desk.editor = IdeClient(EditorContext(root), root, options.environ)
-    desk.vocabulary_fixed = bool(options.tokenizer)
+        desk.ide = IdeClient(IdeContext(root), root, options.environ)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
     unknown = [name for name in config.permission.tools if name not in desk.tools and "__" not in name]
     if unknown:
         emit(Notice(desk.say("permissions.no_tool", names=", ".join(unknown)), "warning"))
-    if settings.loaded.ignored:
+    if settings.loaded.ignored and settings.trust_status == "changed":
+        changes = TrustStore(settings.home).difference(options.cwd, settings.loaded.relevant)
+        listed = "; ".join(changes.lines(settings.texts))
+        emit(Notice(desk.say("trust.changed", changes=listed), "warning"))
+    elif settings.loaded.ignored:
         keys = ", ".join(sorted({one.key for one in settings.loaded.ignored}))
         emit(Notice(desk.say("trust.ignored", keys=keys), "warning"))
     return desk
 
 
 def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """Every provider's key that this process was given."""
+    """Every provider's key that this process was given, those in headers too."""
     named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
-    return sorted(
-        {key for key in (provider.api_key, *named) if len(key) >= _SHORTEST_KEY}, key=len, reverse=True
-    )
+    sent = [
+        value.rpartition(" ")[2]  # `Bearer …`
+        for name, value in provider.headers.items()
+        if any(word in name.lower() for word in ("auth", "key", "token", "secret", "cookie"))
+    ]
+    found = {key for key in (provider.api_key, *named, *sent) if len(key) >= _SHORTEST_KEY}
+    return sorted(found, key=len, reverse=True)
 
 
 def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
     """For commands that the model runs: no key of a provider, no pager that would wait for someone."""
+    keys = own_keys(environ, provider)
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.endswith("_API_KEY") and (not provider.api_key or value != provider.api_key)
+        if not name.endswith("_API_KEY")
+        and not any(key in value for key in keys)
+        and (not provider.api_key or value != provider.api_key)
     }
     return {**kept, "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
@@ -179,14 +184,19 @@ async def with_model_named(provider: Provider) -> Provider:
     """A server of one's own whose model nobody named is asked what it has."""
     if provider.model:
         return provider
+    names = await listed_models(provider)
+    return msgspec.structs.replace(provider, model=names[0] if names else "default")
+
+
+async def listed_models(provider: Provider) -> list[str]:
+    """The models that the server says it has. Raises `ModelError`."""
     from coder.model.chat_completions import ChatCompletions
 
     wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers)
     try:
-        names = await wire.list_models()
+        return await wire.list_models()
     finally:
         await wire.close()
-    return msgspec.structs.replace(provider, model=names[0] if names else "default")
 
 
 def provider_of(options: Options, settings: Settings) -> Provider:

@@ -1,37 +1,122 @@
 """What stands around a command that the model runs: the sandbox it runs in, and the memory that lets `/undo`
-take back what it did to files. The person's own `!` has neither."""
+take back what it did to files. The person's own `!` has neither.
+
+Where the sandbox stopped a command, that is said, and a person may let it run once more without: each time by
+an answer of theirs, which nothing else stands in for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from copy import copy
+from functools import partial
 from typing import Any
 
+import msgspec
+
+from coder.engine.approval import ask_person, somebody_to_ask
 from coder.engine.session import Session
 from coder.policy.sandbox import Sandbox, SandboxLevel, probe
+from coder.policy.verdict import Ruling
 from coder.protocol.events import Notice
+from coder.protocol.messages import ToolCall
 from coder.record.shell_undo import ShellChanges, ShellUndo
+from coder.texts import Phrase
 from coder.tools.base import ToolResult, failed
 
 _NAMED = 5  # paths that a notice spells out
 
+Printed = Callable[[str], None]
+
+
+async def run_command(
+    session: Session, call: ToolCall, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
+) -> ToolResult:
+    """A line of the model's, sheltered; and once more without the sandbox where that stopped it and a person
+    lets it. `read_only`: known to change nothing, so undo need not look."""
+    result = await run_sheltered(session, args, on_output, read_only=read_only)
+    refused = _refusal(session, result)
+    if refused is None:
+        return result
+    said = str(refused)
+    stopped = msgspec.structs.replace(
+        result,
+        for_model=f"{result.for_model}\n[{said}]",
+        summary=said,
+        phrase=refused,
+        meta={**result.meta, "sandbox_refused": said},
+    )
+    if not _may_leave(session):
+        return stopped
+    ruling = Ruling("ask", [refused, Phrase("sandbox.rerun")])
+    no = await ask_person(session, call, session.desk.tools["bash"], args, ruling, {"sandbox": "none"})
+    if no is not None:
+        words = no.for_model.removeprefix("denied: ")
+        return msgspec.structs.replace(
+            stopped, for_model=f"{stopped.for_model}\n[Not run again without the sandbox: {words}.]"
+        )
+    again = await run_sheltered(session, args, on_output, read_only=False, outside=True)
+    session.desk.emit(Notice(session.desk.say("shell_undo.outside")))
+    note = f"[{said} The person let it run again without the sandbox: this is what came of that.]"
+    return msgspec.structs.replace(again, for_model=f"{again.for_model}\n{note}")
+
+
+def _may_leave(session: Session) -> bool:
+    """Only a person's own word leads out, and never out of plan mode or a sandbox that is required."""
+    desk = session.desk
+    return somebody_to_ask(session) and desk.mode != "plan" and desk.config.sandbox.mode != "require"
+
 
 async def run_sheltered(
-    session: Session, args: Mapping[str, Any], on_output: Callable[[str], None], *, read_only: bool
+    session: Session,
+    args: Mapping[str, Any],
+    on_output: Printed,
+    *,
+    read_only: bool,
+    outside: bool = False,
 ) -> ToolResult:
-    """The `bash` tool, inside. `read_only`: known to change nothing, so undo need not look."""
-    problem = await _enter(session)
-    if problem:
-        return failed(problem)
+    """The `bash` tool, inside. `outside`: without the sandbox, but covered by undo all the same."""
+    sandbox = await _sandbox(session, outside=outside)
+    if isinstance(sandbox, Phrase):
+        return failed(str(sandbox), sandbox)
+    context = copy(session.context)
+    context.wrap_command = list if sandbox is None else _wrapping(sandbox, str(args["command"]))
     tool = session.desk.tools["bash"]
     if read_only:
-        return await tool.run(args, session.context, on_output)
-    undo = _undo_of(session)
-    await asyncio.to_thread(undo.before, str(args["command"]))
+        result = await tool.run(args, context, on_output)
+    else:
+        undo = undo_of(session)
+        await _look(undo, str(args["command"]))
+        absent = [] if sandbox is None else sandbox.places().absent
+        try:
+            result = await tool.run(args, context, on_output)
+        finally:
+            if sandbox is not None and (planted := sandbox.planted(absent)):
+                text = session.desk.say("sandbox.planted", files=", ".join(planted))
+                session.desk.emit(Notice(text, "warning"))
+            _tell(session, await asyncio.shield(asyncio.to_thread(_after, undo)))
+    if "exit_code" not in result.meta:
+        return result
+    rung = "none" if sandbox is None else sandbox.level.rung
+    return msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
+
+
+def _wrapping(sandbox: Sandbox, line: str) -> Callable[[list[str]], list[str]]:
+    if sandbox.plan or "git" not in line:
+        return sandbox.wrap
+    from coder.policy.git_settings import may_change_settings
+
+    return partial(sandbox.wrap, git_settings=may_change_settings(line, sandbox.workspace))
+
+
+async def _look(undo: ShellUndo, command: str) -> None:
+    looking = asyncio.ensure_future(asyncio.to_thread(undo.before, command))
     try:
-        return await tool.run(args, session.context, on_output)
-    finally:
-        _tell(session, await asyncio.shield(asyncio.to_thread(_after, undo)))
+        await asyncio.shield(looking)
+    except asyncio.CancelledError:  # the first look may take a second; nobody waits for it then
+        looking.add_done_callback(lambda _looked: undo.not_run())
+        raise
 
 
 def _after(undo: ShellUndo) -> ShellChanges:
@@ -41,7 +126,7 @@ def _after(undo: ShellUndo) -> ShellChanges:
         return ShellChanges(partial=True)
 
 
-def _undo_of(session: Session) -> ShellUndo:
+def undo_of(session: Session) -> ShellUndo:
     if session.shell_undo is None:
         session.shell_undo = ShellUndo(session.desk.root, session.desk.home, session.undo)
     return session.shell_undo
@@ -62,16 +147,18 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 # the sandbox
 
 
-async def _enter(session: Session) -> str:
-    """Set up the sandbox for the operating mode; a sentence where one is required and there is none."""
+async def _sandbox(session: Session, *, outside: bool) -> Sandbox | Phrase | None:
+    """For the operating mode; None where none is wanted, a sentence where one is required and there is none.
+    Outside nothing is restricted, but what a command leaves behind is ended all the same."""
     desk = session.desk
     settings = desk.config.sandbox
+    if outside:
+        return Sandbox(SandboxLevel(), desk.root, desk.home, environment=desk.environment)
     if settings.mode == "off":
-        session.context.wrap_command = list
-        return ""
+        return None
     level = await sandbox_level(session)
     if level.rung == "none" and settings.mode == "require":
-        return str(desk.say("sandbox.required", reason=level.reason or "-"))
+        return Phrase("sandbox.required", reason=level.reason or "-")
     plan = desk.mode == "plan"
     if session.sandbox is None or session.sandbox.plan != plan:
         session.sandbox = Sandbox(
@@ -83,8 +170,7 @@ async def _enter(session: Session) -> str:
             plan=plan,
             environment=desk.environment,
         )
-        session.context.wrap_command = session.sandbox.wrap
-    return ""
+    return session.sandbox
 
 
 async def sandbox_level(session: Session) -> SandboxLevel:
@@ -107,12 +193,11 @@ def sandbox_text(session: Session) -> str:
     return desk.sandbox_level.describe().text(desk.texts)
 
 
-def refusal_text(session: Session, result: ToolResult) -> str:
-    """Why the sandbox made a command fail, for the person and the model; empty where it did not."""
+def _refusal(session: Session, result: ToolResult) -> Phrase | None:
+    """Why the sandbox made a command fail; None where it did not."""
     if session.sandbox is None or result.ok or "exit_code" not in result.meta:
-        return ""
-    phrase = session.sandbox.explain_refusal(_Ended(result))
-    return phrase.text(session.desk.texts) if phrase is not None else ""
+        return None
+    return session.sandbox.explain_refusal(_Ended(result))
 
 
 class _Ended:

@@ -1,17 +1,17 @@
-"""Whether the model should go on speaking after an answer without tool calls (SPEC §1.9, seed 002)."""
+"""Whether the model should go on speaking after an answer without tool calls."""
 
 from __future__ import annotations
 
 import re
 
 from coder.engine.answer import Answer
-from coder.engine.routing import ask_aside
+from coder.engine.aside import ask_aside, one_of
 from coder.engine.session import Session, Turn
-from coder.model.base import ModelError, ModelRequest
-from coder.protocol.messages import Message
+from coder.model.base import ModelError
 
 CONTINUE = "Please continue."
 _EMPTY_IN_A_ROW = 2  # a model that says nothing three times has nothing to say
+_SHOWN = 2_000  # characters of an answer's end that the model is asked about
 _END = 300  # characters at the end of an answer where an announcement would stand
 
 # The last words announce work that no tool call followed.
@@ -55,10 +55,8 @@ def announces(text: str) -> bool:
 
 async def _by_model(session: Session, turn: Turn, text: str) -> str:
     """Where the check itself fails, the turn simply ends."""
-    messages = [Message(role="system", content=_QUESTION), Message(role="user", content=text[-2000:])]
-    request = ModelRequest(model=turn.model, messages=messages, prompt_id=turn.prompt_id)
     try:
-        said = await ask_aside(session, turn, request)
+        said = await ask_aside(session, turn, turn.model, _QUESTION, text[-_SHOWN:])
     except ModelError:
         return ""
-    return "announced" if said.strip().upper().startswith("MODEL") else ""
+    return "announced" if one_of(said, "MODEL", "USER") == "MODEL" else ""

@@ -24,7 +24,8 @@ from coder.protocol.events import (
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message
 from coder.record.log import now
-from coder.tools.base import ToolResult, failed
+from coder.texts import Phrase
+from coder.tools.base import ToolResult, failed, summed_up
 
 _MAX_STEPS = 60  # a piece of work that takes more is not a piece
 _MAX_SUMMARY = 8_000  # characters: the point of a subagent is that its details stay with it
@@ -88,13 +89,17 @@ async def run_subagent(
     }
     if turn.status != "ok":
         reason = f"the subagent did not finish: {turn.error or turn.status}"
-        return failed(f"{reason}\n{turn.answer}".rstrip(), reason, **meta)
+        return failed(
+            f"{reason}\n{turn.answer}".rstrip(),
+            Phrase("tool.task_failed", why=turn.error or turn.status),
+            **meta,
+        )
     report = turn.answer.strip()
     if len(report) > _MAX_SUMMARY:
         report = report[:_MAX_SUMMARY] + f"\n[cut at {_MAX_SUMMARY} characters]"
-    return ToolResult(
-        for_model=report or "(the subagent reported nothing)",
-        summary=f"{turn.steps} steps, {turn.usage.total} tokens",
+    return summed_up(
+        Phrase("tool.task_done", n=turn.steps, tokens=turn.usage.total),
+        report or "(the subagent reported nothing)",
         detail=report,
         detail_kind="text",
         meta=meta,
@@ -102,6 +107,8 @@ async def run_subagent(
 
 
 def _child(parent: Session, agent: str) -> Session:
+    from coder.engine.shelter import undo_of
+
     task_id = os.urandom(3).hex()
     desk = _child_desk(parent.desk, agent)
     child = Session(desk, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, agent)], now())
@@ -109,9 +116,10 @@ def _child(parent: Session, agent: str) -> Session:
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
     child.context.journal = parent.undo
     child.undo = parent.undo
-    child.shell_undo = parent.shell_undo
+    child.shell_undo = undo_of(parent)  # one for all: they run beside each other
     child.redactor = parent.redactor
     child.budget = parent.budget
+    child.loop_guard = parent.loop_guard
     child.told_mode = desk.mode
     prompt = f"{PROMPTS[agent]}\n\n{environment_text(desk.root)}"
     child.conversation.append(Message(role="system", content=prompt))
@@ -137,6 +145,7 @@ def _child_desk(parent: Desk, agent: str) -> Desk:
     )
     desk.emit = _forwarding(parent.emit, agent)
     desk.keeps_snapshot = False
+    desk.ide = None  # what its parent was not told of the editor yet is for its parent
     desk.sinks = ()  # what it does reaches them through its parent
     return desk
 

@@ -1,4 +1,4 @@
-"""The way of one turn: from a person's message to the model's answer (seed 001 §3).
+"""The way of one turn: from a person's message to the model's answer.
 
 input → user message → which model? → (complex? todos) → for each step: compact? → guards → ask the model →
 tool calls: run them and go on · none: continue? verify? → end of turn, recorded
@@ -15,11 +15,11 @@ from typing import Any
 from coder.context.prompt import MODE_NOTES
 from coder.engine.answer import ask_model
 from coder.engine.calls import run_calls
-from coder.engine.compact import maybe_compact
-from coder.engine.guards import GUARDS
+from coder.engine.compact import make_room, maybe_compact
+from coder.engine.guards import GUARDS, session_turns
 from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
-from coder.engine.session import Session, Turn, tokens_meta
+from coder.engine.session import NOTHING_ASKED, Asks, Session, Turn, tokens_meta
 from coder.engine.speaker import wants_to_continue
 from coder.engine.subagent import run_subagent
 from coder.engine.verify import verify_edits
@@ -30,13 +30,16 @@ from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
 
 
-async def run_turn(session: Session, text: str) -> Turn:
+async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED) -> Turn:
     """Take a message through to its answer. Whatever happens, the turn ends recorded and answered."""
-    if session.desk.editor is not None:
-        await session.desk.editor.settle()
-    turn = _begin(session, text, await _with_files(session, text))
+    if session.desk.ide is not None:
+        await session.desk.ide.settle()
+    turn = _begin(session, text, await _with_files(session, text), asks)
 
     async def work() -> None:
+        if stop := session_turns(session, turn):
+            turn.status, turn.error = stop
+            return
         await choose_model(session, turn)
         await start_with_todos(session, turn)
         await _steps(session, turn)
@@ -46,7 +49,7 @@ async def run_turn(session: Session, text: str) -> Turn:
 
 
 async def _with_files(session: Session, text: str) -> str:
-    """The text with the files that it names with `@` put in (seed 002)."""
+    """The text with the files that it names with `@` put in."""
     if "@" not in text:
         return text
     from coder.context.attachments import expand
@@ -58,17 +61,20 @@ async def _with_files(session: Session, text: str) -> str:
     return message
 
 
-def _begin(session: Session, text: str, message: str) -> Turn:
+def _begin(session: Session, text: str, message: str, asks: Asks) -> Turn:
     desk = session.desk
+    text = session.redactor.redact(text)
     session.log.turn += 1
     session.log.step = 0
-    turn = Turn(session.log.turn, text, session.id)
+    turn = Turn(session.log.turn, text, session.id, asks)
     session.turn = turn
     if "task" in desk.tools:
         session.context.start_task = partial(run_subagent, session)
     session.undo.begin_turn(turn.number)
     tokens = {"prompt": session.conversation.counter.quick(text)}
-    session.add_user(text, _with_notes(session, message), {"prompt_id": turn.prompt_id, "tokens": tokens})
+    # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
+    message = session.redactor.redact(_with_notes(session, message))
+    session.add_user(text, message, {"prompt_id": turn.prompt_id, "tokens": tokens})
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 
@@ -80,11 +86,10 @@ def _with_notes(session: Session, text: str) -> str:
     if session.told_mode != session.desk.mode:
         session.told_mode = session.desk.mode
         notes.append(MODE_NOTES[session.desk.mode])
-    if session.desk.editor is not None and (seen := session.desk.editor.context.next_note()):
+    if session.desk.ide is not None and (seen := session.desk.ide.context.next_note()):
         notes.append(seen)
-    if session.next_note:
-        notes.append(session.next_note)
-        session.next_note = ""
+    notes += session.next_notes
+    session.next_notes.clear()
     return f"{text}\n\n<note>\n{chr(10).join(notes)}\n</note>" if notes else text
 
 
@@ -96,7 +101,12 @@ async def _steps(session: Session, turn: Turn) -> None:
             if stop := await guard(session, turn):
                 turn.status, turn.error = stop
                 return
-        answer = await ask_model(session, turn)
+        try:
+            answer = await ask_model(session, turn)
+        except ModelError as error:
+            if error.kind == "context" and await make_room(session, turn):
+                continue
+            raise
         turn.steps += 1
         if answer.calls:
             await run_calls(session, turn, answer.calls)
@@ -119,10 +129,12 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
             task.uncancel()  # the cancel was for this turn; ending it properly must not be cut off
     except ModelError as error:
         turn.status, turn.error = ("prompt_limit" if error.kind == "context" else "error"), str(error)
-        session.desk.emit(Failed(str(error), code=error.kind))
+        turn.told = error.text(session.desk.texts)
+        session.desk.emit(Failed(turn.told, code=error.kind))
     except RecordError as error:
         turn.status, turn.error = "error", str(error)
-        session.desk.emit(Failed(str(error), code="record"))
+        turn.told = error.text(session.desk.texts)
+        session.desk.emit(Failed(turn.told, code="record"))
     except Exception as error:
         turn.status, turn.error = "error", f"{type(error).__name__}: {error}"
         _end(session, turn)
@@ -167,9 +179,10 @@ def _end(session: Session, turn: Turn) -> None:
             session.log.append("final", turn.answer, meta={"tokens": tokens_meta(turn.usage)})
         session.log.append("turn_end", meta=meta)
     except RecordError as error:
+        told = error.text(desk.texts)
         if turn.status != "error":
-            desk.emit(Failed(str(error), code="record"))
-        turn.status, turn.error = "error", str(error)
+            desk.emit(Failed(told, code="record"))
+        turn.status, turn.error, turn.told = "error", str(error), told
     else:
         session.write_snapshot()
     desk.emit(
@@ -180,7 +193,7 @@ def _end(session: Session, turn: Turn) -> None:
             steps=turn.steps,
             usage=turn.usage,
             duration_ms=duration,
-            error=turn.error,
+            error=turn.told or turn.error,
         )
     )
 

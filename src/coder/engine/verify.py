@@ -1,5 +1,4 @@
-"""Automatic verification after an edit: a fixed list of side-effect-free checks and nothing else
-(seed 000 §6, seed 001 §8)."""
+"""Automatic verification after an edit: a fixed list of side-effect-free checks and nothing else."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ import msgspec
 from coder.engine.session import Session, Turn
 from coder.policy.decide import decide
 from coder.protocol.events import Notice, ToolOutput, VerifyChanged
+from coder.protocol.messages import tool_call
 from coder.tools.base import ToolResult
 
 # The whole list. A command that is not on it, to the letter, is not run.
@@ -154,14 +154,16 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     attempt = turn.verify_attempts
     desk.emit(VerifyChanged(state="started", command=command, attempt=attempt))
     with turn.busy(desk.say("stopped.verify", command=command)):
-        from coder.engine.shelter import run_sheltered
+        from coder.engine.shelter import run_command
 
-        result = await run_sheltered(
+        result = await run_command(
             session,
+            tool_call("verify", "bash", "{}"),
             {"command": command},
             lambda text: desk.emit(ToolOutput(call_id="verify", text=text)),
             read_only=False,
         )
+    result = session.redactor.hidden(result)
     exit_code = int(result.meta.get("exit_code", 127))
     meta = {"command": command, "exit_code": exit_code, "attempt": attempt}
 
@@ -173,6 +175,9 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
 
     if exit_code == 0:
         ended("passed", result.detail)
+        return False
+    if refused := result.meta.get("sandbox_refused"):  # nothing that the model could repair
+        ended("gave_up", result.for_person(desk.texts) or str(refused))
         return False
     if _environment_fault(exit_code, result, command):
         ended("gave_up", desk.say("verify.environment", command=command))

@@ -1,4 +1,4 @@
-"""The line after `/name`, bound to a mode's variables (seed 003 §4 `shortcuts`, §5). Pure.
+"""The line after `/name`, bound to a mode's variables. Pure.
 
 Shortcuts first, in the order of declaration and by full match; what is left goes to the variables in
 their order; what is left then is offered as a message. Quotes and backslashes keep spaces: double

@@ -1,9 +1,9 @@
-"""All definitions of a session: read once, when first asked for, and the same from then on (seed 003 §8)."""
+"""All definitions of a session: read once, when first asked for, and the same from then on."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -20,7 +20,7 @@ class Catalogue:
     """Modes and saved prompts by the name that reaches them; what is overridden stays listed."""
 
     def __init__(self, where: Places, texts: Texts, built_in: Collection[str] = ()) -> None:
-        """`built_in`: the names of commands, without `/`, that win a clash (SPEC §1.4)."""
+        """`built_in`: the names of commands, without `/`, that win a clash."""
         self._where = where
         self._texts = texts
         self._built_in = frozenset(built_in)
@@ -31,9 +31,12 @@ class Catalogue:
     @property
     def modes(self) -> list[Mode]:
         """Every one, nearest first, overridden and broken ones too."""
+        return self._all()
+
+    def _all(self, after_each: Callable[[], object] = lambda: None) -> list[Mode]:
         with self._reading:
             if self._modes is None:
-                self._modes = self._read()
+                self._modes = self._read(after_each)
             return self._modes
 
     @property
@@ -51,10 +54,15 @@ class Catalogue:
         return asked
 
     async def prepare(self) -> None:
-        """Read everything beside whatever else is going on; a thousand files take a tenth of a second."""
-        import asyncio
+        """Read everything beside whatever else is going on; a thousand files take a fraction of a second.
 
-        await asyncio.to_thread(lambda: self.modes)
+        After each file the other threads get their turn: the prompt is being drawn, and keys are pressed.
+        """
+        import asyncio
+        import time
+
+        if self._modes is None:
+            await asyncio.to_thread(self._all, lambda: time.sleep(0))
 
     def find(self, name: str) -> Mode | None:
         """By id or by what is typed: `/name`, `/modes:name`, `/prompts:name`; without `/` too.
@@ -71,11 +79,12 @@ class Catalogue:
                 return self._reached[wanted]
         return None
 
-    def _read(self) -> list[Mode]:
+    def _read(self, after_each: Callable[[], object]) -> list[Mode]:
         modes: list[Mode] = []
         for found in discover(self._where):
-            mode = parse_mode(found, read_text(found.path), self._texts)
+            mode = parse_mode(found, read_text(found.path, found.bound), self._texts)
             modes.append(self._placed(mode))
+            after_each()
         return modes
 
     def _placed(self, mode: Mode) -> Mode:

@@ -1,4 +1,4 @@
-"""Which mode and prompt files there are, nearest first (seed 003 §3, SPEC §1.5).
+"""Which mode and prompt files there are, nearest first.
 
 Only names are looked at here. Each ancestor of the working folder may have `.coder/modes` and
 `.codex/modes` (and `prompts`), then come the two homes; what is nearer wins, and at the same level
@@ -19,6 +19,7 @@ import msgspec
 from coder.config.errors import shown
 from coder.modes.faults import ModeFault
 from coder.protocol.modes import ModeCategory, ModeScope
+from coder.tools.opening import open_inside, real_path
 
 MAX_DEPTH = 8
 MAX_FILES = 5_000  # in all; past it somebody has mistaken the folder for something else
@@ -36,6 +37,7 @@ class Found(msgspec.Struct, frozen=True):
     path: str
     scope: ModeScope
     category: ModeCategory = "mode"
+    bound: str = ""  # links of the file may not lead out of here; empty: they may lead anywhere
 
 
 class _Root(msgspec.Struct, frozen=True):
@@ -68,17 +70,17 @@ def discover(where: Places) -> list[Found]:
             before = len(found)
             for parts, path in _files(root):
                 mode_id = "/" + ":".join(parts if category == "mode" else ("prompts", *parts))
-                found.append(Found(mode_id, path, root.scope, category))
+                found.append(Found(mode_id, path, root.scope, category, root.bound))
                 if len(found) >= MAX_FILES:
                     return found
             found[before:] = sorted(found[before:], key=lambda one: one.mode_id)
     return found
 
 
-def read_text(path: str) -> str | ModeFault:
+def read_text(path: str, bound: str = "") -> str | ModeFault:
     """The file's text, or why it cannot be read. Waits on no FIFO and reads no more than a mode may have."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_inside(Path(path), Path(bound) if bound else None)
     except OSError as error:
         return ModeFault("modes.unreadable", code="file", why=error.strerror or error)
     try:
@@ -103,7 +105,7 @@ def read_text(path: str) -> str | ModeFault:
 
 
 def _roots(where: Places, name: str) -> Iterator[_Root]:
-    homes = {os.path.realpath(home / name) for home in where.homes}
+    homes = {real_path(home / name) for home in where.homes}
     mine = _owner(where.cwd)
     for ancestor in (where.cwd, *where.cwd.parents):
         scope = ModeScope("project", f"(project:{shown(ancestor.name) or '/'})", shown(str(ancestor)))
@@ -111,14 +113,14 @@ def _roots(where: Places, name: str) -> Iterator[_Root]:
             folder = ancestor / owner / name
             if not os.path.lexists(folder):
                 continue
-            if os.path.realpath(folder) in homes:
+            if real_path(folder) in homes:
                 continue  # the person's own: it comes last, as global
             if ancestor != where.cwd and _owner(folder) not in (0, os.geteuid(), mine):
                 continue  # somebody else's, put above us in a folder that all may write to
-            yield _Root(str(folder), scope, os.path.realpath(ancestor))
+            yield _Root(str(folder), scope, real_path(ancestor))
     seen: set[str] = set()
     for home in where.homes:
-        real = os.path.realpath(home / name)
+        real = real_path(home / name)
         if real not in seen:
             seen.add(real)
             yield _Root(str(home / name), ModeScope("global", "(global)", shown(str(home))), "")
@@ -133,7 +135,7 @@ def _owner(path: Path) -> int:
 
 def _files(root: _Root) -> Iterator[tuple[tuple[str, ...], str]]:
     """Name parts and path of each `.md`. A link is followed where it stays inside and makes no circle."""
-    real = os.path.realpath(root.folder)
+    real = real_path(root.folder)
     if _inside(root, real):
         yield from _walk(root, root.folder, (), (real,))
 
@@ -151,7 +153,7 @@ def _walk(
         stem = entry.name.removesuffix(".md") if kind == "file" else entry.name
         if kind is None or not _PART.fullmatch(stem) or (kind == "file" and stem == entry.name):
             continue
-        real = os.path.realpath(entry.path) if entry.is_symlink() else ""
+        real = real_path(entry.path) if entry.is_symlink() else ""
         if real and not _inside(root, real):
             continue
         if kind == "file":

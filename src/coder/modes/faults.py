@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coder.context.frontmatter import HeadFault
 from coder.protocol.modes import ModeError, ModeErrorCode
 from coder.texts import Phrase, Texts
 
@@ -33,3 +34,10 @@ class ModeFault(Exception):
         return ModeError(
             mode_id=mode_id, message=message, variable=self.variable, code=self.code, line=self.line
         )
+
+
+def fault_of_head(fault: HeadFault) -> ModeFault:
+    """What is wrong with a file's frontmatter, as a fault of the mode."""
+    same = ModeFault(fault.phrase.key, code="file", line=fault.line)
+    same.phrase = fault.phrase
+    return same

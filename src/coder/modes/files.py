@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 from coder.modes.render import NotThere, ReadFile, Refused
 from coder.tools.base import OutsideWorkspace, Workspace
+from coder.tools.opening import open_file
 
 
 def reader(workspace: Workspace) -> ReadFile:
@@ -19,14 +21,14 @@ def reader(workspace: Workspace) -> ReadFile:
             raise Refused(str(outside)) from None
         except (OSError, ValueError, RuntimeError):
             raise NotThere from None
-        return _text(os.fspath(real), most)
+        return _text(real, most)
 
     return read_file
 
 
-def _text(path: str, most: int) -> str:
+def _text(path: Path, most: int) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_file(path)
     except (FileNotFoundError, NotADirectoryError):
         raise NotThere from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Another tool's command files (`.codex/commands`, `.claude/commands`) as modes (seed 003 §12).
+"""Another tool's command files (`.codex/commands`, `.claude/commands`) as modes.
 
 A command is an instant mode. `$ARGUMENTS` and `$1` … `$9` become variables, braces that stood in the
 text stay text, and a file that is there already is never written over.
@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
+from coder.context.frontmatter import HeadFault, Node, read_header, split
 from coder.modes.discover import MAX_DEPTH, MAX_FILES, read_text
 from coder.modes.faults import ModeFault
-from coder.modes.frontmatter import Node, read_header, split
 from coder.modes.template import PROMPT_PLACE
 from coder.texts import Texts
 
@@ -70,7 +70,7 @@ def _imported(source: Path, path: Path, target: Path, texts: Texts) -> Outcome:
         goal.parent.mkdir(parents=True, exist_ok=True)
         with goal.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    except ModeFault as fault:
+    except (ModeFault, HeadFault) as fault:
         return outcome("failed", [], why=fault.phrase)
     except FileExistsError:
         return outcome("kept", [], target=shown)
@@ -82,7 +82,7 @@ def _imported(source: Path, path: Path, target: Path, texts: Texts) -> Outcome:
 
 
 def as_mode(content: str) -> tuple[str, bool]:
-    """The mode file for a command file, and whether it takes all its arguments as one. Raises `ModeFault`."""
+    """The mode file for a command file, and whether it takes all its arguments as one. Raises `HeadFault`."""
     header, body, _ = split(content)
     fields = {k.replace("-", "_"): node for k, node in (read_header(header) if header else {}).items()}
     names = sorted({match[1] for match in PROMPT_PLACE.finditer(body) if match[1]})

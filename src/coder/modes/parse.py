@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from coder.config.errors import shown
-from coder.modes.faults import ModeFault
-from coder.modes.frontmatter import Node, read_header, split
+from coder.context.frontmatter import HeadFault, Node, read_header, split
+from coder.modes.faults import ModeFault, fault_of_head
 from coder.modes.template import PROMPT_PLACE, undeclared
 from coder.modes.values import FALSE, TRUE, problem_with
 from coder.protocol.modes import (
@@ -36,6 +36,7 @@ _FIELDS = (
 )  # fmt: skip
 _ATTRIBUTES = (
     "name", "type", "default", "required", "enum", "shortcuts", "pattern", "inline_edit", "mode_scoped",
+    "description",
 )  # fmt: skip
 _KINDS, _TYPES, _EFFORTS = get_args(ModeKind), get_args(VariableType), get_args(ReasoningEffort)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -58,7 +59,8 @@ def parse_mode(found: Found, content: str | ModeFault, texts: Texts) -> Mode:
         if found.category == "prompt":
             return _prompt(found, scope, content)
         return _mode(found, scope, content, texts)
-    except ModeFault as fault:
+    except (ModeFault, HeadFault) as raised:
+        fault = fault_of_head(raised) if isinstance(raised, HeadFault) else raised
         error = fault.error(found.mode_id, texts, shown(found.path))
         definition = ModeDefinition(
             mode_id=found.mode_id,
@@ -291,6 +293,7 @@ def _variable(name: str, fields: _Fields, line: int) -> ModeVariable:
         pattern=_pattern(fields, name, kind),
         inline_edit=fields.flag("inline_edit") if fields.get("inline_edit") else None,
         mode_scoped=fields.flag("mode_scoped") if fields.get("mode_scoped") else True,
+        description=fields.line("description"),
     )
     node = fields.get("default")
     if node is not None and variable.default and (problem := problem_with(variable, variable.default)):

@@ -179,7 +179,7 @@ def _limited(text: str, limit: int) -> tuple[str, bool]:
     return text[:limit] + f"\n[cut at {limit} characters]", True
 
 
-# -- the block (seed 003 §8) ---------------------------------------------------------------------------
+# -- the block ---------------------------------------------------------------------------
 
 _TAGS = ("<user_instructions>", "</user_instructions>", "<mode_instructions>", "</mode_instructions>")
 
@@ -203,7 +203,7 @@ def _section(mode: RenderedMode) -> str:
 
 def user_instructions(base: str, block: str) -> str:
     """The base text and the block of modes as one message; empty where there is neither."""
-    inner = "\n\n".join(part for part in (base.strip(), block) if part)
+    inner = "\n\n".join(part for part in (_tagless(base.strip()), block) if part)
     return f"<user_instructions>\n\n{inner}\n\n</user_instructions>" if inner else ""
 
 

@@ -1,4 +1,4 @@
-"""Which modes are on and with which values: the keeper that front ends' ops reach (seed 003 §7–§9).
+"""Which modes are on and with which values: the keeper that front ends' ops reach.
 
 A request gives the whole target. It is checked and rendered beside the state in force and takes its
 place only as a whole: with any error the last good state stays.
@@ -89,7 +89,7 @@ class ModeKeeper:
 
     @property
     def user_instructions(self) -> str:
-        """Base text and block as the model gets them (seed 003 §8)."""
+        """Base text and block as the model gets them."""
         return user_instructions(self.base_instructions, self._block)
 
     @property
@@ -320,6 +320,8 @@ class ModeKeeper:
             changed=changed,
             errors=list(errors),
             refused_modes=[active.shown() for active in refused],
+            model=self.model,
+            reasoning_effort=self.reasoning_effort,
         )
 
     # errors

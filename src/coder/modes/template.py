@@ -65,7 +65,7 @@ def undeclared(body: str, declared: Collection[str]) -> tuple[str, int] | None:
         return None
     for match in _VARIABLE.finditer(body):
         name = (match[1] or "").strip()
-        if match[1] is not None and _NAME.fullmatch(name) and name not in declared:
+        if match[1] is not None and name not in declared and _NAME.fullmatch(name):
             return name, body.count("\n", 0, match.start())
     return None
 

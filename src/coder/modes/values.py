@@ -70,7 +70,7 @@ def settled(
 def state_of(
     variable: ModeVariable, value: str | None, source: ValueSource, texts: Texts
 ) -> ModeVariableState:
-    """A required variable must end up with a value that is not empty, wherever it is from (seed 003 §4)."""
+    """A required variable must end up with a value that is not empty, wherever it is from."""
     from coder.protocol.modes import ModeVariableState
 
     problem: Phrase | None = None

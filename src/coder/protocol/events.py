@@ -19,8 +19,17 @@ ToolState = Literal["scheduled", "executing", "success", "error", "cancelled"]
 TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
 
 
+class PastTurn(msgspec.Struct, frozen=True):
+    """A turn of a resumed session in short. `answer` is the last thing that was said in it; `status` is empty
+    for a turn that was cut off."""
+
+    text: str
+    answer: str = ""
+    status: str = ""
+
+
 class SessionStarted(Event, frozen=True):
-    """A session is current from here on: new, or resumed with its earlier turns."""
+    """A session is current from here on: new, or resumed with its earlier turns, the newest in `recent`."""
 
     session_id: str
     cwd: str
@@ -29,6 +38,7 @@ class SessionStarted(Event, frozen=True):
     preset: str
     resumed: bool = False
     turns: int = 0
+    recent: list[PastTurn] = msgspec.field(default_factory=list)
 
 
 class SessionEnded(Event, frozen=True):
@@ -199,10 +209,11 @@ class TurnEnded(Event, frozen=True):
 
 
 class InputDone(Event, frozen=True):
-    """The engine has finished with one `UserInput` and is idle."""
+    """The engine has finished with one input. `op` is the kind of op that it was."""
 
     ok: bool = True
     exit: bool = False
+    op: str = "user_input"
 
 
 class Recorded(Event, frozen=True):

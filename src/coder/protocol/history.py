@@ -1,4 +1,4 @@
-"""One line of the record, and the names of its types (seed 004, "JSONL").
+"""One line of the record, and the names of its types.
 
 The file is the truth of a session; readers skip types they do not know.
 """

@@ -67,7 +67,7 @@ def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(id=call_id, function=FunctionCall(name=name, arguments=arguments))
 
 
-# How the message begins that holds the person's and the project's instructions (seed 003 §8).
+# How the message begins that holds the person's and the project's instructions.
 INSTRUCTIONS = "<user_instructions>"
 
 

@@ -1,4 +1,4 @@
-"""Custom modes as front ends see them (seed 003 §5.1, §8, §10): definitions, state, ops and events."""
+"""Custom modes as front ends see them: definitions, state, ops and events."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ class ModeVariable(msgspec.Struct, frozen=True):
     pattern: str | None = None
     inline_edit: bool | None = None
     mode_scoped: bool = True
+    description: str = ""
 
 
 class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +154,7 @@ class TriggerInstantMode(Op, frozen=True):
 
 
 class CustomModesListed(Event, frozen=True):
-    """Every definition that was found, nearest first; the seed's `ListCustomModesResponseEvent`."""
+    """Every definition that was found, nearest first: the answer to `ListCustomModes`."""
 
     modes: list[ModeDefinition]
 
@@ -162,7 +163,8 @@ class ModeStateChanged(Event, frozen=True):
     """What is in force after a `SetModeState`, or still is where `errors` say that it was refused.
 
     `enabled_modes` is the only truth of what is on. `refused_modes` shows the modes of a refused
-    target with their values, so that a front end can mark what is missing.
+    target with their values, so that a front end can mark what is missing. `model` and
+    `reasoning_effort` are what the modes that are on ask for, if any does.
     """
 
     enabled_modes: list[RenderedMode]
@@ -171,15 +173,21 @@ class ModeStateChanged(Event, frozen=True):
     changed: bool
     errors: list[ModeError] = msgspec.field(default_factory=list)
     refused_modes: list[RenderedMode] = msgspec.field(default_factory=list)
+    model: str | None = None
+    reasoning_effort: ReasoningEffort | None = None
 
 
 class InstantModeExecuted(Event, frozen=True):
-    """An instant mode was rendered; with `errors` it was not, and nothing is said to the model."""
+    """An instant mode was rendered; with `errors` it was not, and nothing is said to the model.
+
+    `leftover` is what a typed line held beyond the mode and its values: it is not sent by itself.
+    """
 
     mode_id: str
     rendered_prompt: str
     warnings: list[str] = msgspec.field(default_factory=list)
     errors: list[ModeError] = msgspec.field(default_factory=list)
+    leftover: str = ""
 
 
 ListCustomModesResponseEvent = CustomModesListed

@@ -1,9 +1,7 @@
-"""The YAML between the `---` lines, as a tree that knows its lines.
+"""Headers with lists, mappings and quotes: a quick reader of plain YAML, and the library behind it.
 
-Two readers give the same tree. The quick one knows the plain YAML that mode files are written in and
-gives up (None) on everything else; it spares a thousand files, and every start, the YAML library. The
-library then has the last word. Its events are read instead of its nodes, because libyaml's own tree
-builder recurses without a bound and ends the process on `[[[[…`.
+The quick one gives up (None) on what it does not know. Of the library the events are read and not its
+nodes, because libyaml's own tree builder recurses without a bound and ends the process on `[[[[…`.
 """
 
 from __future__ import annotations
@@ -11,53 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from coder.modes.faults import ModeFault
+from coder.context.frontmatter import FIRST_LINE, HeadFault, Node
 
 if TYPE_CHECKING:
     import yaml
 
-MAX_HEADER = 65_536  # a header is written by a person
 MAX_DEPTH = 16
-FIRST_LINE = 2  # of the file: the header begins after the `---`
-
-_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
-
-
-class Node(msgspec.Struct, frozen=True, gc=False):
-    """A value and the line it stands on. `plain`: a scalar without quotes, so `null` means none."""
-
-    line: int
-    value: str | list[Node] | dict[str, Node]
-    plain: bool = False
-
-    @property
-    def absent(self) -> bool:
-        return self.plain and self.value in ("", "~", "null", "Null", "NULL")
-
-
-def split(text: str) -> tuple[str | None, str, int]:
-    """Header (None where there is none), body, and the line that the body begins on."""
-    if not text.startswith("---") or text[3 : text.find("\n") if "\n" in text else None].strip(" \t"):
-        return None, text, 1
-    start = text.find("\n") + 1
-    end = _END.search(text, start) if start else None
-    if end is None:
-        raise ModeFault("modes.header_open", code="file", line=1)
-    header = text[start : end.start()]
-    if len(header) > MAX_HEADER:
-        raise ModeFault("modes.header_long", code="file", line=1, limit=MAX_HEADER)
-    after = text.find("\n", end.end())
-    body = "" if after < 0 else text[after + 1 :]
-    return header, body, FIRST_LINE + header.count("\n") + 1
-
-
-def read_header(header: str) -> dict[str, Node]:
-    """The fields in their order. Raises `ModeFault`."""
-    quick = read_quickly(header)
-    return quick if quick is not None else read_with_yaml(header)
-
 
 # -- the quick reader ---------------------------------------------------------------------------------
 
@@ -197,17 +154,27 @@ def read_with_yaml(header: str) -> dict[str, Node]:
         node = _from_events(header)
     except yaml.YAMLError as error:
         try:
-            node = _from_events(_QUOTED.sub(_kept_backslashes, header))
+            node = _from_events(_repaired(header))
         except yaml.YAMLError:
             raise _said(error) from None
     if node is None or node.absent:
         return {}
     if not isinstance(node.value, dict):
-        raise ModeFault("modes.header_no_fields", code="file", line=node.line)
+        raise HeadFault("modes.header_no_fields", line=node.line)
     return node.value
 
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# `description: Use this when: asked`, which is no YAML but is written all the time.
+_COLON_IN_TEXT = re.compile(
+    r"^((?:- )?[A-Za-z][A-Za-z0-9_-]*: +)(\w[^#\n]*: [^#\n]*[^\s:])[ ]*$", re.MULTILINE
+)
+
+
+def _repaired(header: str) -> str:
+    """Two slips that everybody means the same by."""
+    header = _QUOTED.sub(_kept_backslashes, header)
+    return _COLON_IN_TEXT.sub(lambda m: f"{m[1]}'{m[2].replace(chr(39), chr(39) * 2)}'", header)
 
 
 def _kept_backslashes(match: re.Match[str]) -> str:
@@ -215,11 +182,11 @@ def _kept_backslashes(match: re.Match[str]) -> str:
     return re.sub(r"\\(.)", lambda m: m[0] if m[1] in _YAML_ESCAPES else "\\" + m[0], match[0])
 
 
-def _said(error: yaml.YAMLError) -> ModeFault:
+def _said(error: yaml.YAMLError) -> HeadFault:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = FIRST_LINE + (mark.line if mark else 0)
     why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).partition("\n")[0]
-    return ModeFault("modes.header_yaml", code="file", line=line, why=why)
+    return HeadFault("modes.header_yaml", line=line, why=why)
 
 
 class _Open:
@@ -249,17 +216,17 @@ def _from_events(header: str) -> Node | None:
             # Only finished nodes have names here: no cycle can arise, and a shared node is never copied.
             done = anchors.get(event.anchor or "")
             if done is None:
-                raise ModeFault("modes.header_alias", code="file", line=line, name=event.anchor)
+                raise HeadFault("modes.header_alias", line=line, name=event.anchor)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(open_nodes) >= MAX_DEPTH:
-                raise ModeFault("modes.header_deep", code="file", line=line, limit=MAX_DEPTH)
+                raise HeadFault("modes.header_deep", line=line, limit=MAX_DEPTH)
             open_nodes.append(_Open(line, event.anchor, isinstance(event, yaml.MappingStartEvent)))
         elif isinstance(event, yaml.CollectionEndEvent):
             closed = open_nodes.pop()
             done = closed.node
             _remember(anchors, closed.anchor, done)
         elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
-            raise ModeFault("modes.header_documents", code="file", line=line)
+            raise HeadFault("modes.header_documents", line=line)
         if done is None:
             continue
         if open_nodes:
@@ -284,7 +251,7 @@ def _add(parent: _Open, node: Node, line: int) -> None:
             parent.key = None
             return
         if not isinstance(node.value, str):
-            raise ModeFault("modes.header_key", code="file", line=line)
+            raise HeadFault("modes.header_key", line=line)
         if node.value in value:
-            raise ModeFault("modes.header_twice", code="file", line=line, name=node.value)
+            raise HeadFault("modes.header_twice", line=line, name=node.value)
         parent.key = node.value

@@ -1,0 +1,79 @@
+"""Questions of the engine's own to a model, outside the conversation: summaries, routing, who speaks next.
+
+They cost as any request does: their tokens and money are the turn's, and the budget stops them too.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import aclosing
+from typing import Any, cast
+
+from coder.context.conversation import message_tokens
+from coder.engine.session import Session, Turn
+from coder.model.base import Completed, ModelError, ModelRequest, Restarted, Retrying, TextDelta
+from coder.protocol.events import Notice
+from coder.protocol.messages import Message
+from coder.protocol.usage import Usage
+from coder.texts import Phrase
+
+_THINKING = r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)"
+
+
+async def ask_aside(session: Session, turn: Turn | None, model: str, instruction: str, text: str) -> str:
+    """The answer's text. Raises `ModelError`, also where the budget does not allow the question."""
+    desk = session.desk
+    messages = [Message(role="system", content=instruction), Message(role="user", content=text)]
+    counter = session.conversation.counter
+    money = session.budget
+    size = sum(message_tokens(counter, message) for message in messages) if money.limit is not None else 0
+    if money.would_pass(model, size):
+        raise ModelError(Phrase("budget.reached", **money.shown()), kind="budget")
+    prompt_id = turn.prompt_id if turn is not None else session.id
+    request = ModelRequest(model=model, messages=messages, prompt_id=prompt_id)
+    parts: list[str] = []
+    usage: Usage | None = None
+    with money.waiting_for(model, size):
+        async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextDelta(piece):
+                        parts.append(piece)
+                    case Restarted():
+                        parts.clear()
+                    case Retrying():
+                        desk.emit(Notice(retry_text(session, chunk), "warning"))
+                    case Completed():
+                        usage = chunk.usage
+    answer = "".join(parts)
+    _count(session, turn, model, usage or _counted_here(session, messages, answer))
+    return re.sub(_THINKING, "", answer, flags=re.DOTALL).strip()
+
+
+def one_of(answer: str, *words: str) -> str:
+    """Which of the words an answer gives: its first word, else the last that stands in it, else none."""
+    first = re.match(r"\W*(\w+)", answer)
+    if first and first[1].upper() in words:
+        return first[1].upper()
+    found = re.findall(rf"\b(?:{'|'.join(words)})\b", answer)
+    return str(found[-1]) if found else ""
+
+
+def retry_text(session: Session, retrying: Retrying) -> str:
+    return session.desk.say(
+        "model.retry", reason=retrying.reason, attempt=retrying.attempt, wait=f"{retrying.wait:.1f}"
+    )
+
+
+def _count(session: Session, turn: Turn | None, model: str, usage: Usage) -> None:
+    cost = session.count_aside(model, usage)
+    if turn is not None:
+        turn.usage = turn.usage.plus(usage)
+        turn.cost += cost or 0.0
+
+
+def _counted_here(session: Session, messages: list[Message], answer: str) -> Usage:
+    counter = session.conversation.counter
+    prompt = sum(message_tokens(counter, message) for message in messages)
+    completion = counter.count(answer)
+    return Usage(prompt=prompt, completion=completion, total=prompt + completion, source="local")

@@ -1,0 +1,58 @@
+"""`/new`, `/resume` and `/sessions`: from one session to another."""
+
+from __future__ import annotations
+
+from coder.engine.command_modes import Reply
+from coder.engine.desk import Desk
+from coder.engine.modes import begin_modes
+from coder.engine.session import Session
+from coder.record.files import RecordError
+
+
+async def new_command(desk: Desk, args: str) -> Reply:
+    old = desk.session
+    desk.session = Session.new(desk)
+    old.close()
+    await begin_modes(desk.session)
+    return Reply(desk.say("session.new", id=desk.session.id), data={"unrecorded": True})
+
+
+async def resume_command(desk: Desk, args: str) -> Reply:
+    if not args:
+        return Reply(_session_list(desk, 10))
+    found = desk.store.matching(args)
+    if len(found) > 1:
+        names = ", ".join(found[:5])
+        return Reply(desk.say("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
+    if not found:
+        return Reply(desk.say("session.missing", id=args), ok=False)
+    name = found[0]
+    if name == desk.session.id:
+        return Reply(desk.say("session.already", id=name))
+    try:
+        session = Session.resumed(desk, name)
+    except RecordError as error:
+        return Reply(error.text(desk.texts), ok=False)
+    old, desk.session = desk.session, session
+    old.close()
+    await begin_modes(session)
+    turns = desk.say("status.turns", n=session.log.turn)
+    text = desk.say("session.resumed", id=name, title=session.title or "-", turns=turns)
+    return Reply(text, data={"session_id": name})
+
+
+async def sessions_command(desk: Desk, args: str) -> Reply:
+    return Reply(_session_list(desk, 30))
+
+
+def _session_list(desk: Desk, limit: int) -> str:
+    import time
+
+    infos = desk.store.infos(limit)
+    if not infos:
+        return desk.say("session.none")
+    return "\n".join(
+        f"{info.session_id}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(info.updated_at))}  "
+        f"{info.turns:>3}  {info.title}"
+        for info in infos
+    )

@@ -1,0 +1,42 @@
+"""`/status`: the session in a dozen lines."""
+
+from __future__ import annotations
+
+from coder.engine.command_ide import ide_rows
+from coder.engine.command_modes import Reply
+from coder.engine.command_money import budget_text
+from coder.engine.desk import Desk
+
+
+def trust_text(desk: Desk) -> str:
+    if not desk.trust_relevant:
+        return desk.say("status.nothing_to_trust")
+    return desk.say("status.trusted" if desk.trusted else "status.untrusted")
+
+
+async def status_command(desk: Desk, args: str) -> Reply:
+    from coder.engine.shelter import sandbox_text  # with all that runs commands: not for a menu of names
+
+    session = desk.session
+    usage = session.usage
+    tokens = session.context_tokens()
+    share = 100 * tokens // desk.chosen.window
+    rows = [
+        ("session", f"{session.id} · {desk.say('status.turns', n=session.log.turn)}"),
+        ("model", desk.chosen.name),
+        ("mode", f"{desk.mode} · {desk.say('status.preset', preset=desk.preset)}"),
+        ("context", desk.say("status.context", tokens=tokens, window=desk.chosen.window, share=share)),
+        (
+            "used",
+            desk.say("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
+        ),
+        ("budget", budget_text(desk, "")[0]),
+        ("sandbox", sandbox_text(session)),
+        ("secrets", str(session.redactor.count)),
+        *ide_rows(desk),
+        ("folder", str(desk.root)),
+        ("trust", trust_text(desk)),
+        ("record", str(desk.store.log_path(session.id))),
+    ]
+    labels = {name: desk.say(f"status.label.{name}") for name, _ in rows}
+    return Reply("\n".join(f"{labels[name]}: {value}" for name, value in rows))
