@@ -1,9 +1,10 @@
 """What the interactive terminal costs: a long answer, a key, an Esc, doing nothing, and memory.
 
-    python bench/terminal.py [--idle SECONDS]
+    python bench/terminal.py [--quick]
 
-Runs the real `coder` in a pseudo terminal against the scripted model on the loopback. Times of keys are from
-the write of the key to the arrival of its echo, so they include the terminal's own side.
+Runs the real `coder`, installed from a wheel and compiled, in a pseudo terminal against the scripted model on
+the loopback, and writes bench/TERMINAL.md. Times of keys are from the write of the key to the arrival of its
+echo, so they include the terminal's own side.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import select
 import signal
 import statistics
 import struct
-import sys
 import tempfile
 import termios
 import time
@@ -25,6 +25,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coder.model.scripted import ScriptedServer
+from place import CHECKOUT, Installed
+from run import table
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -100,7 +102,8 @@ class Running:
 
 
 @contextmanager
-def coder(url: str, folder: Path) -> Iterator[Running]:
+def coder(argv: list[str], url: str, folder: Path, *, settle: bool = True) -> Iterator[Running]:
+    """At its prompt; with `settle`, once nothing more is drawn."""
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(folder)
@@ -113,12 +116,13 @@ def coder(url: str, folder: Path) -> Iterator[Running]:
             "PATH": os.environ["PATH"],
             "TERM": "xterm-256color",
         }
-        os.execve(sys.executable, [sys.executable, "-m", "coder"], environ)  # noqa: S606 - what is measured
+        os.execve(argv[0], argv, environ)  # noqa: S606 - what is measured
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     running = Running(pid, fd)
     try:
         running.until("[default]")
-        running.quiet()
+        if settle:
+            running.quiet()
         yield running
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -143,44 +147,64 @@ def markdown(size: int) -> str:
     return "".join(parts)[:size] + "\n\nENDOFANSWER"
 
 
-def long_answer(folder: Path) -> None:
-    for size, delay in ((20_000, 0.0005), (200_000, 0.0), (200_000, 0.0005)):
-        answer = markdown(size)
+LINES = 100_000  # characters of one block
+
+
+def kinds() -> dict[str, tuple[str, float]]:
+    """Answers, each with the pause before every chunk of 16 characters."""
+    code = "".join(f"def f{n}(a: int) -> str:\n    return 'x{n}'\n" for n in range(2300))
+    prose = " ".join(f"word{n}" for n in range(11_000))
+    rows = "".join(f"| {n} | cell {n} and more words |\n" for n in range(3000))
+    end = "\n\nENDOFANSWER"
+    return {
+        "200 KB of markdown, streamed": (markdown(200_000), 0.0005),
+        "200 KB of markdown, all at once": (markdown(200_000), 0.0),
+        "20 KB of markdown, streamed": (markdown(20_000), 0.0005),
+        "one code block of 100 KB": (f"```python\n{code[:LINES]}\n```{end}", 0.0005),
+        "one paragraph of 100 KB": (prose[:LINES] + end, 0.0005),
+        "one table of 3,000 rows": (f"| a | b |\n|---|---|\n{rows}{end}", 0.0005),
+    }
+
+
+def long_answers(argv: list[str], folder: Path) -> list[str]:
+    rows = []
+    for name, (answer, delay) in kinds().items():
+        size = len(answer.encode())
         with (
             ScriptedServer([{"text": answer, "chunk": 16, "delay": delay}]) as server,
-            coder(server.url, folder) as it,
+            coder(argv, server.url, folder) as it,
         ):
-            before, written, writes = it.cpu(), it.bytes, it.writes
+            before, written = it.cpu(), it.bytes
             it.send("go")
             took = it.until("ENDOFANSWER")
             it.quiet()
-            pace = "streamed" if delay else "all at once"
-            print(
-                f"answer of {size // 1000} KB, {pace}: {it.cpu() - before:.2f} CPU s, {took:.1f} s, "
-                f"{(it.bytes - written) / len(answer.encode()):.2f} bytes written a byte of answer, "
-                f"{it.writes - writes} reads, peak {it.peak_mb():.0f} MB"
-            )
+            cpu = it.cpu() - before
+            row = [name, f"{cpu:.2f}", f"{took:.1f}", f"{1e6 * cpu / size:.1f}"]
+            rows.append([*row, f"{(it.bytes - written) / size:.2f}", f"{it.peak_mb():.0f}"])
+    head = ["answer", "CPU s", "s", "µs of CPU a byte", "bytes written a byte", "peak RSS, MB"]
+    return table(head, rows)
 
 
-def keys(folder: Path) -> None:
+def keys(argv: list[str], folder: Path) -> list[str]:
+    rows, base = [], 0.0
     for events in (10, 1_000, 10_000):
         text = "".join(f"line {n} of it\n\n" for n in range(events))
         script = [{"text": f"{text}\n\nENDOFANSWER", "chunk": 16}]
-        with ScriptedServer(script) as server, coder(server.url, folder) as it:
+        with ScriptedServer(script) as server, coder(argv, server.url, folder) as it:
             it.send("go")
             it.until("ENDOFANSWER")
             it.quiet()
+            it.key_ms(10)  # the first ones find cold code
             median, worst = it.key_ms()
-            print(
-                f"key to screen with {events} events behind: median {median:.1f} ms, worst {worst:.1f} ms",
-                end="",
-            )
-            print(f"; peak {it.peak_mb():.0f} MB")
+            base = base or median
+            row = [f"{events:,}", f"{median:.1f}", f"{worst:.1f}", f"{median / base:.2f} ×"]
+            rows.append([*row, f"{it.peak_mb():.0f}"])
+    return table(["events behind it", "ms, median", "ms, worst", "against the first", "peak RSS, MB"], rows)
 
 
-def keys_while_streaming(folder: Path) -> None:
+def keys_while_streaming(argv: list[str], folder: Path) -> list[str]:
     script = [{"text": markdown(400_000), "chunk": 16, "delay": 0.0005}]
-    with ScriptedServer(script) as server, coder(server.url, folder) as it:
+    with ScriptedServer(script) as server, coder(argv, server.url, folder) as it:
         it.send("go")
         it.until("Part 5")
         times = []
@@ -191,62 +215,91 @@ def keys_while_streaming(folder: Path) -> None:
             until = time.monotonic() + 0.07
             while time.monotonic() < until:
                 it.pump(0.01)
-        median, worst = statistics.median(times), max(times)
-        print(f"key to screen while streaming: median {median:.1f} ms, worst {worst:.1f} ms")
+    return ["a key, while an answer streams", f"{statistics.median(times):.1f}", f"{max(times):.1f}"]
 
 
-def escape(folder: Path) -> None:
+def escape(argv: list[str], folder: Path) -> list[str]:
     times = []
     for _ in range(5):
         script = [{"text": " ".join(f"word{n}" for n in range(5000)), "delay": 0.002}]
-        with ScriptedServer(script) as server, coder(server.url, folder) as it:
+        with ScriptedServer(script) as server, coder(argv, server.url, folder) as it:
             it.send("go")
             it.until("word40")
             it.type("\x1b")
             times.append(1000 * it.until("Cancelled", 5))
-    print(f"Esc to the line that says what was stopped: median {statistics.median(times):.0f} ms, ", end="")
-    print(f"worst {max(times):.0f} ms")
+    return [
+        "Esc, to what was stopped",
+        f"{statistics.median(times):.0f}",
+        f"{max(times):.0f}",
+    ]
 
 
-def idle(folder: Path, seconds: float) -> None:
-    with ScriptedServer([{"text": "hello"}]) as server, coder(server.url, folder) as it:
+def idle(argv: list[str], folder: Path, seconds: float) -> list[str]:
+    with ScriptedServer([{"text": "hello"}]) as server, coder(argv, server.url, folder) as it:
         it.send("go")
         it.until("hello")
         it.quiet(1)
         before, written = it.cpu(), it.bytes
         time.sleep(seconds)
         it.quiet(0.1)
-        print(f"idle for {seconds:.0f} s: {it.cpu() - before:.2f} CPU s, {it.bytes - written} bytes written")
+        ticks = round((it.cpu() - before) * _TICKS)
+        return table(
+            ["seconds", f"CPU ticks of {1000 // _TICKS} ms", "bytes written"],
+            [[f"{seconds:.0f}", str(ticks), str(it.bytes - written)]],
+        )
 
 
-def files(folder: Path, count: int = 100_000) -> None:
+def files(argv: list[str], folder: Path, count: int = 100_000) -> list[str]:
     place = folder / "many"
     for group in range(count // 1000):
         below = place / f"folder{group:03}"
         below.mkdir(parents=True)
         for name in range(1000):
             (below / f"file{name:04}.txt").touch()
-    with ScriptedServer([]) as server, coder(server.url, place) as it:
+    with ScriptedServer([]) as server, coder(argv, server.url, place) as it:
         it.type("@")
         first = 1000 * it.until("folder", 10)
         it.quiet(1)
         it.type("f042/f0137")
         fuzzy = 1000 * it.until("folder042/file0137.txt", 10)
-        print(f"@ in {count} files: first results after {first:.0f} ms, ten fuzzy keys after {fuzzy:.0f} ms")
+    head = ["`@` among files", "first entries, ms", "ten fuzzy keys, ms"]
+    return table(head, [[f"{count:,}", f"{first:.0f}", f"{fuzzy:.0f}"]])
+
+
+HEADING = """\
+# What the terminal costs
+
+Written by `./dev bench terminal`: the real program, installed from a wheel and compiled, in a pseudo terminal
+of 80 columns and 24 rows; the model is a script on the loopback that sends 16 characters at a time.
+
+Machine: {cores} cores, Linux, {python}. It is shared with other work, so times scatter; CPU time does less.
+
+## A long answer
+
+CPU time of the whole process, HTTP and JSON included, from Enter to the prompt.
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--idle", type=float, default=30.0)
+    parser.add_argument("--quick", action="store_true", help="a short idle time, no folder of 100,000 files")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(prefix="coder-bench-") as name:
         folder = Path(name)
-        long_answer(folder)
-        keys(folder)
-        keys_while_streaming(folder)
-        escape(folder)
-        idle(folder, chosen.idle)
-        files(folder)
+        installed = Installed(folder)
+        argv = [installed.coder]
+        lines = [HEADING.format(cores=os.cpu_count(), python=installed.python_version())]
+        lines += long_answers(argv, folder)
+        lines += ["## A key\n\nFrom the key to its echo.\n", *keys(argv, folder)]
+        live = [keys_while_streaming(argv, folder), escape(argv, folder)]
+        lines += table(["while a turn runs", "ms, median", "ms, worst"], live)
+        lines += ["## Doing nothing\n", *idle(argv, folder, 5 if chosen.quick else 30)]
+        if not chosen.quick:
+            lines += ["## Files\n", *files(argv, folder)]
+    text = "\n".join(lines).rstrip("\n") + "\n"
+    print(text)
+    if not chosen.quick:
+        (CHECKOUT / "bench" / "TERMINAL.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

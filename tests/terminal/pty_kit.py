@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import pyte
 
+from coder.terminal.width import char_width
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -38,8 +39,17 @@ class Paper(pyte.Screen):
 
     def index(self) -> None:
         if self.cursor.y == self.lines - 1 and self.margins is None:
-            self.scrolled.append(self.display[0].rstrip())
+            self.scrolled.append(self._first_row())
         super().index()
+
+    def _first_row(self) -> str:
+        """As `display[0]`, which would render the whole screen for it, for each line that scrolls by."""
+        row, wide, text = self.buffer[0], False, []
+        for column in range(self.columns):
+            if not wide:
+                text.append(row[column].data)
+            wide = not wide and char_width(row[column].data[:1] or " ") == 2
+        return "".join(text).rstrip()
 
     def bell(self, *_args: Any) -> None:
         self.bells += 1

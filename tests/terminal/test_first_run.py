@@ -1,35 +1,145 @@
-"""With no provider: a server on its usual port is offered, and used where the person wants it."""
+"""With no provider: one screen says what to set; a model's server on its usual port is offered and used."""
 
 from __future__ import annotations
 
 import io
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from pty_kit import CTRL_C, ENTER, Terminal
 
 from coder.engine.setup import Options, read_settings
 from coder.terminal import first_run as module
 from coder.terminal.theme import Theme
 from coder.terminal.view import LineView
+from kit import ScriptedServer
 from kit.driving import Project
 
 
-@pytest.mark.parametrize(("typed", "wanted"), [("y\n", True), ("\n", False), ("", False)])
+def port_of(server: ScriptedServer) -> int:
+    return int(server.url.removesuffix("/v1").rpartition(":")[2])
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted", "told"),
+    [
+        ("y\n", True, "To keep it: export CODER_BASE_URL=http://127.0.0.1:"),
+        ("是\n", True, "To keep it"),
+        ("\n", False, "`coder demo` shows a tour that needs no model"),
+        ("", False, "Use it? [y/N] \n"),
+    ],
+    ids=["yes", "yes-in-chinese", "no", "end-of-input"],
+)
 def test_a_local_server_is_offered(
-    project: Project, monkeypatch: pytest.MonkeyPatch, typed: str, wanted: bool
+    project: Project, monkeypatch: pytest.MonkeyPatch, typed: str, wanted: bool, told: str
 ) -> None:
     options = Options(cwd=project.cwd, environ=project.environ())
     settings = read_settings(options)
     said = io.StringIO()
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     monkeypatch.setattr(sys, "stdout", said)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        monkeypatch.setattr(module, "USUAL_PORTS", ((1, "Nobody"), (port, "Somebody")))
+    monkeypatch.setenv("COLUMNS", "200")
+    with ScriptedServer([]) as server:
+        monkeypatch.setattr(module, "USUAL_PORTS", ((1, "Nobody"), (port_of(server), "Somebody")))
         chosen = module.first_run(options, settings, LineView(said, None, settings.texts, Theme("none")))
-        assert (chosen is not None and chosen.base_url == f"http://127.0.0.1:{port}/v1") is wanted
+        assert (chosen is not None and chosen.base_url == server.url) is wanted
     assert "Somebody" in said.getvalue()
     assert "Nobody" not in said.getvalue()
     assert "CODER_API_KEY" in said.getvalue()
-    assert ("coder demo` shows a tour that needs no model" in said.getvalue()) is not wanted
+    assert told in said.getvalue()
+
+
+def test_what_is_no_model_server_is_not_offered(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = Options(cwd=project.cwd, environ=project.environ())
+    settings = read_settings(options)
+    said = io.StringIO()
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(module, "USUAL_PORTS", ((silent.getsockname()[1], "Some other program"),))
+        assert (
+            module.first_run(options, settings, LineView(said, None, settings.texts, Theme("none"))) is None
+        )
+    assert "Some other program" not in said.getvalue()
+
+
+SIZES = pytest.mark.parametrize(
+    ("columns", "rows"), [(80, 24), (40, 10), (200, 50)], ids=["80x24", "40x10", "200x50"]
+)
+
+
+@SIZES
+def test_one_screen_says_what_to_set(project: Project, columns: int, rows: int) -> None:
+    with Terminal(project, columns=columns, rows=rows) as terminal:
+        assert terminal.ended() == 2
+        assert not terminal.paper.scrolled
+        for name in ("Welcome", "CODER_API_KEY", "CODER_BASE_URL", "`coder demo`"):
+            assert name in terminal.screen
+    with Terminal(project, "", "--lang", "zh", columns=columns, rows=rows) as terminal:
+        assert terminal.ended() == 2
+        assert "欢迎" in terminal.screen
+        assert "CODER_API_KEY" in terminal.screen
+
+
+@contextmanager
+def on_a_usual_port(server: ScriptedServer) -> Iterator[None]:
+    """Hands what arrives on the first of the usual ports that is free here on to the scripted server."""
+    import threading
+
+    listener = None
+    for port, _ in module.USUAL_PORTS:
+        try:
+            listener = socket.create_server(("127.0.0.1", port))
+            break
+        except OSError:
+            continue
+    if listener is None:
+        pytest.skip("all usual ports are taken here")
+    ends: list[socket.socket] = []
+
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+    def accept() -> None:
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", port_of(server)))
+            ends.extend([near, far])
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=carry, args=pair, daemon=True).start()
+
+    accepting = threading.Thread(target=accept, daemon=True)
+    accepting.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        accepting.join()
+        for end in ends:
+            end.close()
+
+
+def test_a_server_found_is_talked_to_in_the_same_session(project: Project) -> None:
+    with ScriptedServer([{"text": "hello from here"}]) as server, on_a_usual_port(server):
+        with Terminal(project) as terminal:
+            terminal.until("Use it? [y/N]")
+            terminal.type(CTRL_C)
+            assert terminal.ended() == 2
+        with Terminal(project) as terminal:
+            terminal.until("Use it? [y/N]")
+            terminal.type("y" + ENTER)
+            terminal.until("To keep it: export CODER_BASE_URL=")
+            terminal.until_idle()
+            terminal.send("hi")
+            terminal.until("hello from here")

@@ -110,16 +110,16 @@ WELL_FORMED = st.lists(
 ).map("\n\n".join)
 
 
-@given(WELL_FORMED, st.integers(1, 40), st.integers(1, 12), st.integers(10, 60))
+@given(WELL_FORMED, st.integers(1, 40), st.integers(10, 60))
 def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
-    text: str, step: int, limit: int, width: int
+    text: str, step: int, width: int
 ) -> None:
     """Rows that went to scrollback early are those that would have come at the end."""
     watched, calm = Flow(rows_of), Flow(rows_of)
     early: list[Line] = []
     for at in range(0, len(text), step):
         early += watched.feed(text[at : at + step], width)
-        early += watched.overflow(len(watched.live(width)), limit, width)
+        early += watched.settle(width)
     early += watched.finish(width)
     late = calm.feed(text, width) + calm.finish(width)
     assert [plain(row) for row in early if row] == [plain(row) for row in late if row]

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import vi_navigation_mode
+from prompt_toolkit.formatted_text import fragment_list_width, to_formatted_text
+from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.search import SearchDirection, start_search, stop_search
 
-from coder.terminal.bar import ModeBar
+from coder.terminal.bar import ModeBar, key_name
 from coder.terminal.editor import Editor
+from coder.terminal.rows import Shape, moved, text_rows
 from coder.terminal.talk import Talk
+from coder.terminal.vim import Vim
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
-
-    from coder.terminal.vim import ChangeRecorder
+    from prompt_toolkit.key_binding import KeyPressEvent
 
 DOUBLE_ESCAPE_SECONDS = 0.5
+_NEVER = float("-inf")
 
 
 class Doing(Protocol):
@@ -42,9 +49,18 @@ class Actions:
         self.doing = doing
         self.bar = bar
         self.app: Application[None]
-        self.vim: ChangeRecorder
+        self.vim: Vim
         self.asked_to_leave = False  # Ctrl+C was pressed on an empty line, and nothing since
-        self._escaped = float("-inf")
+        self._escaped = _NEVER
+        self._aimed = (-1, 0)  # where Up or Down has put the caret, and the column that it came from
+        self._searched_from = (0, 0)
+        editor.stashing = self._ready_to_type
+
+    def attach(self, app: Application[None]) -> None:
+        """What the keys act on, once there is one."""
+        self.app = app
+        self.vim = Vim(app, self.editor, lambda by: self.older() if by < 0 else self.newer())
+        app.key_processor.after_key_press += lambda _processor: self.vim.key_handled()
 
     # sending and stopping
 
@@ -62,6 +78,10 @@ class Actions:
         self.editor.clear(remember=not approving)
         if not self.doing.submit(text):
             self.editor.put(text)
+        self._ready_to_type()
+
+    def _ready_to_type(self) -> None:
+        """A new prompt, or a question in its place, begins in insert mode."""
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def end_of_input(self) -> None:
@@ -71,14 +91,24 @@ class Actions:
             self.send()
 
     def escape(self) -> None:
+        if self.vim.break_off():
+            return
         now = time.monotonic()
+        twice = now - self._escaped < DOUBLE_ESCAPE_SECONDS
+        self._escaped = now
         if self.editor.menu is not None:
             self.editor.close_menu()
         elif self.talk.busy:
+            self._escaped = _NEVER  # a second one that comes when all has stopped clears nothing
             self.doing.cancel()
-        elif now - self._escaped < DOUBLE_ESCAPE_SECONDS:
-            self.editor.clear()
-        self._escaped = now
+        elif twice:
+            self.clear_text()
+
+    def clear_text(self) -> None:
+        """Ctrl+Y brings back what was there."""
+        if self.editor.message.strip():
+            self.app.clipboard.set_text(self.editor.message)
+        self.editor.clear()
 
     def escape_is_vims(self) -> bool:
         """In vim mode Esc leaves insert mode first; on an empty line there is nothing to leave it for."""
@@ -90,8 +120,10 @@ class Actions:
     def interrupt(self) -> None:
         if self.talk.busy:
             self.doing.cancel()
+        elif self.editor.in_bar:
+            self.leave_bar()
         elif not self.editor.empty:
-            self.editor.clear()
+            self.clear_text()
         elif self.asked_to_leave:
             self.doing.leave()
         else:
@@ -105,19 +137,61 @@ class Actions:
         editor = self.editor
         if editor.menu is not None:
             editor.menu.move(-1)
-        elif self.talk.queue and editor.buffer.document.cursor_position_row == 0:
-            self.take_back()
-        else:
-            editor.buffer.auto_up()
+        elif not self._move_row(-1):
+            self.older()
 
     def down(self) -> None:
-        editor, buffer = self.editor, self.editor.buffer
-        if editor.menu is not None:
-            editor.menu.move(1)
-        elif buffer.document.on_last_line and buffer.working_index == len(buffer._working_lines) - 1:
-            editor.in_bar = self.bar.enter()
+        if self.editor.menu is not None:
+            self.editor.menu.move(1)
+        elif not self._move_row(1):
+            self.newer()
+
+    def older(self) -> None:
+        """What lies above the text: what is queued, what was said before. A question has only its answer."""
+        if self.talk.approval is not None:
+            return
+        if self.talk.queue:
+            self.take_back()
         else:
-            buffer.auto_down()
+            self.editor.buffer.history_backward()
+
+    def newer(self) -> None:
+        """What lies below it: what was said since, then the bar."""
+        buffer = self.editor.buffer
+        if buffer.working_index < len(buffer._working_lines) - 1:
+            buffer.history_forward()
+        else:
+            self.editor.in_bar = self.bar.enter()
+
+    def _move_row(self, by: int) -> bool:
+        """By a row of the screen, as long as there is one."""
+        buffer = self.editor.buffer
+        at = buffer.cursor_position
+        goal = self._aimed[1] if self._aimed[0] == at else None
+        place = moved(text_rows(buffer.text, self._shape()), at, by, goal)
+        if place is None:
+            return False
+        buffer.cursor_position = place[0]
+        self._aimed = buffer.cursor_position, place[1]
+        return True
+
+    def _shape(self) -> Shape:
+        """How the window breaks the text."""
+        prefix = self.app.layout.current_window.get_line_prefix
+        widths = [fragment_list_width(to_formatted_text(prefix(0, at))) if prefix else 0 for at in (0, 1)]
+        return Shape(self.app.output.get_size().columns, *widths)
+
+    def search(self) -> None:
+        """Back through the history, for what is typed next."""
+        buffer = self.editor.buffer
+        self._searched_from = buffer.working_index, buffer.cursor_position
+        start_search(direction=SearchDirection.BACKWARD)
+
+    def stop_search(self) -> None:
+        """Back to where it began: going on to a further match has left that."""
+        buffer = self.editor.buffer
+        stop_search()
+        buffer.working_index, buffer.cursor_position = self._searched_from
 
     def take_back(self) -> None:
         """The newest of what is queued, to be edited; what was being typed stays behind it."""
@@ -125,8 +199,15 @@ class Actions:
         draft = self.editor.buffer.text
         self.editor.put(f"{text}\n{draft}" if draft else text)
 
-    def bar_key(self, name: str, data: str) -> None:
-        self.editor.in_bar = self.bar.key(str(getattr(name, "value", name)), data)
+    def bar_key(self, key: str, data: str) -> None:
+        answer = self.bar.key(key_name(key), data)
+        self.editor.in_bar = answer == "stay"
+        if answer == "pass":
+            self.editor.paste(data) if len(data) > 1 else self.editor.buffer.insert_text(data)
+
+    def leave_bar(self) -> None:
+        self.bar.leave()
+        self.editor.in_bar = False
 
     # editing
 
@@ -143,16 +224,29 @@ class Actions:
         self.editor.accept()
 
     def complete(self) -> None:
-        self.editor.open_menu()
+        self.editor.ask_for_menu()
+
+    def kill_word(self, event: KeyPressEvent, name: str) -> None:
+        """A placeholder is one word, which a yank brings back as a whole."""
+        label = self.editor.cut_label()
+        if label:
+            self.app.clipboard.set_text(label)
+        else:
+            get_by_name(name).call(event)
 
     def open_editor(self) -> None:
         """All of it in the person's own editor: placeholders become the text they stand for."""
-        self.editor.put(self.editor.message)
-        self.editor.pastes.clear()
-        self.editor.buffer.open_in_editor()
+        self.app.create_background_task(self._edit_outside(self.editor.message))
 
-    def resting_in_vim(self) -> bool:
-        return vi_navigation_mode()
+    async def _edit_outside(self, text: str) -> None:
+        from coder.terminal.external import edited_text
+
+        edited = await run_in_terminal(lambda: edited_text(text, os.environ), in_executor=True)
+        if edited is None:
+            self.app.output.bell()
+        elif edited != text:
+            self.editor.pastes.clear()
+            self.editor.put(edited)
 
     # the terminal
 

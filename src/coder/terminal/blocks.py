@@ -1,8 +1,8 @@
 """Cuts streamed markdown into blocks that are complete and will not change any more.
 
-A block ends at a blank line, where another kind of block begins, and, inside what may grow without end
-(code, tables, prose without a break), after a fixed number of lines or characters. Where the cuts fall
-depends on the text alone, never on how it arrived.
+A block ends at a blank line and where another kind of block begins. What may grow without end comes in parts:
+code line by line, a table likewise once its columns are known, prose after so many characters. So the part
+that may still change stays small. Where the cuts fall depends on the text alone, never on how it arrived.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ Kind = Literal["prose", "item", "fence", "table"]
 Open = list[tuple[str, int]]  # delimiters and where they stand
 Closed = list[tuple[int, int]]
 
-FENCE_LINES = 12  # of code that are committed together
-TABLE_LINES = 40
-PROSE_CHARS = 4000
+TABLE_LINES = 40  # from which a table's columns are worked out
+PROSE_CHARS = 800
+SHAPED_CHARS = 4000  # of a quote or an indented block, whose parts would lose their shape
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})[ \t]*([^`\n]*)\n?$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
 _HEADING = re.compile(r"^ {0,3}#{1,6}(?:\s|$)")
 _RULER = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _HR = re.compile(r"^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
+_SHAPED = re.compile(r"^(?:>| {4}|\t)")
+# The beginning of a line that may become anything: not shown before it is clear what.
+_UNCLEAR = re.compile(r"^\s*(?:[-=*+#`~|: >]+|\d{1,9}[.)]?)\s*$")
 _DELIMITER = re.compile(r"\\.|`+|\*+|_+|~~|\[|\]")
 
 
 class Block(msgspec.Struct, frozen=True):
-    """`text` is the source as it came, blank lines after it included. `opens` and `closes` say whether a
-    fence or table begins and ends here or is a middle part; `in_list`: it stands below a list item."""
+    """`text` is the source as it came, blank lines after it included. `opens` and `closes` say whether the
+    block begins and ends here or this is a part of it; `in_list`: it stands below a list item."""
 
     text: str
     kind: Kind
@@ -53,6 +56,7 @@ class Splitter:
         self._opens = True
         self._blank = False  # the lines end with a blank one: what follows is another block
         self._in_list = False
+        self._within = False  # the line that has no end yet began in a part that is done
 
     def feed(self, text: str) -> list[Block]:
         done: list[Block] = []
@@ -73,21 +77,25 @@ class Splitter:
             self._line(whole, done)
         self._close(done)
         self._fence = ""
-        self._in_list = False
+        self._in_list = self._within = False
         return done
 
     @property
     def tail(self) -> Block | None:
         """What has not been handed over yet, as a block that may still change."""
         partial = "".join(self._partial)
+        kind = self._kind
+        if not self._fence and not self._within:
+            if _UNCLEAR.match(partial):
+                partial = ""
+            elif not self._lines and kind != "table":
+                kind = "item" if _ITEM.match(partial) and not _HR.match(partial) else "prose"
+                kind = "fence" if _FENCE.match(partial) else kind
         text = "".join(self._lines) + partial
         if not text:
             return None
-        kind = self._kind
-        if not self._lines and not self._fence:
-            kind = "item" if _ITEM.match(partial) and not _HR.match(partial) else "prose"
-            kind = "fence" if _FENCE.match(partial) else kind
-        return Block(text, kind, self._info, opens=self._opens, closes=False, in_list=self._in_list)
+        opens = self._opens or kind == "item"
+        return Block(text, kind, self._info, opens=opens, closes=False, in_list=self._in_list)
 
     # one line after the other
 
@@ -105,6 +113,10 @@ class Splitter:
         if self._fence:
             self._code_line(line, done)
             return
+        if self._within:
+            self._within = False
+            self._add(line)
+            return
         if not line.strip():
             self._add(line)
             self._blank = True
@@ -117,6 +129,7 @@ class Splitter:
             self._begin("fence")
             self._fence, self._info = opening[2], opening[3].strip()
             self._add(line)
+            self._part(done)
             return
         self._text_line(line, done)
 
@@ -126,7 +139,7 @@ class Splitter:
         if marks.startswith(self._fence) and not marks.strip(self._fence[0]):
             self._fence = ""
             self._close(done)
-        elif len(self._lines) > FENCE_LINES:
+        else:
             self._part(done)
 
     def _text_line(self, line: str, done: list[Block]) -> None:
@@ -143,41 +156,44 @@ class Splitter:
             self._in_list = self._in_list and line[0] == " "
             self._begin("item")
             self._in_list = True
-        elif not self._lines:
+        elif self._kind == "table":
+            if "|" not in line:
+                self._close(done)
+                self._begin("prose")
+        elif not self._lines and self._opens:
             self._in_list = self._in_list and line[0] == " "
             self._begin("prose")
-        elif self._kind == "table" and "|" not in line:
-            self._close(done)
-            self._begin("prose")
-        elif len(self._lines) == 1 and self._kind == "prose" and "|" in self._lines[0] and _RULER.match(line):
-            self._kind = "table"
+        elif len(self._lines) == 1 and self._opens and "|" in self._lines[0] and _RULER.match(line):
+            self._kind = "table" if self._kind == "prose" else self._kind
         self._add(line)
-        if self._kind == "table" and len(self._lines) > TABLE_LINES:
+        if self._kind == "table" and (not self._opens or len(self._lines) > TABLE_LINES):
             self._part(done)
 
     def _may_begin_item(self, item: re.Match[str]) -> bool:
         """A number other than 1 within a paragraph is the paragraph's own ("in the year\\n1984. …")."""
-        return not self._lines or self._kind == "item" or item[1] in (None, "1")
+        fresh = not self._lines and self._opens
+        return fresh or self._kind == "item" or item[1] in (None, "1")
 
     def _cut_partial(self, done: list[Block]) -> None:
         """Prose that has no line break for too long is cut where that does no harm."""
         if self._fence or self._kind == "table" or self._blank:
             return
         size = self._size + sum(map(len, self._partial))
-        while size > PROSE_CHARS:
-            text = "".join(self._lines) + "".join(self._partial)
-            at = stable_prefix(text[:PROSE_CHARS]) or PROSE_CHARS
-            head, rest = text[:at], text[at:]
-            kind: Kind = "item" if self._kind == "item" or _ITEM.match(head) else "prose"
+        if size <= PROSE_CHARS:
+            return
+        text = "".join(self._lines) + "".join(self._partial)
+        limit = SHAPED_CHARS if self._opens and _SHAPED.match(text) else PROSE_CHARS
+        while len(text) > limit:
+            at = stable_prefix(text[:limit]) or text.rfind(" ", 0, limit) + 1 or limit
+            head, text = text[:at], text[at:]
+            kind: Kind = "item" if self._opens and (self._kind == "item" or _ITEM.match(head)) else "prose"
             done.append(Block(head, kind, opens=self._opens, closes=False, in_list=self._in_list))
-            self._lines.clear()
-            self._size, self._opens = 0, False
-            self._kind = "prose"
-            self._partial[:] = [rest.rpartition("\n")[2]]
-            for line in rest.split("\n")[:-1]:
-                self._lines.append(line + "\n")
-                self._size += len(line) + 1
-            size = len(rest)
+            self._within = head[-1] != "\n" and "\n" not in text
+            self._opens, self._kind, limit = False, "prose", PROSE_CHARS
+        *lines, rest = text.split("\n")
+        self._lines[:] = [f"{line}\n" for line in lines]
+        self._size = sum(map(len, self._lines))
+        self._partial[:] = [rest]
 
     # the block that is growing
 
@@ -204,7 +220,7 @@ class Splitter:
             )
         self._lines.clear()
         self._size, self._opens, self._blank = 0, True, False
-        self._kind, self._info = "prose", ""
+        self._kind, self._info, self._within = "prose", "", False
 
 
 def stable_prefix(text: str) -> int:

@@ -10,7 +10,7 @@ from coder.terminal.editor import Editor
 from coder.terminal.menu import ROWS as MENU_ROWS
 from coder.terminal.safe import safe
 from coder.terminal.stream import Stream
-from coder.terminal.talk import Talk, activity, seconds, shown_folder
+from coder.terminal.talk import Talk, activity, context_line, prompt_text, seconds, shown_folder
 from coder.terminal.theme import Theme
 from coder.terminal.width import Line, clip, text_width
 from coder.texts import Texts
@@ -18,6 +18,12 @@ from coder.texts import Texts
 LIVE_ROWS = 12
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND = 8
+# After a resize another may follow that we are not told of yet (tmux waits for up to 250 ms), and a row that
+# the terminal has broken meanwhile would be left behind: until then the text that still grows is not shown.
+_RESIZING_SECONDS = 0.3
+_NARROW = 24  # columns that are left in any case
+_ANSWER_ROOM = 8  # columns for the answer behind the question; where there are fewer it is put more shortly
+_SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a folder in the prompt, and for the text behind it
 _ROOMY = 8  # rows from which on there is one to spare between the stream and the prompt
 
 
@@ -26,24 +32,18 @@ def live_limit(rows: int) -> int:
     return max(1, min(LIVE_ROWS, rows - 6))
 
 
-def context_line(talk: Talk) -> Line:
-    line = f"context: {talk.tokens} tokens · model: {safe(talk.model)}"
-    if talk.cost_usd or talk.budget_usd is not None:
-        limit = f" of {talk.budget_usd:.2f}" if talk.budget_usd is not None else ""
-        line += f" · {talk.cost_usd:.4f}{limit} USD"
-    return [("dim", line)]
-
-
-def prompt_text(talk: Talk, cwd: str) -> str:
-    return f"[{talk.mode}] {cwd}> "
-
-
 def fitting_folder(cwd: str, mode: str, columns: int) -> str:
-    """Where the prompt would take more than half of the row, the folder's end stands for it."""
-    room = columns // 2 - text_width(f"[{mode}] > ")
-    if text_width(cwd) <= max(room, 8):
+    """Where the prompt would take more than half of the row, the folder's name stands for it, and its end
+    where even that leaves no room to type."""
+    around = text_width(f"[{mode}] > ")
+    if text_width(cwd) <= max(columns // 2 - around, _SHORTEST):
         return cwd
-    return "…/" + cwd.rpartition("/")[2][-max(room - 2, 6) :]
+    name, room = cwd.rpartition("/")[2], max(columns - around - _TYPING_ROOM, _SHORTEST)
+    if text_width(name) + 2 <= room:
+        return f"…/{name}"
+    while text_width(name) + 1 > room:
+        name = name[1:]
+    return f"…{name}"
 
 
 class Display:
@@ -58,22 +58,37 @@ class Display:
         self.plain = False
         self.hint = ""  # a line that stands until the next key: "Ctrl+C again leaves"
         self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
+        self.bar: Callable[[], list[str]] = list
         self._live: list[str] = []
+        self._live_at = (0, 0)  # the size that it was worked out for
+        self._resized = float("-inf")
 
     def freeze(self) -> None:
         """Work the tail out for the frame that is about to be drawn; keys redraw it as it is."""
         if self.plain:
             return
-        _, rows = self.size()
-        self._live = self._painted(self.stream.live(live_limit(rows)))
+        if self._live_at != self.size() and any(self._live_at):
+            self._resized = time.monotonic()
+        self._live_at = self.size()
+        self._live = self._painted(self.stream.live(live_limit(self._live_at[1])))
 
     def live(self) -> list[str]:
         _, rows = self.size()
-        spare = rows - 2 - len(self.status()) - len(self.menu()) - len(self.queue()) - self._input_rows()
+        if self._live_at != self.size():
+            self.freeze()
+        if self._resizing:
+            return []
+        below = len(self.menu()) + len(self.bar())
+        spare = rows - 2 - len(self.status()) - below - len(self.queue()) - self._input_rows()
         return self._live[-spare:] if spare > 0 else []
+
+    @property
+    def _resizing(self) -> bool:
+        return self.talk.busy and time.monotonic() - self._resized < _RESIZING_SECONDS
 
     def status(self) -> list[str]:
         columns, rows = self.size()
+        columns = min(columns, _NARROW) if self._resizing else columns
         if rows < 3:
             return []
         if self.talk.approval is not None:
@@ -100,13 +115,13 @@ class Display:
 
     def queue(self) -> list[str]:
         columns, rows = self.size()
-        if not self.talk.queue or rows < 6:
+        if not self.talk.queue or rows < 6 or self.plain:
             return []
-        shown = [
-            clip([("dim", self.texts.say("terminal.queued", text=safe(" ".join(text.split()))))], columns)
-            for text in self.talk.queue[-3:]
-        ]
-        return self._painted(shown)
+        return self._painted([clip(self.queued(text), columns) for text in self.talk.queue[-3:]])
+
+    def queued(self, text: str) -> Line:
+        shown = " ".join(self.editor.as_typed(text).split())
+        return [("dim", self.texts.say("terminal.queued", text=safe(shown)))]
 
     def menu(self) -> list[str]:
         menu = self.editor.menu
@@ -119,16 +134,20 @@ class Display:
         for item, chosen in visible:
             label = _entry(item.label, item.hint)
             padding = " " * (width - text_width(label) + 2) if item.about or item.scope else ""
-            line: Line = [("chosen" if chosen else "", ("› " if chosen else "  ") + label), ("", padding)]
-            line += [("dim", safe(item.about)), ("scope", f"  {safe(item.scope)}" if item.scope else "")]
+            style = "chosen" if chosen else item.style
+            line: Line = [(style, ("› " if chosen else "  ") + label), ("", padding)]
+            line += [("scope", f"{safe(item.scope)}  " if item.scope else ""), ("dim", safe(item.about))]
             lines.append(clip(line, columns))
         return self._painted(lines)
 
     def prompt(self) -> str:
+        columns, _ = self.size()
         if self.talk.approval is not None:
             key = "approval.choices" if self.talk.approval.can_always else "approval.choices_once"
-            return self.theme.paint("note", self.texts.say(key))
-        columns, _ = self.size()
+            choices = self.texts.say(key)
+            if text_width(choices) + _ANSWER_ROOM > columns or not self.talk.approval.call_id:
+                choices = self.texts.say(f"{key}_narrow")
+            return self.theme.paint("note", choices)
         return self.theme.paint(
             "prompt", prompt_text(self.talk, fitting_folder(self.cwd, self.talk.mode, columns))
         )

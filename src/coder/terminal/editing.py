@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 PASTE_CHARS = 1000  # a single line longer than this is collapsed as well: each key would redraw it
-_TOKEN = re.compile(r"(?:^|(?<=\s))@((?:\\.|[^\s\\])*)$")
+_TOKEN = re.compile(r"(?:^|(?<=[\s(（，。、；：]))@((?:\\.|[^\s\\])*)$")  # where `@` commands begin
+_REORDERING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 MenuKind = Literal["command", "argument", "file"]
 
@@ -42,17 +44,19 @@ def continued(caret: Caret) -> Caret | None:
 
 
 def menu_request(caret: Caret) -> Request | None:
-    """Which menu fits what stands before the caret."""
+    """Which menu fits what stands before the caret; none in a line for the shell, which has its own `@`."""
     before = caret.text[: caret.at]
+    if before.lstrip().startswith("!"):
+        return None
     if before.startswith("/") and "\n" not in before:
         name, space, argument = before[1:].partition(" ")
-        if not space:
-            return Request("command", name, 1)
-        if " " not in argument.lstrip(" "):
+        if not space or not name:  # `/ (global)` filters the menu
+            return Request("command", before[1:].lstrip(" "), 1)
+        if " " not in argument.lstrip(" ") and not argument.lstrip(" ").startswith("@"):
             start = len(before) - len(argument.lstrip(" "))
             return Request("argument", argument.lstrip(" "), start, command=name)
     if found := _TOKEN.search(before):
-        return Request("file", found[1].replace("\\", ""), found.start(1))
+        return Request("file", re.sub(r"\\(.)", r"\1", found[1]), found.start(1))
     return None
 
 
@@ -72,7 +76,8 @@ def escaped_path(path: str) -> str:
 
 
 def collapses(pasted: str) -> bool:
-    return "\n" in pasted.rstrip("\n") or len(pasted) > PASTE_CHARS
+    """What is long, or what would make the row look other than it is."""
+    return "\n" in pasted.rstrip("\n") or len(pasted) > PASTE_CHARS or _REORDERING.search(pasted) is not None
 
 
 def paste_label(label: str, known: Mapping[str, str]) -> str:
@@ -128,17 +133,23 @@ def given_back(queue: Sequence[str], draft: str) -> str:
 # approvals
 
 Answer = Literal["yes", "no", "always"]
-_WORDS: dict[str, Answer] = {"y": "yes", "yes": "yes", "是": "yes", "a": "always", "always": "always"}
-_REFUSALS = ("n", "no", "否")
+_WORDS: dict[Answer, tuple[str, ...]] = {
+    "yes": ("y", "yes", "是", "是的"),
+    "no": ("n", "no", "否", "不"),
+    "always": ("a", "always", "总是", "始终"),
+}
+_ANSWER = re.compile(r"(\w+)(?:[\s,.:;!，。、：；！]+(.*))?", re.DOTALL)
 
 
 def approval_answer(text: str, *, can_always: bool) -> tuple[Answer, str] | None:
     """The answer and the reason after a `no`; None for anything that is not clearly one of them."""
-    word, _, reason = text.strip().partition(" ")
-    word = word.lower().rstrip(",.:，：")
-    if word in _REFUSALS:
-        return "no", reason.strip()
-    answer = _WORDS.get(word)
-    if answer is None or reason.strip() or (answer == "always" and not can_always):
+    found = _ANSWER.fullmatch(text.strip())
+    if found is None:
         return None
-    return answer, ""
+    # Input methods for Chinese also make letters of full width: NFKC takes them for what they are.
+    word = unicodedata.normalize("NFKC", found[1]).lower()
+    answer = next((answer for answer, words in _WORDS.items() if word in words), None)
+    reason = (found[2] or "").strip()
+    if answer is None or (reason and answer != "no") or (answer == "always" and not can_always):
+        return None
+    return answer, reason

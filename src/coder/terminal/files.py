@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from coder.terminal.editing import escaped_path
 from coder.terminal.menu import MenuItem
 from coder.terminal.safe import safe
@@ -30,6 +32,7 @@ class FileIndex:
         self._text = "\n"  # every path between newlines, so that one search runs over all of them
         self._lower = "\n"
         self._listed = float("-inf")
+        self._narrowed = Narrowed()
         self._thread: threading.Thread | None = None
 
     def refresh(self) -> None:
@@ -42,11 +45,18 @@ class FileIndex:
 
     def search(self, query: str) -> list[MenuItem]:
         self.refresh()
-        return [_item(path) for path in find_paths(self._text, self._lower, query, SHOWN)]
+        text, lower = self._text, self._lower
+        if self._narrowed.covers(text, query):  # one letter more: what did not fit before does not fit now
+            among = "\n" + "\n".join(self._narrowed.paths) + "\n"
+            return [_item(path) for path in find_paths(among, lowered(among), query, SHOWN)]
+        found, whole = matching(text, lower, query, SHOWN)
+        self._narrowed = Narrowed(text, query, found if whole else [], whole)
+        return [_item(path) for path in best(found, query, SHOWN)]
 
     def _list(self) -> None:
         paths: list[str] = []
         folders: set[str] = set()
+        first = not self._text.strip()
         shown_at = 0
         for path in self._paths():
             paths.append(path)
@@ -55,8 +65,8 @@ class FileIndex:
                 folders.add(above)
                 paths.append(above + "/")
                 above = above.rpartition("/")[0]
-            # The first screenful at once, then as the list doubles: joining it is not free.
-            if len(paths) >= max(200, 2 * shown_at) and not self._text.strip():
+            # The first screenful at once, then as the list grows: joining it is not free.
+            if first and len(paths) >= max(200, 4 * shown_at):
                 shown_at = len(paths)
                 self._publish(paths)
             if len(paths) >= _MAX_FILES:
@@ -66,10 +76,7 @@ class FileIndex:
 
     def _publish(self, paths: list[str]) -> None:
         text = "\n" + "\n".join(path for path in paths if "\n" not in path) + "\n"
-        lower = text.lower()
-        if len(lower) != len(text):  # a few letters change their length; offsets must be the same in both
-            lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-        self._text, self._lower = text, lower
+        self._text, self._lower = text, lowered(text)
         self._changed()
 
     def _paths(self) -> Iterator[str]:
@@ -87,6 +94,7 @@ class FileIndex:
             child = subprocess.Popen(
                 command,
                 cwd=self._root,
+                env=self._environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -111,16 +119,49 @@ class FileIndex:
             yield path[base:]
 
 
+class Narrowed(msgspec.Struct, frozen=True):
+    """Every path of `text` that fits `query`, where they are few enough to know that."""
+
+    text: str = ""
+    query: str = ""
+    paths: list[str] = []
+    whole: bool = False
+
+    def covers(self, text: str, query: str) -> bool:
+        return self.whole and self.text is text and bool(self.query) and query.startswith(self.query)
+
+
+def lowered(text: str) -> str:
+    """In lower case, with every letter where it was: a few change their length."""
+    lower = text.lower()
+    return (
+        lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    )
+
+
 def find_paths(text: str, lower: str, query: str, limit: int) -> list[str]:
     """The paths that fit best. `text` has each between newlines, `lower` is the same in lower case."""
+    return best(matching(text, lower, query, limit)[0], query, limit)
+
+
+def best(paths: list[str], query: str, limit: int) -> list[str]:
+    query = query.lower()
+    return sorted(paths, key=lambda path: _rank(path, query))[:limit] if query else paths[:limit]
+
+
+def matching(text: str, lower: str, query: str, limit: int) -> tuple[list[str], bool]:
+    """The paths that fit (more than `limit`, if there are more), and whether they are all that do."""
     query = query.lower().replace("\n", "")
     if not query:
-        return [path for path in text[1:20_000].split("\n")[:limit] if path]
+        return [path for path in text[1:20_000].split("\n")[:limit] if path], False
     found = _containing(text, lower, query)
-    if len(found) < limit:
-        seen = set(found)
-        found += [path for path in _in_order(text, lower, query, limit * 4) if path not in seen]
-    return sorted(found, key=lambda path: _rank(path, query))[:limit]
+    if len(found) >= limit:
+        return found, False
+    if not all(letter in lower for letter in query):
+        return found, True
+    seen = set(found)
+    apart = _in_order(text, lower, query, limit * 4)
+    return [*found, *(path for path in apart if path not in seen)], len(apart) < limit * 4
 
 
 def _containing(text: str, lower: str, query: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import socket
 import sys
 
@@ -9,29 +11,40 @@ import msgspec
 
 from coder.config.provider import NoProvider
 from coder.engine.setup import Options, Settings
-from coder.terminal.safe import safe
 from coder.terminal.view import LineView
+from coder.terminal.width import plain, wrap
 
 # Where servers of one's own listen unless told otherwise.
 USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (8000, "vLLM"))
 _CONNECT_SECONDS = 0.2
+_ANSWER_SECONDS = 1.0
 
 
 def first_run(options: Options, settings: Settings, view: LineView) -> Options | None:
     """The options with a local server in them, where one was found and the person wants it."""
     say = settings.texts.say
-    view.line(say("first.welcome"))
+    _say(view, say("first.welcome"))
     view.line("")
-    view.line(NoProvider().text(settings.texts))
-    view.line("")
+    _say(view, NoProvider().text(settings.texts))
     for port, name in USUAL_PORTS:
-        if not _listens(port):
-            continue
         url = f"http://127.0.0.1:{port}/v1"
-        if _wanted(say("first.offer", name=name, url=url)):
+        if not (_listens(port) and _is_a_model_server(url)):
+            continue
+        view.line("")
+        wanted = _wanted(say("first.offer", name=name, url=url))
+        if wanted:
+            _say(view, say("first.chosen", url=url))
             return msgspec.structs.replace(options, base_url=url)
-    view.line(safe(say("first.demo")))
+        if wanted is None:
+            return None
+        _say(view, say("first.demo"))
     return None
+
+
+def _say(view: LineView, text: str) -> None:
+    """Broken between words: what is to be set should be readable, and whole names can be copied."""
+    for row in wrap([("", text)], shutil.get_terminal_size().columns):
+        view.line(plain(row))
 
 
 def _listens(port: int) -> bool:
@@ -42,10 +55,33 @@ def _listens(port: int) -> bool:
         return False
 
 
-def _wanted(question: str) -> bool:
+def _is_a_model_server(url: str) -> bool:
+    """These ports are other programs' usual ones too: only who lists models is offered."""
+    from coder.model.base import ModelError
+    from coder.model.chat_completions import ChatCompletions
+
+    async def lists_models() -> bool:
+        wire = ChatCompletions(url, "", {})
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return bool(await wire.list_models())
+        except (ModelError, TimeoutError):
+            return False
+        finally:
+            await wire.close()
+
+    return asyncio.run(lists_models())
+
+
+def _wanted(question: str) -> bool | None:
+    """None where the person would rather leave."""
     sys.stdout.write(question)
     sys.stdout.flush()
     try:
-        return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+        answer = sys.stdin.readline()
     except KeyboardInterrupt:
-        return False
+        answer = ""
+    if not answer:
+        sys.stdout.write("\n")
+        return None
+    return answer.strip().lower() in ("y", "yes", "是", "是的")

@@ -1,4 +1,5 @@
-"""Streamed text on its way to scrollback: complete blocks once, the unfinished one as a live tail."""
+"""Streamed text on its way to scrollback: each row once, as soon as nothing can change it any more; what is
+left of the unfinished block is the live tail."""
 
 from __future__ import annotations
 
@@ -7,85 +8,112 @@ from collections.abc import Callable
 import msgspec
 
 from coder.terminal.blocks import Block, Splitter, stable_prefix
-from coder.terminal.markdown import Carried
+from coder.terminal.markdown import Carried, continued, held_back
 from coder.terminal.width import Line, wrap
 
 Paint = Callable[[Block, int, Carried], tuple[list[Line], Carried]]
+_REPEATED = ("quote", "mark")  # stand on every row, however many there are
 
 
 def thought_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
     """The model's reasoning: as it is, dim."""
-    rows = [
-        row
-        for line in block.text.rstrip("\n").split("\n")
-        for row in wrap([("dim", line)] if line else [], width)
-    ]
+    first, *others = block.text.rstrip("\n").split("\n")
+    rows = continued([("dim", first)] if first else [], width, carried if not block.opens else Carried())
+    rows = rows or [[]]
+    for line in others:
+        rows += wrap([("dim", line)] if line else [], width)
+    if not block.closes and block.kind != "fence" and not block.text.endswith("\n"):
+        return held_back(rows, block, carried)
     if block.text.endswith("\n\n") and block.text.strip():
         rows.append([])
-    return rows, carried
+    return rows, Carried()
 
 
 class Flow:
     """One stream of text. Rows are handed over once and never taken back.
 
-    The rows of a block that has been shown in part keep the width they began with: after a resize the rest
-    still follows what stands in scrollback.
+    How much of the unfinished block has been handed over is counted in characters, not in rows: after a
+    resize what is left of it is broken at the new width.
     """
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
         self._splitter = Splitter()
         self._carried = Carried()
-        self._shown = 0  # rows of the unfinished block that are in scrollback
-        self._width = 0  # 0: whatever the terminal has
+        self._ink = 0  # characters of the unfinished block that are in scrollback
         self._blank = False  # a blank row is owed before the next text
+        self._tail: tuple[Block, int, list[Line]] | None = None  # as it was painted last, at which width
         self.started = False
 
     def feed(self, text: str, width: int) -> list[Line]:
-        """The rows that became final."""
+        """The rows of the blocks that are complete by now."""
         return self._finished(self._splitter.feed(text), width)
 
     def finish(self, width: int) -> list[Line]:
         rows = self._finished(self._splitter.finish(), width)
+        rows += self._owed(self._left_open(width))
         self._carried, self._blank = Carried(), False
         return rows
 
     def live(self, width: int) -> list[Line]:
         """The rows of the tail that are not in scrollback."""
-        tail = self._splitter.tail
-        if tail is None:
-            return []
-        rows, _ = self._paint(tail, self._width or width, self._carried)
-        rows = rows[self._shown :]
+        rows = _without(self._painted(width), self._ink)
         while rows and not rows[-1]:
             rows.pop()
         return [[], *rows] if self._blank and rows else rows
 
-    def overflow(self, live: int, limit: int, width: int) -> list[Line]:
-        """Where the tail is taller than `limit` rows: those at its top that can no longer change."""
+    def settle(self, width: int) -> list[Line]:
+        """The rows at the top of the tail that can no longer change."""
         tail = self._splitter.tail
-        if live <= limit or tail is None or tail.kind == "table":
+        if tail is None or tail.kind in ("table", "fence") or len(self._painted(width)) < 2:
             return []
-        stable = _stable(tail)
-        if stable is None:
+        at = _stable(tail.text)
+        if not at:
             return []
-        rows, _ = self._paint(stable, self._width or width, self._carried)
-        ready = len(rows) - (tail.kind != "fence")
-        upto = min(ready, self._shown + live - limit // 2)
-        if upto <= self._shown:
+        rows, _ = self._paint(_part(tail, at), width, self._begun(tail))
+        out = _without(rows, self._ink)
+        if not out:
             return []
-        self._width = self._width or width
-        out = self._owed(rows[self._shown : upto])
-        self._shown = upto
-        return out
+        flushed = self._flushed(tail, width)
+        self._ink += sum(map(_ink_of, out))
+        return self._owed([*flushed, *out])
+
+    # painting
+
+    def _painted(self, width: int) -> list[Line]:
+        """All rows of the tail, with the row that an earlier part has left open."""
+        tail = self._splitter.tail
+        if tail is None:
+            return self._left_open(width)
+        if self._tail is None or self._tail[0] != tail or self._tail[1] != width:
+            rows, after = self._paint(tail, width, self._begun(tail))
+            rows = [*(self._left_open(width) if tail.opens else []), *rows, *_open_row(after, width)]
+            self._tail = tail, width, rows
+        return self._tail[2]
 
     def _finished(self, blocks: list[Block], width: int) -> list[Line]:
         out: list[Line] = []
-        for block in blocks:
-            rows, self._carried = self._paint(block, self._width or width, self._carried)
-            out += self._owed(rows[self._shown :])
-            self._shown, self._width = 0, 0
+        for block in _joined(blocks):
+            out += self._owed(self._flushed(block, width))
+            rows, self._carried = self._paint(block, width, self._carried)
+            out += self._owed(_without(rows, self._ink))
+            left = 0 if block.closes else max(0, self._ink - sum(map(_ink_of, rows)))
+            self._ink, self._tail = left, None
         return out
+
+    def _begun(self, block: Block) -> Carried:
+        return Carried() if block.opens and self._carried.row else self._carried
+
+    def _flushed(self, block: Block, width: int) -> list[Line]:
+        """The row that was left open, where what comes does not continue it."""
+        if not block.opens or not self._carried.row:
+            return []
+        rows = self._left_open(width)
+        self._carried, self._tail = Carried(), None
+        return rows
+
+    def _left_open(self, width: int) -> list[Line]:
+        return _open_row(self._carried, width)
 
     def _owed(self, rows: list[Line]) -> list[Line]:
         """Blank rows at the end wait until something follows, so that an answer does not end with them."""
@@ -99,7 +127,60 @@ class Flow:
         return out + rows
 
 
-def _stable(tail: Block) -> Block | None:
-    """The part of an unfinished block that what comes later cannot change."""
-    at = tail.text.rfind("\n") + 1 if tail.kind == "fence" else stable_prefix(tail.text)
-    return msgspec.structs.replace(tail, text=tail.text[:at]) if at else None
+def _open_row(carried: Carried, width: int) -> list[Line]:
+    return continued([], width, carried) if carried.row else []
+
+
+def _stable(text: str) -> int:
+    """How much of an unfinished block what comes later cannot change. A first line with bars in it may be the
+    head of a table."""
+    first, _, others = text.partition("\n")
+    return 0 if "|" in first and not others else stable_prefix(text)
+
+
+def _part(tail: Block, at: int) -> Block:
+    return msgspec.structs.replace(tail, text=tail.text[:at])
+
+
+def _joined(blocks: list[Block]) -> list[Block]:
+    """Lines of code that came together are coloured together."""
+    out: list[Block] = []
+    for block in blocks:
+        last = out[-1] if out else None
+        if last is not None and last.kind == block.kind == "fence" and not (block.opens or last.closes):
+            out[-1] = msgspec.structs.replace(last, text=last.text + block.text, closes=block.closes)
+        else:
+            out.append(block)
+    return out
+
+
+def _ink_of(row: Line) -> int:
+    """Its characters that are not blank. A row without any counts too: there are as many at every width."""
+    return sum(len("".join(text.split())) for style, text in row if style not in _REPEATED) or 1
+
+
+def _without(rows: list[Line], ink: int) -> list[Line]:
+    """What is left of the rows after so many characters that are not blank."""
+    if not ink:
+        return list(rows)
+    for at, row in enumerate(rows):
+        size = _ink_of(row)
+        if size > ink:
+            return [_cut_row(row, ink), *rows[at + 1 :]]
+        ink -= size
+        if not ink:
+            return rows[at + 1 :]
+    return []
+
+
+def _cut_row(row: Line, ink: int) -> Line:
+    out: Line = []
+    for style, text in row:
+        kept = text
+        if style not in _REPEATED and not (not out and text.isspace()):
+            while ink and kept:
+                ink -= not kept[0].isspace()
+                kept = kept[1:] if ink else kept[1:].lstrip()
+        if kept:
+            out.append((style, kept))
+    return out

@@ -6,17 +6,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
+from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.terminal.editing import approval_answer
-from coder.terminal.safe import safe
-from coder.terminal.talk import shown_folder
+from coder.terminal.mode_rows import Spoken
+from coder.terminal.recap import session_lines
+from coder.terminal.talk import Talk, context_line, follow, prompt_text, shown_folder
 from coder.terminal.view import LineView
+from coder.terminal.width import plain
 
 
 class LineRepl:
@@ -28,9 +32,8 @@ class LineRepl:
         self.view = view
         self.say = settings.texts.say
         self.engine = engine
-        self.state: StateChanged | None = None
-        self.mode = options.mode or "default"
-        self.model = engine.desk.model_name
+        self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
+        self.modes = Spoken(settings.texts)
         self.running = False
         self.interrupts = 0
         self.typed = bytearray()
@@ -39,6 +42,7 @@ class LineRepl:
     async def run(self, question: str) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        await self._opened()
         if self.engine.desk.session.pending is not None:
             await self._until_idle()
         elif question:
@@ -49,6 +53,16 @@ class LineRepl:
                 break
         await self._close()
         return 0
+
+    async def _opened(self) -> None:
+        """What the engine says of its session before anything is asked of it."""
+        last: type[AnyEvent] = SessionStarted
+        async for event in self.engine.events():
+            self._show(event)
+            if isinstance(event, SessionStarted) and event.resumed:
+                last = StateChanged
+            if isinstance(event, last):
+                return
 
     async def _send(self, text: str) -> bool:
         """False where the session is to end."""
@@ -69,10 +83,13 @@ class LineRepl:
         return False
 
     def _show(self, event: AnyEvent) -> None:
-        if isinstance(event, StateChanged):
-            self.state = event
-        elif isinstance(event, SessionStarted):
-            self.view.line(self.say("view.session", id=event.session_id, turns=event.turns))
+        follow(self.talk, event)
+        if isinstance(event, SessionStarted):
+            for line in session_lines(event, self.settings.texts, shutil.get_terminal_size().columns):
+                self.view.line(plain(line))
+        elif isinstance(event, ModeStateChanged):
+            if said := self.modes.take(event):
+                self.view.line(said)
         else:
             self.view.show(event)
 
@@ -88,17 +105,15 @@ class LineRepl:
                 answer, reason = found
                 self.engine.submit(ApprovalReply(event.approval_id, answer, reason))
                 return
+            known = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
+            self.view.line(self.say(known))
 
     # reading
 
     async def _read_input(self) -> str | None:
-        state = self.state
-        tokens = state.context_tokens if state else 0
-        model = state.model if state else self.model
-        mode = state.mode if state else self.mode
-        self.view.line(f"context: {tokens} tokens · model: {safe(model)}")
+        self.view.line(plain(context_line(self.talk)))
         lines: list[str] = []
-        prompt = f"[{mode}] {shown_folder(self.options.cwd)}> "
+        prompt = prompt_text(self.talk, shown_folder(self.options.cwd))
         while True:
             line = await self._read_line(prompt)
             if line is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from typing import Any
 
 from coder.config.errors import ConfigError
 from coder.config.provider import NoProvider
-from coder.config.trust import TrustStore
+from coder.config.trust import TrustStore, shown_value
 from coder.engine.engine import Engine
-from coder.engine.modes import enable_modes
+from coder.engine.modes import enable_modes, mode_commands
 from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
 from coder.model.base import ModelError
 from coder.record.files import RecordError
@@ -39,7 +40,7 @@ def run_interactive(options: Options, settings: Settings, resume: str | None, qu
         view.line(error.text(settings.texts))
         return _USAGE
     except (ModelError, RecordError) as error:
-        view.line(safe(str(error)))
+        view.line(safe(error.text(settings.texts)))
         return _FAILED
 
 
@@ -74,9 +75,13 @@ def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Sett
     if settings.trusted or not settings.loaded.ignored:
         return settings
     say = settings.texts.say
-    view.line(say("trust.question", folder=safe(str(options.cwd))))
-    for one in settings.loaded.ignored:
-        view.line(f"  {safe(one.key)} = {safe(str(settings.loaded.relevant.get(one.key, '')))}")
+    store = TrustStore(settings.home)
+    relevant = {**settings.loaded.relevant, **_mode_commands(options, settings)}
+    changed = settings.trust_status == "changed"
+    view.line(say("trust.changed_question" if changed else "trust.question", folder=safe(str(options.cwd))))
+    lines = [f"{key} = {shown_value(value, key)}" for key, value in sorted(relevant.items())]
+    for line in store.difference(options.cwd, relevant).lines(settings.texts) if changed else lines:
+        view.line(f"  {safe(line)}")
     sys.stdout.write(say("trust.prompt"))
     sys.stdout.flush()
     try:
@@ -85,5 +90,13 @@ def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Sett
         answer = ""
     if answer not in ("y", "yes", "是"):
         return settings
-    TrustStore(settings.home).trust(options.cwd, settings.loaded.relevant)
+    store.trust(options.cwd, relevant)
     return read_settings(options)
+
+
+def _mode_commands(options: Options, settings: Settings) -> dict[str, Any]:
+    """What the project's modes would run: a yes is for the folder, so it is shown with the rest."""
+    from coder.modes.catalogue import Catalogue
+    from coder.modes.discover import places
+
+    return mode_commands(Catalogue(places(options.cwd, options.environ, settings.home), settings.texts))

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coder.terminal.blocks import Block
-from coder.terminal.highlight import code_lines
-from coder.terminal.tables import fitted, grid
-from coder.terminal.width import Line, wrap
+from coder.terminal.highlight import CodeState, code_lines
+from coder.terminal.tables import Shape, cells_of, shape_of, table_rows
+from coder.terminal.width import Line, Span, line_width, text_width, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
-_CODE_ABOVE = 24  # lines of a fence that the highlighter sees above those it colours
 _BULLETS = "•◦▪"
 _MAX_INDENT = 24
+# Text in which markdown sees nothing but words: no need to parse it.
+_MARKED = re.compile(r"[\\`*_\[\]<>&~|]|^\s|^[-+=#]|^\d|  \n|\n\s", re.MULTILINE)
+_PLAIN_ITEM = re.compile(r" *([-*+]|\d{1,9}[.)]) {1,3}(?![-+*>#=|\d ])(.+)\Z")
+_MARKED_INLINE = re.compile(r"[\\`*_\[\]<>&~]|  \n")
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """What a later part of a block needs of the earlier ones: code above it, a table's head and widths."""
+    """What a later part of a block needs of the earlier ones: the code's colours, the table's columns, and of
+    prose its last row (`lead` before it, `margin` before the rows that follow), which is not yet full."""
 
-    code: tuple[str, ...] = ()
-    head: str = ""
-    columns: tuple[int, ...] = ()
+    code: CodeState = CodeState()
+    table: Shape | None = None
+    lead: tuple[Span, ...] = ()
+    margin: tuple[Span, ...] = ()
+    row: tuple[Span, ...] = ()
 
 
 def rows_of(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
@@ -37,31 +45,78 @@ def rows_of(block: Block, width: int, carried: Carried) -> tuple[list[Line], Car
     if block.kind == "table":
         return _table_block(block, width, carried)
     body = block.text.rstrip("\n")
-    if not body.strip():
+    if not block.opens:
+        rows = continued(_inline(body), width, carried)
+    elif not body.strip():
         return ([[]] if "\n" in block.text else []), Carried()
-    rows = _prose(body, block, width)
-    if block.text.endswith("\n\n"):
+    else:
+        rows = _prose(body, block, width)
+    if not block.closes:
+        return held_back(rows, block, carried)
+    if block.text.endswith("\n\n") or not body:
         rows.append([])
     return rows, Carried()
 
 
+def continued(spans: Line, width: int, carried: Carried) -> list[Line]:
+    """More of a paragraph whose last row is not yet full."""
+    line = [*carried.row, *spans]
+    if not line:
+        return []
+    rows = wrap(line, max(8, width - line_width(list(carried.lead))))
+    return _marked(rows, list(carried.margin), list(carried.lead))
+
+
+def held_back(rows: list[Line], block: Block, carried: Carried) -> tuple[list[Line], Carried]:
+    """All rows but the last, which what follows may be joined to."""
+    if not rows:
+        return [], carried
+    *rows, row = rows
+    lead = list(itertools.takewhile(_is_margin, row))
+    margin = [(style if style == "quote" else "", _blanked(style, text)) for style, text in lead]
+    glue = [("", " ")] if block.text[-1].isspace() else []
+    return rows, Carried(lead=tuple(lead), margin=tuple(margin), row=(*row[len(lead) :], *glue))
+
+
+def _is_margin(span: Span) -> bool:
+    style, text = span
+    return style in ("quote", "mark") or (not style and text.isspace())
+
+
+def _blanked(style: str, text: str) -> str:
+    return " " * text_width(text) if style == "mark" else text
+
+
 def _prose(body: str, block: Block, width: int) -> list[Line]:
+    if block.kind == "prose" and not _MARKED.search(body):
+        return wrap([("", body.replace("\n", " "))], width)
     lines = body.split("\n")
     indent = len(lines[0]) - len(lines[0].lstrip(" "))
     if not (block.in_list or block.kind == "item"):
         indent = 0
     shown = min(indent, _MAX_INDENT, width // 3)
-    text = "\n".join(line[indent:] if line[:indent].isspace() else line for line in lines)
     margin: Line = [("", " " * shown)] if shown else []
-    tree = _tree(text)
-    return [
-        [*margin, *row] if row else row
-        for node in tree.children
-        for row in _node(node, max(8, width - shown), depth=indent // 2)
-    ]
+    depth, room = indent // 2, max(8, width - shown)
+    rows = _plain_item(body, room, depth) if block.kind == "item" else None
+    if rows is None:
+        text = "\n".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+        rows = [row for node in _tree(text).children for row in _node(node, room, depth)]
+    return [[*margin, *row] if row else row for row in rows]
 
 
-# code and tables, which may come in parts
+def _plain_item(body: str, width: int, depth: int) -> list[Line] | None:
+    """An item of one line with nothing but words in it, as most are: no need to parse it."""
+    item = _PLAIN_ITEM.match(body)
+    if item is None or _MARKED_INLINE.search(item[2]):
+        return None
+    number, dot = item[1][:-1], item[1][-1]
+    mark = f"{int(number)}{dot} " if number else f"{_BULLETS[depth % 3]} "
+    return _marked(
+        wrap([("", item[2])], max(8, width - len(mark))), [("", " " * len(mark))], [("mark", mark)]
+    )
+
+
+# code and tables, which come in parts
 
 
 def _fence(block: Block, carried: Carried) -> tuple[list[Line], Carried]:
@@ -72,11 +127,11 @@ def _fence(block: Block, carried: Carried) -> tuple[list[Line], Carried]:
     if block.opens and lines:
         rows.append([("mark", lines.pop(0).rstrip())])
     closing = lines.pop() if block.closes and lines and _is_closing(lines[-1]) else None
-    above = carried.code if not block.opens else ()
-    rows += code_lines(lines, block.info, list(above))
+    code, state = code_lines(lines, block.info, CodeState() if block.opens else carried.code)
+    rows += code
     if closing is not None:
         rows.append([("mark", closing.rstrip())])
-    return rows, Carried(code=(*above, *lines)[-_CODE_ABOVE:])
+    return rows, Carried(code=state)
 
 
 def _is_closing(line: str) -> bool:
@@ -85,22 +140,20 @@ def _is_closing(line: str) -> bool:
 
 
 def _table_block(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
-    lines = block.text.rstrip("\n").split("\n")
-    head = "\n".join(lines[:2]) if block.opens else carried.head
-    source = block.text if block.opens else f"{head}\n{block.text}"
-    tree = _tree(source.rstrip("\n"))
-    table = next((node for node in tree.children if node.type == "table"), None)
-    blank: list[Line] = [[]] if block.text.endswith("\n\n") else []
-    if table is None:
-        return [*([("", line)] for line in lines), *blank], Carried()
-    cells = [
-        [_spans(cell.children[0]) for cell in row.children]
-        for part in table.children
-        for row in part.children
-    ]
-    columns = list(carried.columns) if not block.opens and carried.columns else fitted(cells, width)
-    keep = Carried(head=head, columns=tuple(columns))
-    return [*grid(cells, columns, head=block.opens), *blank], keep
+    lines = block.text.rstrip("\n").split("\n") if block.text.strip() else []
+    blank: list[Line] = [[]] if block.text.endswith("\n\n") or not lines else []
+    split = [cells_of(line) for line in lines]
+    shape = carried.table
+    if block.opens:
+        cells = [[_inline(cell) for cell in row] for row in split]
+        shape = shape_of(cells, split[1], width) if len(split) > 1 else None
+        rows = table_rows([cells[0], *cells[2:]], shape, head=True) if shape else None
+    else:
+        cells = [[_inline(cell) for cell in row] for row in split]
+        rows = table_rows(cells, shape, head=False) if shape else None
+    if rows is None:
+        rows = [row for line in lines for row in wrap([("", line)], width)]
+    return [*rows, *blank], Carried(table=shape)
 
 
 # nodes
@@ -119,6 +172,20 @@ def _tree(text: str) -> SyntaxTreeNode:
     return SyntaxTreeNode(_parser().parse(text))
 
 
+@functools.lru_cache(maxsize=1024)
+def _parsed_inline(text: str) -> tuple[Span, ...]:
+    from markdown_it.tree import SyntaxTreeNode
+
+    return tuple(_spans(SyntaxTreeNode(_parser().parseInline(text)).children[0]))
+
+
+def _inline(text: str) -> Line:
+    """Text in which only inline marks count; a table's rows are drawn again while the table grows."""
+    if not _MARKED_INLINE.search(text):
+        return [("", text.replace("\n", " "))] if text else []
+    return [("", " ") if span == _BREAK else span for span in _parsed_inline(text)]
+
+
 def _node(node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
     match node.type:
         case "paragraph":
@@ -135,9 +202,10 @@ def _node(node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
         case "blockquote":
             return _marked(_children(node, width - 2, depth), [("quote", "│ ")])
         case "hr":
-            return [[("dim", "─" * min(width, 40))]]
+            return [[("mark", "─" * min(width, 40))]]
         case "fence":
-            code = code_lines(node.content.rstrip("\n").split("\n"), node.info, []) if node.content else []
+            code = code_lines(node.content.rstrip("\n").split("\n"), node.info, CodeState())[0]
+            code = code if node.content else []
             return [[("mark", f"{node.markup}{node.info}")], *code, [("mark", node.markup)]]
         case "code_block":
             return [[("code", line)] for line in node.content.rstrip("\n").split("\n")]
@@ -147,7 +215,8 @@ def _node(node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
                 for part in node.children
                 for row in part.children
             ]
-            return grid(cells, fitted(cells, width), head=True)
+            shape = shape_of([cells[0], [], *cells[1:]], ["-"] * len(cells[0]), width)
+            return table_rows(cells, shape, head=True) if shape else []
         case _ if node.children:
             return _children(node, width, depth)
         case _:
@@ -167,13 +236,20 @@ def _items(node: SyntaxTreeNode, width: int, depth: int, label: Callable[[int], 
     rows: list[Line] = []
     for at, item in enumerate(node.children):
         mark = label(at)
-        inner = _children(item, max(8, width - len(mark)), depth + 1)
+        inner = [_ticked(row) for row in _children(item, max(8, width - len(mark)), depth + 1)]
         rows += _marked(inner or [[]], [("", " " * len(mark))], [("mark", mark)])
     return rows
 
 
+def _ticked(row: Line) -> Line:
+    """`[ ]` and `[x]` at the beginning of an item as boxes."""
+    style, text = row[0] if row else ("", "")
+    box = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}.get(text[:4]) if not style else None
+    return [(style, box + text[4:]), *row[1:]] if box else row
+
+
 def _marked(rows: list[Line], rest: Line, first: Line | None = None) -> list[Line]:
-    return [[*(first if first and not at else rest), *row] for at, row in enumerate(rows)]
+    return [[*(rest if at or first is None else first), *row] for at, row in enumerate(rows)]
 
 
 def _paragraph(inline: SyntaxTreeNode, width: int) -> list[Line]:

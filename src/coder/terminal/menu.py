@@ -7,9 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from coder.terminal.editing import Request
+from coder.terminal.editing import Request, escaped_path
 
 ROWS = 8
+_FREE = ("model",)  # commands whose argument may be something that the menu does not have
 
 
 class MenuItem(msgspec.Struct, frozen=True):
@@ -21,6 +22,7 @@ class MenuItem(msgspec.Struct, frozen=True):
     about: str = ""
     scope: str = ""
     hint: str = ""
+    style: str = ""  # of the label, where it is not an ordinary one: "dim", "bad"
 
 
 class MenuSource(Protocol):
@@ -36,14 +38,28 @@ Arguments = Callable[[str], Sequence[MenuItem]]
 
 
 class Menu(msgspec.Struct):
-    """An open menu. `chosen` is -1 as long as nothing is preselected."""
+    """An open menu. `chosen` is -1 as long as nothing is preselected; `moved` once the person has chosen."""
 
     items: list[MenuItem]
     start: int
     query: str
     chosen: int = 0
+    moved: bool = False
+
+    @property
+    def chosen_item(self) -> MenuItem | None:
+        return self.items[self.chosen] if self.chosen >= 0 else None
+
+    def answers(self, request: Request | None) -> bool:
+        return request is not None and (request.start, request.query) == (self.start, self.query)
+
+    def choose(self, item: MenuItem | None) -> None:
+        """Where it still is; else the choice is as in a new menu."""
+        if item is not None and item in self.items:
+            self.chosen, self.moved = self.items.index(item), True
 
     def move(self, by: int) -> None:
+        self.moved = True
         self.chosen = (
             (self.chosen + by) % len(self.items) if self.chosen >= 0 or by > 0 else len(self.items) - 1
         )
@@ -55,7 +71,8 @@ class Menu(msgspec.Struct):
 
     def complete(self) -> bool:
         """Whether the text already is what the chosen entry would make of it."""
-        return self.chosen < 0 or self.items[self.chosen].insert == self.query
+        item = self.chosen_item
+        return item is None or item.insert in (self.query, escaped_path(self.query))
 
 
 class Menus:
@@ -77,8 +94,7 @@ class Menus:
         items = self._items(request)
         if not items:
             return None
-        chosen = -1 if not request.query and request.kind != "command" else 0
-        return Menu(items, request.start, request.query, chosen)
+        return Menu(items, request.start, request.query, 0 if _preselects(request) else -1)
 
     def _items(self, request: Request) -> list[MenuItem]:
         if request.kind == "file":
@@ -90,12 +106,30 @@ class Menus:
         return ranked(values(request.query), request.query) if values else []
 
 
+def _preselects(request: Request) -> bool:
+    """Whether Enter takes the first entry. It does not where what is typed may well be meant as it stands: a
+    folder that was just completed, the name of a model that nobody listed."""
+    if request.kind == "command":
+        return True
+    return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE
+
+
 def ranked(items: Sequence[MenuItem], query: str) -> list[MenuItem]:
-    """Those that fit, the best first; entries that fit equally well stay in their order."""
+    """Those that fit, the best first; entries that fit equally well stay in their order. A word that begins
+    with `(` stands for the beginning of a scope: `(global)`, `(proj`."""
+    tags = [word.lower() for word in query.split() if word.startswith("(")]
+    if tags:
+        items = [item for item in items if all(item.scope.lower().startswith(tag) for tag in tags)]
+        query = " ".join(word for word in query.split() if not word.startswith("("))
     if not query:
         return list(items)
-    scored = [(max(score(item.insert, query), score(item.about, query) - 400), item) for item in items]
+    scored = [(max(score(item.insert, query), _said_of(item, query)), item) for item in items]
     return [item for points, item in sorted(scored, key=lambda pair: -pair[0]) if points > 0]
+
+
+def _said_of(item: MenuItem, query: str) -> int:
+    """What an entry is about counts less than its name, and not letter by letter: any text has them all."""
+    return score(item.about, query) - 400 if query.lower() in item.about.lower() else 0
 
 
 def score(text: str, query: str) -> int:

@@ -1,20 +1,74 @@
-"""Sequences that draw nothing: the terminal's title, its bell, its clipboard."""
+"""Sequences that draw nothing: the terminal's title, its bell, its notifications, its clipboard."""
 
 from __future__ import annotations
 
 import base64
+import time
+from collections.abc import Callable, Mapping
 
+from coder.config.schema import UiSection
 from coder.terminal.safe import safe
 
-LONG_TURN_SECONDS = 20.0  # a turn that took this long rings: the person may be looking elsewhere
 _CLIPBOARD_BYTES = 74_994  # what terminals take at most in one OSC 52 (tmux, xterm: 100,000 in base64)
+_BELL = "\a"
+_PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+_TITLE_CHARS = 80
+# Terminals that know OSC 777 (urxvt's) and take OSC 9 for something else or for nothing.
+_KNOW_777 = ("rxvt", "foot")
 
-BELL = "\a"
-PUSH_TITLE, POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+
+class Beacon:
+    """Tells a person who looks elsewhere how things stand, by the means that `ui` allows."""
+
+    def __init__(
+        self, ui: UiSection, environ: Mapping[str, str], name: str, send: Callable[[str], None]
+    ) -> None:
+        self._ui, self._environ, self._send = ui, environ, send
+        self._name = name
+        self._seen = time.monotonic()
+
+    def person_is_here(self) -> None:
+        """A key was pressed: whoever types needs no bell."""
+        self._seen = time.monotonic()
+
+    def opened(self) -> None:
+        if self._ui.title:
+            self._send(_PUSH_TITLE + _title(self._name))
+
+    def busy(self) -> None:
+        if self._ui.title:
+            self._send(_title(f"● {self._name}"))
+
+    def idle(self) -> None:
+        if self._ui.title:
+            self._send(_title(self._name))
+
+    def closed(self) -> None:
+        if self._ui.title:
+            self._send(_POP_TITLE)
+
+    def call(self, text: str) -> None:
+        """Something waits for the person: said only where nobody has touched a key for a while."""
+        if time.monotonic() - self._seen < self._ui.bell_seconds:
+            return
+        if self._ui.bell:
+            self._send(_BELL)
+        if self._ui.notify:
+            self._send(notification(self._name, text, self._environ))
 
 
-def title(text: str) -> str:
-    return f"\x1b]2;{safe(text)[:80]}\a"
+def _title(text: str) -> str:
+    return f"\x1b]2;{safe(text)[:_TITLE_CHARS]}\a"
+
+
+def notification(name: str, text: str, environ: Mapping[str, str]) -> str:
+    """A desktop notification; terminals that know none ignore it. tmux hands it on where it is allowed to."""
+    name, text = (safe(part).replace(";", ",") for part in (name, text))
+    if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(_KNOW_777):
+        sequence = f"\x1b]777;notify;{name};{text}\a"
+    else:
+        sequence = f"\x1b]9;{name}: {text}\a"
+    return f"\x1bPtmux;\x1b{sequence}\x1b\\" if environ.get("TMUX") else sequence
 
 
 def clipboard(text: str) -> str | None:

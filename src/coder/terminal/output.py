@@ -48,19 +48,42 @@ class OneWrite(Vt100_Output):
             enable_cpr=False,
         )
         self._held = 0
+        self._lower = 0
 
     @contextlib.contextmanager
     def one_write(self) -> Iterator[None]:
+        """What is written within goes out together; nothing at all where nothing is written."""
         self._held += 1
-        if self._held == 1:
-            self.write_raw(_BEGIN)
+        begun = self.position
         try:
             yield
         finally:
             self._held -= 1
-            if not self._held:
+            if not self._held and self.position > begun:
+                self._buffer.insert(begun, _BEGIN)
                 self.write_raw(_END)
                 self.flush()
+
+    @contextlib.contextmanager
+    def lower_by(self, rows: int) -> Iterator[None]:
+        """Within, the terminal has so many rows less."""
+        self._lower = rows
+        try:
+            yield
+        finally:
+            self._lower = 0
+
+    def get_size(self) -> Size:
+        size = super().get_size()
+        return Size(rows=max(1, size.rows - self._lower), columns=size.columns)
+
+    @property
+    def position(self) -> int:
+        return len(self._buffer)
+
+    def since(self, position: int) -> str:
+        """What was written from there on. Holds within one write."""
+        return "".join(self._buffer[position:])
 
     def flush(self) -> None:
         if not self._held:
@@ -85,8 +108,11 @@ def reflows(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name) for name in _REFLOWING)
 
 
+def rows_taken(width: int, columns: int) -> int:
+    return max(1, -(-width // columns))
+
+
 def rows_after_reflow(widths: list[int], caret: tuple[int, int], columns: int) -> int:
     """How far the caret stands below the first of our rows once each has been broken at `columns`."""
     x, y = caret
-    above = sum(max(1, -(-width // columns)) for width in widths[:y])
-    return above + x // columns
+    return sum(rows_taken(width, columns) for width in widths[:y]) + x // columns

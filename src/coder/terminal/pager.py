@@ -22,9 +22,10 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
     return [program, *chosen[1:], *options]
 
 
-def page(command: list[str], text: str) -> None:
+def page(command: list[str], text: str, environ: Mapping[str, str]) -> None:
     """Blocks until the pager is left. The text goes to its stdin; a pager left early is no fault."""
     try:
-        subprocess.run(command, input=text.encode("utf-8", errors="replace"), check=False)
+        data = text.encode("utf-8", errors="replace")
+        subprocess.run(command, input=data, env=dict(environ), check=False)
     except OSError:
         return

@@ -8,9 +8,11 @@ import os
 import signal
 import time
 
+from prompt_toolkit.filters import Condition
+
 from coder.config.allowlist import project_folder
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, Settings
+from coder.engine.setup import Options, Settings, listed_models, provider_of
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -18,29 +20,33 @@ from coder.protocol.events import (
     CommandDone,
     InputDone,
     SessionStarted,
+    ToolCallChanged,
     TurnEnded,
 )
+from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
-from coder.terminal import notify, pager
+from coder.terminal import pager
 from coder.terminal.actions import Actions
-from coder.terminal.bar import ModeBar, NoBar
-from coder.terminal.commands import BuiltIn, argument_menus, run_local
-from coder.terminal.display import Display, context_line, live_limit, prompt_text
+from coder.terminal.commands import BuiltIn, argument_menus, run_local, with_local_help
+from coder.terminal.display import Display, live_limit
 from coder.terminal.editing import approval_answer, batches, given_back
 from coder.terminal.editor import Editor
 from coder.terminal.files import FileIndex
 from coder.terminal.history import ProjectHistory
 from coder.terminal.keys import bindings
-from coder.terminal.menu import Menus, MenuSource
+from coder.terminal.menu import Menus
+from coder.terminal.mode_desk import ModeOp, Modes
+from coder.terminal.models import ModelNames, configured_models
+from coder.terminal.notify import Beacon
 from coder.terminal.output import terminal_output
 from coder.terminal.pacing import Pacer
+from coder.terminal.recap import session_lines
 from coder.terminal.safe import safe
 from coder.terminal.screen import Parts, Screen
 from coder.terminal.stream import Stream, command_lines
-from coder.terminal.talk import Talk, begin, follow
+from coder.terminal.talk import Talk, begin, context_line, follow, prompt_text, without_seen_diff
 from coder.terminal.theme import Theme, chosen_theme
-from coder.terminal.vim import ChangeRecorder
-from coder.terminal.width import Line
+from coder.terminal.width import Line, wrap
 
 _AWAY_SECONDS = 0.1
 _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
@@ -49,32 +55,34 @@ _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
 class Repl:
     """Connects the parts; each does its own work."""
 
-    def __init__(
-        self,
-        options: Options,
-        settings: Settings,
-        engine: Engine,
-        sources: list[MenuSource] | None = None,
-        bar: ModeBar | None = None,
-    ) -> None:
+    def __init__(self, options: Options, settings: Settings, engine: Engine) -> None:
         self.options, self.settings, self.engine = options, settings, engine
         self.texts = settings.texts
         ui = settings.loaded.config.ui
         desk = engine.desk
         self.theme = Theme(chosen_theme(ui.theme, options.environ))
-        self.talk = Talk(model=desk.model_name, mode=desk.mode)
+        self.talk = Talk(model=desk.chosen.name, mode=desk.mode)
         self.loop = asyncio.get_running_loop()
         files = FileIndex(
-            desk.root, options.environ, lambda: self.loop.call_soon_threadsafe(self._more_files)
+            desk.root, desk.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
         )
         sessions = argument_menus(
-            lambda: list(dict.fromkeys([self.talk.model, *self.models])),
+            lambda: self.models.names(self.talk.model),
             lambda: [(info.session_id, info.title) for info in desk.store.infos(30)],
+            desk.allowed.names,
         )
-        self.models: list[str] = []
+        self.models = ModelNames(
+            configured_models(settings.loaded.config),
+            lambda: listed_models(provider_of(options, settings)),
+            self._more_to_choose,
+        )
+        self.modes = Modes(
+            self.texts, self.theme, lambda: self.display.size(), self._send_op, self._say, plain=ui.plain
+        )
+        sessions["modes"] = self.modes.menu.arguments
         self.editor = Editor(
             ProjectHistory(project_folder(settings.home, desk.root) / "history"),
-            Menus([BuiltIn(self.texts), *(sources or [])], sessions, files.search),
+            Menus([BuiltIn(self.texts), self.modes.menu], sessions, files.search),
             lambda n: self.texts.say("terminal.pasted", n=n),
         )
         output = terminal_output()
@@ -82,23 +90,25 @@ class Repl:
         self.display = Display(self.talk, self.editor, self.stream, self.texts, self.theme, options.cwd)
         self.display.plain = ui.plain
         self.display.size = lambda: (output.get_size().columns, output.get_size().rows)
-        self.bar = bar or NoBar()
-        self.actions = Actions(self.editor, self.talk, self, self.bar)
+        self.display.bar = lambda: self.modes.bar.rows(self.screen.columns)
+        self.actions = Actions(self.editor, self.talk, self, self.modes.bar)
         shown = self.display
         parts = Parts(
             live=shown.live,
             status=shown.status,
             queue=shown.queue,
             menu=shown.menu,
-            bar=lambda: self.bar.rows(self.screen.columns),
+            bar=shown.bar,
             prompt=shown.prompt,
         )
         self.screen = Screen(output, self.editor.buffer, parts, bindings(self.actions), vim=ui.vim)
         app = self.screen.app
-        app.key_processor = self.actions.vim = ChangeRecorder(app, self.editor.buffer)
-        app.after_render += lambda _app: None
+        self.actions.attach(app)
+        app.after_render += lambda _app: self.modes.shown()
+        self.screen.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
         app.key_processor.after_key_press += lambda _processor: self._key_pressed()
-        self.actions.app = app
+        name = f"coder · {options.cwd.name or options.cwd}"
+        self.beacon = Beacon(ui, options.environ, name, self.screen.send)
         self.pacer = Pacer(self._draw)
         self._leaving = False
 
@@ -109,7 +119,7 @@ class Repl:
         reading = asyncio.create_task(self._read_events())
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.leave)
-        self.screen.send(notify.PUSH_TITLE + notify.title(self._title()))
+        self.beacon.opened()
         if self.engine.desk.session.pending is not None:
             begin(self.talk)
         elif question:
@@ -136,21 +146,34 @@ class Repl:
 
     def _take(self, event: AnyEvent) -> None:
         follow(self.talk, event)
+        if self.modes.take(event):
+            self.editor.refresh_menu()
+            if isinstance(event, CustomModesListed):  # what is typed already may fit one of them
+                self.editor.open_menu()
+            self._draw_soon()
+            return
         match event:
-            case SessionStarted(session_id):
-                self.stream.echo([[("dim", self.texts.say("view.session", id=session_id))]])
+            case SessionStarted():
+                self.stream.echo(session_lines(event, self.texts, self.screen.columns))
             case CommandDone(command) if command.startswith("/diff") and self._pages(event):
                 pass
+            case CommandDone(command) if command.split() == ["/help"]:
+                self.stream.take(with_local_help(event, self.texts, self.screen.columns))
+            case ToolCallChanged():
+                self.stream.take(without_seen_diff(self.talk, event))
             case ApprovalRequested():
                 self.stream.take(event)
+                self.actions.leave_bar()
                 self.editor.stash()
-                self.screen.send(notify.BELL if self._long() else "")
+                self.beacon.call(self.texts.say("terminal.call_approval"))
             case ApprovalResolved():
                 self.editor.unstash()
-            case InputDone():
+            case InputDone(op="user_input" | "trigger_instant_mode"):
                 self._idle(event)
             case _:
                 self.stream.take(event)
+        if isinstance(event, CommandDone | InstantModeExecuted):
+            self._offer(event)
         self.pacer.spin(self.talk.busy and self.talk.approval is None and not self.display.plain)
         if isinstance(event, TurnEnded):
             self.pacer.now()  # what comes next (counting tokens) may keep the loop busy for a while
@@ -158,16 +181,31 @@ class Repl:
             self._draw_soon()
 
     def _idle(self, event: InputDone) -> None:
-        self.screen.send((notify.BELL if self._long() else "") + notify.title(self._title()))
+        self.beacon.idle()
         if event.exit:
             self.leave()
-        elif self.talk.cancelled and self.talk.queue:
+            return
+        if not self.talk.queue or self.talk.cancelled:
+            self.beacon.call(self.texts.say("terminal.call_done"))
+        if self.talk.cancelled and self.talk.queue:
             self.editor.put(given_back(self.talk.queue, self.editor.buffer.text))
             self.talk.queue.clear()
         elif self.talk.queue:
             first, *rest = batches(self.talk.queue)
             self.talk.queue[:] = rest
             self._send(first)
+
+    def _offer(self, event: CommandDone | InstantModeExecuted) -> None:
+        """What a line left over, to be sent as a message; or the form for what it lacked. Not where
+        the person has gone on typing."""
+        if not self.editor.empty or self.talk.queue:
+            return
+        data = event.data if isinstance(event, CommandDone) else {"leftover": event.leftover}
+        if leftover := data.get("leftover"):
+            self.editor.put(str(leftover))
+            self.display.hint = self.texts.say("terminal.leftover_hint")
+        else:
+            self.editor.in_bar = self.modes.fill(data) or self.editor.in_bar
 
     # what the keys ask for
 
@@ -183,22 +221,42 @@ class Repl:
             self.stream.echo([[("", line)] for line in safe(said).split("\n")])
         elif self.talk.busy:
             self.talk.queue.append(text)
+            if self.display.plain:
+                self.stream.echo([self.display.queued(text)])
         else:
             self._send(text)
         self._draw_soon()
         return True
 
-    def _send(self, text: str) -> None:
+    def _say(self, text: str) -> None:
+        self.stream.echo([[("dim", text)]])
+
+    def _send_op(self, op: ModeOp) -> bool:
+        """An instant mode is a turn, and has to wait for the one that runs."""
+        if not isinstance(op, TriggerInstantMode):
+            self.engine.submit(op)
+            return True
+        if self.talk.busy:
+            return False
+        given = [f"{name}={v.value}" for name, v in op.variables.items() if not isinstance(v, str)]
+        self._send(" ".join([op.mode_id, *given]), op)
+        return True
+
+    def _send(self, text: str, op: TriggerInstantMode | None = None) -> None:
         self._echo_prompt(text)
         begin(self.talk)
-        self.engine.submit(UserInput(text))
-        self.screen.send(notify.title(f"● {self._title()}"))
+        self.engine.submit(op or UserInput(text))
+        self.beacon.busy()
         self.pacer.spin(not self.display.plain)
         self._draw_soon()
 
     def _answer(self, event: ApprovalRequested, text: str) -> bool:
         found = approval_answer(text, can_always=event.can_always)
         if found is None:
+            key = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
+            margin: Line = [("", "  ")]
+            self.stream.echo(wrap([("note", self.texts.say(key))], self.screen.columns, margin, margin))
+            self._draw_soon()
             return not text.strip()
         answer, reason = found
         said = " ".join([self.texts.say(f"terminal.answer_{answer}"), *([safe(reason)] if reason else [])])
@@ -236,7 +294,7 @@ class Repl:
 
     def _echo_prompt(self, text: str) -> None:
         """The prompt as it stood, with what was typed there: it stays in scrollback."""
-        first, *others = safe(text).split("\n")
+        first, *others = safe(self.editor.as_typed(text)).split("\n")
         prompt = ("prompt", prompt_text(self.talk, self.display.cwd))
         lines: list[Line] = [[], context_line(self.talk), [prompt, ("strong", first)]]
         self.stream.echo([*lines, *([("", f"  {line}")] for line in others)])
@@ -255,13 +313,15 @@ class Repl:
             self.screen.commit([self.theme.line(row) for row in rows])
         else:
             self.screen.redraw()
+        self.modes.shown()
 
     def _key_pressed(self) -> None:
+        self.beacon.person_is_here()
         self.display.hint = self.texts.say("terminal.leave_hint") if self.actions.asked_to_leave else ""
         if not self.editor.empty:
             self.actions.asked_to_leave = False
 
-    def _more_files(self) -> None:
+    def _more_to_choose(self) -> None:
         self.editor.refresh_menu()
         self._draw_soon()
 
@@ -277,15 +337,11 @@ class Repl:
         shown = self.screen.app.context
         if shown is None:
             return False
-        shown.copy().run(run_in_terminal, lambda: pager.page(command, text), in_executor=True)
+        shown.copy().run(
+            run_in_terminal, lambda: pager.page(command, text, self.engine.desk.environment), in_executor=True
+        )
         self.stream.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
         return True
-
-    def _title(self) -> str:
-        return f"coder · {self.options.cwd.name or self.options.cwd}"
-
-    def _long(self) -> bool:
-        return time.monotonic() - self.talk.since > notify.LONG_TURN_SECONDS
 
     async def _close(self, reading: asyncio.Task[None]) -> None:
         """Complete the record; what is still to be said goes straight to the terminal."""
@@ -296,4 +352,5 @@ class Repl:
         self.stream.echo([[("dim", self.texts.say("view.bye", id=self.engine.desk.session.id))]])
         lines = [self.theme.line(row) for row in self.stream.drain(0)]
         with contextlib.suppress(OSError):
-            self.screen.send("".join(f"{line}\r\n" for line in lines) + notify.POP_TITLE)
+            self.screen.send("".join(f"{line}\r\n" for line in lines))
+            self.beacon.closed()

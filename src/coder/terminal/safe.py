@@ -5,11 +5,23 @@ from __future__ import annotations
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 _SHOWN[0x1B] = "␛"
 # Characters that reorder or hide what stands beside them (Trojan source).
-_SHOWN |= {
-    code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)
-}
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)
+_SHOWN |= {code: f"\\u{code:04x}" for code in _TURNING}
+_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNING)}
 
 
 def safe(text: str) -> str:
     text = text.translate(_SHOWN)
     return text.encode("utf-8", errors="replace").decode("utf-8") if not text.isascii() else text
+
+
+def safe_json(data: bytes) -> bytes:
+    """JSON that means the same and acts on no terminal: encoders escape the first 32 characters only."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return data.decode("utf-8").translate(_IN_JSON).encode("utf-8")
+
+
+def flat(text: str) -> str:
+    """As `safe`, for text that must stay on one row."""
+    return safe(text).replace("\n", " ").replace("\t", " ")

@@ -19,8 +19,9 @@ from coder.protocol.events import (
     ToolCallChanged,
     VerifyChanged,
 )
+from coder.protocol.modes import InstantModeExecuted
 from coder.terminal.safe import safe
-from coder.terminal.width import Line
+from coder.terminal.width import Line, wrap
 from coder.texts import Texts
 
 MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
@@ -34,8 +35,9 @@ def tool_lines(event: ToolCallChanged, texts: Texts) -> list[Line]:
     line: Line = [mark, ("", " "), ("strong", safe(event.tool))]
     if event.argument:
         line.append(("", f" {safe(event.argument)}"))
-    if event.summary:
-        line.append(("", f" → {safe(event.summary)}"))
+    summary = event.summary or (texts.say("view.cancelled") if event.state == "cancelled" else "")
+    if summary:
+        line.append(("", f" → {safe(summary)}"))
     if event.duration_ms >= 100:
         line.append(("dim", f" · {event.duration_ms / 1000:.1f}s"))
     return [line, *detail_lines(event.detail, event.detail_kind, texts)]
@@ -84,15 +86,22 @@ def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
     return [[("good" if event.state == "passed" else "", text)]]
 
 
-def approval_lines(event: ApprovalRequested, texts: Texts) -> list[Line]:
-    """The command or diff in full, and every reason."""
+def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0) -> list[Line]:
+    """The command or diff in full and as it is, and every reason, broken at `width` where one is given."""
+    if not event.call_id:  # about the turn, not about a call: the subject is the question
+        question: Line = [("note", safe(event.subject))]
+        return wrap(question, width) if width else [question]
     lines: list[Line] = [[("note", texts.say("approval.head", tool=safe(event.tool)))]]
     diff = event.subject_kind == "diff"
     lines += [
         [("", "  "), diff_span(line) if diff else ("strong", line)]
         for line in safe(event.subject).split("\n")
     ]
-    return [*lines, *([("", f"  {texts.say('approval.reason', reason=safe(r))}")] for r in event.reasons)]
+    for reason in event.reasons:
+        said: Line = [("", texts.say("approval.reason", reason=safe(reason)))]
+        margin: Line = [("", "  ")]
+        lines += wrap(said, width, first=margin, rest=[("", "    ")]) if width else [[*margin, *said]]
+    return lines
 
 
 def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
@@ -110,4 +119,7 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
             return [[("note", texts.say("view.loop", reason=safe(reason)))]]
         case Citation(text):
             return [[("dim", texts.say("view.citation", text=safe(text)))]]
+        case InstantModeExecuted(_, _, warnings, leftover=leftover):
+            left = [texts.say("modes.leftover", text=leftover)] if leftover else []
+            return [[("note", line)] for text in (*warnings, *left) for line in safe(text).split("\n")]
     return []

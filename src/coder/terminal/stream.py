@@ -38,6 +38,7 @@ class Stream:
         self._columns = columns
         self._flow: Flow | None = None
         self._flowing = ""  # "thought" or "content"
+        self._pieces: list[str] = []  # of its text, since the last frame
         self._ready: list[Line] = []
         self._output = ""
         self._gap = False  # a blank line separates what follows from what stands above
@@ -55,6 +56,7 @@ class Stream:
                 pass
             case ContentRestarted():
                 self._flow, self._gap = None, self._flow is not None
+                self._pieces.clear()
                 self.answer.clear()
                 self._put(remark_lines(event, self._texts))
             case _:
@@ -73,7 +75,7 @@ class Stream:
                 self._output = ""
                 self._put(verify_lines(event, self._texts))
             case ApprovalRequested():
-                self._put(approval_lines(event, self._texts))
+                self._put(approval_lines(event, self._texts, self._columns()))
             case CommandDone():
                 self._output = ""
                 self._put(command_lines(event))
@@ -95,9 +97,16 @@ class Stream:
                 self.answer.clear()
         if kind == "content":
             self.answer.append(text)
-        self._ready += self._flow.feed(safe(text), self._columns())
+        self._pieces.append(text)
+
+    def _feed(self) -> None:
+        """Pieces come faster than frames: they are taken in together."""
+        if self._flow is not None and self._pieces:
+            text, self._pieces = "".join(self._pieces), []
+            self._ready += self._flow.feed(safe(text), self._columns())
 
     def _end_flow(self) -> None:
+        self._feed()
         if self._flow is not None:
             self._ready += self._flow.finish(self._columns())
             self._gap = True
@@ -126,11 +135,11 @@ class Stream:
     # what the screen asks for
 
     def drain(self, limit: int) -> list[Line]:
-        """The rows that are final by now; also those of a tail that is taller than `limit`."""
+        """The rows that are final by now; where something is shown live (`limit`), also those of an
+        unfinished block: the less is live, the less a resize can spoil."""
+        self._feed()
         if self._flow is not None and limit:
-            width = self._columns()
-            tall = len(self._flow.live(width))
-            self._ready += self._flow.overflow(tall, limit, width)
+            self._ready += self._flow.settle(self._columns())
         ready, self._ready = self._ready, []
         return ready
 

@@ -1,7 +1,7 @@
 """Shows events as plain lines, appended and never repainted.
 
 On a terminal everything goes to one stream. With stdout piped, the answer alone goes to stdout and the
-progress to stderr (SPEC §2).
+progress to stderr.
 """
 
 from __future__ import annotations

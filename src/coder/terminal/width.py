@@ -18,6 +18,8 @@ _NOT_FIRST = frozenset(
     "，。、；：？！）》」』】〕〉”’…,.;:?!)]}%％·～ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ"
 )
 _NOT_LAST = frozenset("（《「『【〔〈“‘([{￥$＄")
+_JOINER = "\u200d"  # what stands on both sides of it is one picture
+_SKIN_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 _PIECES = re.compile(r"[ \t]+|[^ \t]+")
 
 
@@ -36,10 +38,12 @@ def line_width(line: Line) -> int:
     return sum(text_width(text) for _, text in line)
 
 
-def wrap(line: Iterable[Span], width: int, first: Line | None = None, rest: Line | None = None) -> list[Line]:
+def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = None) -> list[Line]:
     """Break a line into rows of at most `width` columns, `first` standing before the first row and `rest`
     before the others. Nothing but the spaces at a break is lost, and what comes later never changes a row
     that is followed by another: rows may be shown before the text is complete."""
+    if not first and not rest and len(line) == 1 and (quick := _wrap_words(*line[0], width)) is not None:
+        return quick
     first, rest = first or [], rest or []
     room = max(1, width - line_width(first)), max(1, width - line_width(rest))
     rows: list[Line] = [list(first)]
@@ -63,6 +67,22 @@ def wrap(line: Iterable[Span], width: int, first: Line | None = None, rest: Line
         else:
             used = _cut(word, rows, rest, room[1], limit - used)
     return [_joined(row) for row in rows]
+
+
+def _wrap_words(style: str, text: str, width: int) -> list[Line] | None:
+    """The same for what most text is: one style, words of ASCII with a space between. None for all else."""
+    text = text.rstrip(" ")
+    if not text.isascii() or not text.isprintable() or "  " in text or text[:1] in ("", " "):
+        return None
+    rows: list[Line] = []
+    at = 0
+    while len(text) - at > width:
+        cut = text.rfind(" ", at, at + width + 1)
+        if cut < 0:
+            return None
+        rows.append([(style, text[at:cut])])
+        at = cut + 1
+    return [*rows, [(style, text[at:])]]
 
 
 def _cut(word: Line, rows: list[Line], rest: Line, room: int, left: int) -> int:
@@ -115,6 +135,8 @@ def _cjk_parts(piece: str) -> list[str]:
 
 def _may_break(before: str, after: str) -> bool:
     if char_width(before) < 2 and char_width(after) < 2:
+        return False
+    if before == _JOINER or after in _SKIN_TONES:
         return False
     return after not in _NOT_FIRST and before not in _NOT_LAST and char_width(after) > 0
 

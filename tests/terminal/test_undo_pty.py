@@ -1,0 +1,69 @@
+"""Leaving the sandbox, taking back and doing again, revoking: as a person does it at the prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pty_kit import Terminal
+
+from kit import ScriptedServer
+from kit.driving import Project
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
+
+
+def flat(text: str) -> str:
+    """Without the line breaks that the width of the screen made."""
+    return " ".join(text.split())
+
+
+def test_a_command_leaves_the_sandbox_and_its_turn_is_undone(project: Project) -> None:
+    project.write("a", "old\n")
+    line = "echo new > a; touch ../outside"
+    script = [bash(line), {"text": "first done"}, bash("touch b"), {"text": "second done"}]
+    with ScriptedServer(script) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(lambda: "Allow?" in terminal.screen)  # the policy's question
+        terminal.send("y")
+        terminal.until("The sandbox stopped this command")
+        terminal.until(lambda: "Allow?" in terminal.screen.rpartition("once more without")[2])
+        question = flat(terminal.screen.rpartition("bash needs your approval:")[2])
+        assert line in question
+        assert "it may not write" in question
+        assert "can do whatever you can" in question
+        assert "lways" not in question
+        assert not (project.cwd.parent / "outside").exists()
+        terminal.send("y")
+        terminal.until("first done")
+        terminal.until_idle()
+        assert (project.cwd.parent / "outside").exists()
+        assert "/undo covers what it did in this folder, and nothing outside" in flat(terminal.text)
+
+        terminal.send("go")
+        terminal.until(lambda: "Allow?" in terminal.screen)
+        terminal.send("a")
+        terminal.until("second done")
+        terminal.until_idle()
+
+        terminal.send("/undo show 2")
+        terminal.until("restore a")
+        terminal.until_idle()
+        assert (project.cwd / "a").read_text() == "new\n"
+        terminal.send("/undo 2")
+        terminal.until("restored a")
+        terminal.until_idle()
+        assert (project.cwd / "a").read_text() == "old\n"
+        assert not (project.cwd / "b").exists()
+        terminal.send("/redo 2")
+        terminal.until("turn 2 again")
+        terminal.until_idle()
+        assert (project.cwd / "a").read_text() == "new\n"
+        assert (project.cwd / "b").exists()
+
+        terminal.type("/permissions rev")
+        terminal.until(lambda: "revoke touch" in terminal.screen and "revoke all" in terminal.screen)
+        terminal.type("oke touch\r")
+        terminal.until("asked about again: touch")
