@@ -1,0 +1,157 @@
+"""What README and docs show is true: their code is run, their settings are loaded, their commands exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from coder.cli import SUBCOMMANDS
+from coder.cli.args import main_parser
+from coder.config.load import load
+from coder.modes.catalogue import Catalogue
+from coder.modes.discover import places
+from coder.protocol.ops import AnyOp
+from coder.texts import Texts
+from kit import ScriptedServer
+from kit.driving import Project
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+
+
+class Block(NamedTuple):
+    """A fenced piece of a page."""
+
+    name: str
+    language: str
+    text: str
+
+
+def _blocks() -> list[Block]:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text[: match.start()].count("\n") + 1
+            found.append(Block(f"{page.relative_to(ROOT)}:{line}", match[1], match[2]))
+    return found
+
+
+BLOCKS = _blocks()
+
+
+def in_language(*languages: str) -> list[object]:
+    return [pytest.param(b.text, id=b.name) for b in BLOCKS if b.language in languages]
+
+
+def test_every_block_is_looked_at_by_a_test() -> None:
+    assert {block.language for block in BLOCKS} <= {"python", "json", "jsonc", "markdown", "sh", "text", ""}
+
+
+@pytest.mark.parametrize("code", in_language("python"))
+def test_python_runs(project: Project, code: str) -> None:
+    example = project.write("example.py", code)
+    with ScriptedServer([{"text": "It sells baskets."}] * 3) as server:
+        done = subprocess.run(
+            [sys.executable, str(example)],
+            cwd=project.cwd,
+            env=project.environ(server.url),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "It sells baskets. ok" in done.stdout
+
+
+@pytest.mark.parametrize("text", in_language("jsonc"))
+def test_settings_load(project: Project, text: str) -> None:
+    project.write("config.json", text)
+    loaded = load(project.cwd, project.home / ".coder", {}, {}, project.cwd / "config.json", trusted=True)
+    assert loaded.config.provider.model == "qwen3-coder"
+
+
+@pytest.mark.parametrize("text", in_language("json"))
+def test_ops_are_ops(text: str) -> None:
+    msgspec.json.decode(text.encode("utf-8"), type=AnyOp)
+
+
+def _modes(project: Project) -> Catalogue:
+    return Catalogue(places(project.cwd, {}, project.home / ".coder"), Texts("en"))
+
+
+@pytest.mark.parametrize("text", in_language("markdown"))
+def test_mode_files_are_modes(project: Project, text: str) -> None:
+    project.write(".coder/modes/example.md", text)
+    (definition,) = _modes(project).definitions
+    assert definition.error is None
+    assert definition.warnings == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "examples" / "modes").glob("*.md")), ids=lambda p: p.stem
+)
+def test_example_modes_are_modes(project: Project, path: Path) -> None:
+    project.write(f".coder/modes/{path.name}", path.read_bytes())
+    (definition,) = _modes(project).definitions
+    assert definition.error is None
+    assert definition.warnings == []
+
+
+def _lines() -> list[str]:
+    """Lines of shell blocks, and what stands in backticks and begins with one of our commands."""
+    lines = [line for block in BLOCKS if block.language == "sh" for line in block.text.splitlines()]
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        lines += re.findall(r"`((?:coder|\./dev) [^`]+)`", prose)
+    return lines
+
+
+@pytest.mark.parametrize("line", sorted({line for line in _lines() if "coder " in line}))
+def test_commands_are_commands(line: str) -> None:
+    """Options exist, subcommands exist; the part after a pipe is what counts."""
+    words = shlex.split(line.split("|")[-1], comments=True)
+    if "coder" not in words:
+        return
+    arguments = words[words.index("coder") + 1 :]
+    chosen, unknown = main_parser().parse_known_args(arguments)
+    if chosen.words and chosen.words[0] in SUBCOMMANDS:
+        return  # which checks its own options
+    assert unknown == []
+    assert chosen.once or not chosen.words or " " in chosen.words[0], "neither a question nor a subcommand"
+
+
+@pytest.mark.parametrize("line", sorted({line for line in _lines() if "./dev " in line}))
+def test_dev_knows_its_words(line: str) -> None:
+    word = line.split("./dev ", 1)[1].split()[0]
+    assert re.search(rf"^  {word}\)", (ROOT / "dev").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", text):
+        assert (page.parent / target.split("#")[0]).exists(), target
+
+
+def test_the_table_of_subcommands_is_complete() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in SUBCOMMANDS if f"`coder {name}" not in readme] == []
+
+
+def test_no_source_cites_a_document_that_is_not_here() -> None:
+    cited = re.compile(r"\bseed \d{3}|\bSPEC §|\b00\d §")
+    found = [
+        str(path.relative_to(ROOT))
+        for path in ROOT.glob("src/**/*.py")
+        if cited.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
