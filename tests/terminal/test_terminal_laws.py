@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.protocol.events import CommandDone, Content, Thought, ToolOutput, TurnEnded
+from coder.protocol.events import CommandDone, Content, Thought, ToolCallChanged, ToolOutput, TurnEnded
 from coder.protocol.usage import Usage
 from coder.terminal.blocks import Block, Splitter, stable_prefix
 from coder.terminal.editing import (
@@ -30,6 +31,7 @@ from coder.terminal.flow import Flow, thought_rows
 from coder.terminal.markdown import Carried, rows_of
 from coder.terminal.menu import Menu, MenuItem, ranked
 from coder.terminal.output import reflows, rows_after_reflow
+from coder.terminal.show import tool_lines
 from coder.terminal.stream import Stream
 from coder.terminal.theme import Theme, chosen_theme
 from coder.terminal.width import Line, clip, line_width, plain, text_width, wrap
@@ -339,3 +341,15 @@ def test_themes() -> None:
     assert chosen_theme("auto", {"COLORFGBG": "0;15"}) == "light"
     assert chosen_theme("auto", {}) == "dark"
     assert Theme("none").paint("strong bad", "x") == "x"
+
+
+@pytest.mark.parametrize("width", [30, 40, 80])
+def test_a_tool_s_summary_is_one_row_the_argument_gives_way(width: int) -> None:
+    command = "for i in 1 2 3; do echo 第二行 $i; sleep 0.3; done; touch made.txt and more of it"
+    event = ToolCallChanged("1", "bash", "success", command, "exit 0", duration_ms=1100)
+    line = tool_lines(event, Texts("en"), width)[0]
+    shown = "".join(text for _, text in line)
+    assert line_width(line) <= width
+    assert shown.startswith("✓ bash for i ")
+    assert shown.endswith("… → exit 0 · 1.1s")
+    assert command in "".join(text for _, text in tool_lines(event, Texts("en"))[0])

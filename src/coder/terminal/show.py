@@ -21,26 +21,31 @@ from coder.protocol.events import (
 )
 from coder.protocol.modes import InstantModeExecuted
 from coder.terminal.safe import safe
-from coder.terminal.width import Line, wrap
+from coder.terminal.width import Line, clip, line_width, wrap
 from coder.texts import Texts
 
 MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
+_LEAST_ARGUMENT = 8  # columns: less says nothing, and a long result takes a second row anyway
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 
 
-def tool_lines(event: ToolCallChanged, texts: Texts) -> list[Line]:
-    """The summary (tool, key argument, result, time), then the diff or output below it."""
+def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Line]:
+    """The summary (tool, key argument, result, time), then the diff or output below it. Where a `width` is
+    given, the argument gives way so that the summary is one row."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
     line: Line = [mark, ("", " "), ("strong", safe(event.tool))]
-    if event.argument:
-        line.append(("", f" {safe(event.argument)}"))
+    rest: Line = []
     summary = event.summary or (texts.say("view.cancelled") if event.state == "cancelled" else "")
     if summary:
-        line.append(("", f" → {safe(summary)}"))
+        rest.append(("", f" → {safe(summary)}"))
     if event.duration_ms >= 100:
-        line.append(("dim", f" · {event.duration_ms / 1000:.1f}s"))
-    return [line, *detail_lines(event.detail, event.detail_kind, texts)]
+        rest.append(("dim", f" · {event.duration_ms / 1000:.1f}s"))
+    if event.argument:
+        argument: Line = [("", f" {safe(event.argument)}")]
+        room = width - line_width(line) - line_width(rest)
+        line += clip(argument, max(room, _LEAST_ARGUMENT)) if width else argument
+    return [line + rest, *detail_lines(event.detail, event.detail_kind, texts)]
 
 
 def detail_lines(detail: str, kind: str, texts: Texts) -> list[Line]:
@@ -110,7 +115,7 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
         case Failed(text):
             return [[("bad", line)] for line in safe(text).split("\n")]
         case Notice(text, level):
-            return [[("note" if level == "warning" else "", line)] for line in safe(text).split("\n")]
+            return [[("note" if level == "warning" else "dim", line)] for line in safe(text).split("\n")]
         case ContentRestarted():
             return [[("note", texts.say("view.restarted"))]]
         case ChatCompressed(before, after):

@@ -68,7 +68,7 @@ class Stream:
             case ToolCallChanged():
                 if event.state not in ("scheduled", "executing"):
                     self._output = ""
-                    self._put(tool_lines(event, self._texts))
+                    self._put(tool_lines(event, self._texts, self._columns()))
             case TodosChanged(todos):
                 self._put(todo_lines(todos))
             case VerifyChanged():
