@@ -43,8 +43,10 @@ def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Lin
         rest.append(("dim", f" · {event.duration_ms / 1000:.1f}s"))
     if event.argument:
         argument: Line = [("", f" {safe(event.argument)}")]
-        room = width - line_width(line) - line_width(rest)
-        line += clip(argument, max(room, _LEAST_ARGUMENT)) if width else argument
+        if width:
+            room = width - line_width(line) - line_width(rest)
+            argument = clip(argument, max(room, _LEAST_ARGUMENT))
+        line += argument
     return [line + rest, *detail_lines(event.detail, event.detail_kind, texts)]
 
 
