@@ -148,7 +148,6 @@ def test_closing_the_terminal_ends_the_command_and_the_turn(project: Project) ->
             time.sleep(0.02)
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=20)
-    time.sleep(0.1)
     assert left_running("3004.5") == []
     assert project.of_type("turn_end")
 

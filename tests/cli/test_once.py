@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit import ScriptedServer
-from kit.driving import Project
+from kit.driving import Project, left_running
 
 LS = {"name": "list", "arguments": {}}
 
@@ -202,11 +202,13 @@ def test_the_tokenizer_can_be_chosen_and_a_wrong_one_is_named(project: Project) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_with_status_130(project: Project, number: signal.Signals) -> None:
-    script: list[dict[str, Any]] = [{"calls": [{"name": "bash", "arguments": {"command": "sleep 60"}}]}]
+    call = {"name": "bash", "arguments": {"command": "exec sleep 3009.5"}}
+    script: list[dict[str, Any]] = [{"calls": [call]}]
     with ScriptedServer(script) as server:
         process = project.started("--mode", "yolo", "--once", "sleep", url=server.url)
         try:
-            _wait_for_action(project)
+            while not left_running("3009.5") and process.poll() is None:
+                time.sleep(0.02)
             process.send_signal(number)
             _out, err = process.communicate(timeout=20)
         finally:
@@ -217,16 +219,6 @@ def test_a_signal_cancels_with_status_130(project: Project, number: signal.Signa
     assert end["meta"]["status"] == "cancelled"
     (observation,) = project.of_type("observation")
     assert "cancelled" in observation["content"]
-
-
-def _wait_for_action(project: Project) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if project.logs() and '"action"' in project.logs()[0].read_text(encoding="utf-8"):
-            time.sleep(0.3)  # let the command itself begin
-            return
-        time.sleep(0.02)
-    raise AssertionError("the tool call never came")
 
 
 def test_resume_goes_on_with_the_conversation(project: Project) -> None:

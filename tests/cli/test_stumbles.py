@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from coder.cli import SUBCOMMANDS
 from coder.protocol.events import CommandDone
 from kit import ScriptedServer
 from kit.driving import Project, drive, of
@@ -127,3 +130,97 @@ def test_once_says_by_its_status_how_it_went(project: Project, line: str, status
     told = json.loads(as_json.stdout)
     assert (as_json.returncode, told["exit_code"]) == (status, status)
     assert told["status"] == ("ok" if status == 0 else "error")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"), [("!echo typed", "exit_code: 0\nstdout:\ntyped\n"), ("/mode", "plan, default")]
+)
+def test_what_is_piped_in_is_no_part_of_a_command(project: Project, question: str, answer: str) -> None:
+    """Else it would be run as shell: the other lines, where a loop over a file calls `coder`."""
+    with ScriptedServer([]) as server:
+        done = project.coder("--once", question, url=server.url, stdin="touch made-by-stdin\n")
+    assert done.returncode == 0, done.stderr
+    assert answer in done.stdout
+    assert not (project.cwd / "made-by-stdin").exists()
+
+
+def said(chat: dict[str, Any]) -> str:
+    """The newest message without what the engine notes below it; a todo list would be newer."""
+    assert chat["messages"][-1]["role"] == "user"
+    text, _, _ = chat["messages"][-1]["content"].partition("\n\n<note>")
+    return str(text)
+
+
+def test_a_piped_page_that_begins_with_a_picture_is_a_message(project: Project) -> None:
+    page = "![logo](l.svg)\ntouch made-by-stdin"
+    with ScriptedServer([{"text": "seen"}, {"text": "summed up"}]) as server:
+        alone = project.coder(url=server.url, stdin=f"{page}\n")
+        asked = project.coder("--once", "sum up", url=server.url, stdin=f"{page}\n")
+        typed = project.coder(url=server.url, stdin="!echo typed\n")
+        messages = [said(chat) for chat in server.chats]
+    assert (alone.returncode, alone.stdout) == (0, "seen\n")
+    assert (asked.returncode, asked.stdout) == (0, "summed up\n")
+    assert "typed\n" in typed.stdout
+    assert messages == [page, f"sum up\n\n{page}"]
+    assert not (project.cwd / "made-by-stdin").exists()
+
+
+def test_what_is_piped_in_is_taken_as_it_is(project: Project) -> None:
+    """A diff is full of `@@`, and a list in it is no list of things to do."""
+    project.write("other.txt", "CONTENT OF ANOTHER FILE\n")
+    piped = "@@ -1,5 +1,5 @@\n1. see @other.txt\n2. @missing.txt\n3. and so on, and on, and on"
+    with ScriptedServer([{"text": "reviewed"}]) as server:
+        done = project.coder("--once", "review this", url=server.url, stdin=piped)
+        (chat,) = server.chats
+    assert (done.returncode, done.stdout) == (0, "reviewed\n")
+    assert said(chat) == f"review this\n\n{piped}"
+    assert "no such file" not in done.stderr
+    assert project.of_type("turn_start")[0]["content"] == "review this"
+
+
+def test_what_is_piped_in_goes_with_a_custom_mode(project: Project) -> None:
+    project.write(
+        ".coder/modes/sum.md",
+        "---\nkind: instant\nvariables: [{name: how, default: briefly}]\n---\nSum up {{how}}.\n",
+    )
+    project.write(".coder/modes/terse.md", "---\nkind: persistent\n---\nBe terse.\n")
+    with ScriptedServer([{"text": "one"}, {"text": "two"}]) as server:
+        instant = project.coder("--once", "/sum", url=server.url, stdin="a b c\n")
+        persistent = project.coder("--once", "/terse", url=server.url, stdin="d e f\n")
+        messages = [said(chat) for chat in server.chats]
+    assert (instant.returncode, persistent.returncode) == (0, 0)
+    assert messages == ["Sum up briefly.\n\na b c", "d e f"]
+
+
+def test_a_word_too_many_is_not_called_an_option(project: Project) -> None:
+    done = project.coder("explain", "git", "status")
+    assert done.returncode == 2
+    assert "status is too much" in done.stderr
+    assert "no option --wat" in project.coder("explain", "git status", "--wat").stderr
+
+
+@pytest.mark.parametrize("limit", ["0", "-3", "x"])
+def test_a_limit_is_a_number_from_one_on(two: Project, limit: str) -> None:
+    done = two.coder("sessions", f"--limit={limit}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--limit" in done.stderr
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_a_page_of_help_has_its_options_in_one_place(project: Project, name: str) -> None:
+    page = project.coder(name, "--help").stdout
+    assert page.count("options:") == 1
+    assert re.findall(r"^  (\S+)\n(?!   )", page, re.MULTILINE) == []  # and none without a word on it
+
+
+def test_the_tour_names_a_command_that_can_be_typed(project: Project) -> None:
+    def told(*words: str) -> str:
+        environ = project.environ(PATH=os.defpath)  # where no `coder` is
+        done = subprocess.run(
+            words, cwd=project.cwd, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+        )
+        return done.stdout.decode("utf-8")
+
+    named = re.search(r"recorded: (.+)", told(sys.executable, "-m", "coder", "demo", "--fast"))
+    assert named is not None
+    assert "basket.py" in told(*shlex.split(named[1]))

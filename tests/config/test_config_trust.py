@@ -10,8 +10,8 @@ import pytest
 
 from coder.config.errors import ConfigError
 from coder.config.loosening import preset_gives
-from coder.config.schema import Config, PermissionSection, Preset
-from coder.config.trust import TrustStore, load_with_trust, needs_trust
+from coder.config.schema import PermissionSection, Preset
+from coder.config.trust import TrustStore, load_with_trust
 from coder.texts import Texts
 from config.place import Place, run_at_once
 
@@ -87,6 +87,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ),
     ("secrets shown", {}, {"safety": {"redact_secrets": False}}, ["safety.redact_secrets"]),
     ("other limits", {}, {"safety": {"command_timeout_ms": 1}, "runtime": {"max_steps": 500}}, []),
+    ("longer commands", {}, {"safety": {"command_timeout_ms": 10**7}}, ["safety.command_timeout_ms"]),
+    ("larger outputs", {}, {"safety": {"output_limit_bytes": 2**30}}, ["safety.output_limit_bytes"]),
+    (
+        "the person's bounds lifted",
+        {"runtime": {"max_steps": 5, "max_session_turns": 3}, "budget": {"warn_at": 0.5}},
+        {"runtime": {"max_steps": 9, "max_session_turns": -1}, "budget": {"warn_at": 1.0}},
+        ["runtime.max_steps", "runtime.max_session_turns", "budget.warn_at"],
+    ),
+    ("the person's bounds lowered", {"runtime": {"max_steps": 5}}, {"runtime": {"max_steps": 3}}, []),
     ("no sandbox", {}, {"sandbox": {"mode": "off"}}, ["sandbox.mode"]),
     ("weaker sandbox", {"sandbox": {"mode": "require"}}, {"sandbox": {"mode": "auto"}}, ["sandbox.mode"]),
     ("stronger sandbox", {}, {"sandbox": {"mode": "require", "network": False}}, []),
@@ -280,17 +289,6 @@ for n in range(5):
     run_at_once([[code, str(place.home), name] for name in names])
     store = TrustStore(place.home)
     assert {store.status(Path(f"{name}{n}"), {"a": 1}) for name in names for n in range(5)} == {"trusted"}
-
-
-def test_needs_trust_only_where_there_is_something(place: Place) -> None:
-    assert not needs_trust(place.cwd)
-    place.project({"ui": {"vim": True}, "permission": {"preset": "strict"}})
-    assert not needs_trust(place.cwd)
-    place.project({"permission": {"preset": "yolo"}})
-    assert needs_trust(place.cwd)
-    assert not needs_trust(place.cwd, Config(permission=PermissionSection(preset="yolo")))
-    place.project("{broken")
-    assert not needs_trust(place.cwd)
 
 
 def test_loading_with_the_remembered_trust(place: Place) -> None:

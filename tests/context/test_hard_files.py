@@ -136,7 +136,7 @@ def test_all_instructions_together_are_bounded_in_bytes_and_cut_between_lines(tm
     assert MAX_INSTRUCTIONS - 200 < len("\n".join(lines).encode()) <= MAX_INSTRUCTIONS
     assert "[cut at" in read.text
     assert [fault.key for fault in read.faults] == ["context.file.cut"]
-    (repo / "AGENTS.md").write_text("x" * MAX_INSTRUCTIONS, encoding="utf-8")
+    (repo / "a" / "AGENTS.md").write_text("x" * MAX_INSTRUCTIONS, encoding="utf-8")
     read = read_instructions(repo / "a", tmp_path / "home")
     assert [fault.key for fault in read.faults] == ["context.file.full"]
 

@@ -15,9 +15,11 @@ import pytest
 from coder.cli import SUBCOMMANDS
 from coder.cli.args import main_parser
 from coder.config.load import load
+from coder.engine.commands import COMMANDS
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
 from coder.protocol.ops import AnyOp
+from coder.terminal.commands import LOCAL
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project
@@ -145,6 +147,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_table_of_subcommands_is_complete() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in SUBCOMMANDS if f"`coder {name}" not in readme] == []
+
+
+def test_the_readme_names_commands_that_there_are() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`/([a-z][a-z-]*)(?![\w/.-])[^`]*`", readme))
+    assert named >= {"undo", "redo", "permissions", "plan", "budget", "memory"}
+    assert named - {*COMMANDS, *LOCAL} == {"name"}  # which stands for a mode of one's own
 
 
 def test_no_source_cites_a_document_that_is_not_here() -> None:

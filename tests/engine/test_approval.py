@@ -174,3 +174,15 @@ def test_all_modes_stay_inside_the_workspace(project: Project) -> None:
         drive(project, server.url, ["go"], mode="yolo")
     assert all(e["meta"]["denied"] for e in project.of_type("observation"))
     assert not (project.cwd.parent / "out.txt").exists()
+
+
+def test_nobody_is_asked_about_what_cannot_be_done(project: Project) -> None:
+    project.write("notes.txt", "unread\n")
+    calls = [
+        {"name": "write", "arguments": {"path": "notes.txt", "content": "x\n"}},
+        {"name": "edit", "arguments": {"path": "gone.txt", "old_string": "a", "new_string": "b"}},
+    ]
+    driver = ask(project, calls, "yes")
+    assert of(driver.seen, ApprovalRequested) == []
+    assert [event["content"][:6] for event in project.of_type("observation")] == ["error:", "error:"]
+    assert (project.cwd / "notes.txt").read_text(encoding="utf-8") == "unread\n"

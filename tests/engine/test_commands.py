@@ -173,3 +173,18 @@ class TestDiff:
         before, after = said(run(project, "/diff", "go", "/diff", script=script, mode="auto-edit"))
         assert "git" in before
         assert "made.txt" in after
+
+
+def test_a_model_has_one_name(project: Project) -> None:
+    with ScriptedServer([]) as server:
+        driver = drive(project, server.url, ["/model two words", "/model"])
+    refused, current = of(driver.seen, CommandDone)
+    assert not refused.ok
+    assert "two words" not in current.text
+
+
+def test_undo_takes_one_number(project: Project) -> None:
+    with ScriptedServer([]) as server:
+        driver = drive(project, server.url, ["/undo 1 2"])
+    (refused,) = of(driver.seen, CommandDone)
+    assert (refused.ok, refused.data) == (False, {"usage": True})

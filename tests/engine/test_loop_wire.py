@@ -88,6 +88,15 @@ HONEST = {
     "a_batch_in_one_answer": [{"calls": [one["calls"][0] for one in cycle(12, 1)]}],
     "a_cycle_of_six": cycle(6, 3),
     "polling_whose_result_changes": [call("bash", command="echo x >> log; wc -c < log")] * 12,
+    "polling_what_fails_with_other_words": [call("bash", command="echo x >> log; cat log; exit 1")] * 12,
+    "tests_that_fail_otherwise_after_each_edit": [
+        one
+        for n in range(8)
+        for one in (
+            call("edit", path="a.txt", old_string="this is", new_string=f"this is {n}"),
+            call("bash", command="cat a.txt; exit 1"),
+        )
+    ],
     "failures_on_different_things": [call("read", path=f"no{n}") for n in range(12)],
     "a_failure_then_a_success_each_time": [
         one
@@ -130,6 +139,13 @@ TEXTS = {
     "headings": ("".join(f"## Part {n}\n\n{STUTTER}\n" for n in range(40)) + "The end.", False),
     "prose": (words(2_000), False),
     "nine_times": (STUTTER * 9 + words(400), False),
+    "one_word": ("going " * 400, True),
+    "signs": ("!" * 4_000, True),
+    "a_drawn_line": (f"Above\n{'═' * 90}\n{'_' * 90}\n", False),
+    "a_box": (f"┌{'─' * 80}┐\n" + f"│{' ' * 80}│\n" * 12 + f"└{'─' * 80}┘\n", False),
+    "a_table_of_contents": ("".join(f"Part {n} {'.' * 70} {n}\n" for n in range(12)), False),
+    "a_tree": ("".join(f"├── a_module_whose_name_is_rather_long_{n}.py\n" for n in range(40)), False),
+    "a_log": ("".join(f"[10:00:{n}] INFO the worker has answered request {n}\n" for n in range(60)), False),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,8 @@ def test_asking_for_it(text: str) -> None:
 @pytest.mark.parametrize("text", ["add a test", "the verification code is wrong", "hi"])
 def test_not_asking_for_it(text: str) -> None:
     assert not asked_for(text)
+
+
+def test_a_pipe_that_nobody_writes_to_is_no_package(project: Project) -> None:
+    os.mkfifo(project.cwd / "package.json")
+    assert choose("", [], project.cwd, {"a.js"}).command == ""

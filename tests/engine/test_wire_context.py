@@ -179,3 +179,13 @@ def test_a_note_of_the_engine_never_stands_between_a_call_and_its_result(project
     script: list[Any] = [*calls, {"text": "", "finish": "length"}, {"text": "end"}]
     driver = play(project, script, ["go", "/plan", "/memory add One.", "next"])
     assert len(main_chats(driver)) >= 8
+
+
+def test_a_long_file_at_the_root_leaves_room_for_the_nearest_one(project: Project) -> None:
+    project.write("AGENTS.md", "a rule of the root\n" * 4_000)
+    project.write("part/AGENTS.md", "the nearest rule\n")
+    (project.cwd / ".git").mkdir()
+    project.cwd = project.cwd / "part"
+    (chat,) = play(project, [{"text": "ok"}], ["hi"]).chats
+    text = chat["messages"][1]["content"]
+    assert text.index("a rule of the root") < text.index("[cut at") < text.index("the nearest rule")

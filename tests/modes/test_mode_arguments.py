@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done
 
@@ -193,6 +194,31 @@ def test_saved_prompts_take_their_words_by_number(tmp_path: Path) -> None:
     assert said('/all one "two  three"') == ('Do: one "two  three"', "")
     assert said("/bare extra") == ("As it is: @x !y {{z}}", "extra")
     assert shop.ran == []
+
+
+def test_of_shortcuts_that_fit_the_one_declared_first_is_taken() -> None:
+    first = ModeVariable(name="first", shortcuts=["a=b=", "-x"])
+    second = ModeVariable(name="second", shortcuts=["a=", "-x", "whole=1x"])
+    both = msgspec.structs.replace(DEPLOY, variables=[first, second])
+    assert bind(both, "a=b=c a=d").values == {"first": "c", "second": "d"}
+    assert bind(msgspec.structs.replace(both, variables=[second, first]), "a=b=c").values == {"second": "b=c"}
+    assert bind(both, "-x 1 whole=1x 2").values == {"first": "1", "second": "2"}
+
+
+def test_many_shortcuts_are_not_tried_one_by_one_on_every_word() -> None:
+    looked: list[str] = []
+
+    class Shortcut(str):
+        def __eq__(self, other: object) -> bool:
+            looked.append(str(self))
+            return str(self) == other
+
+        __hash__ = str.__hash__
+
+    shortcuts: list[str] = [Shortcut(f"-s{n}") for n in range(200)]
+    many = msgspec.structs.replace(DEPLOY, variables=[ModeVariable(name="v", shortcuts=shortcuts)])
+    assert bind(many, "w " * 200).values == {"v": "w"}
+    assert len(looked) < 2_000
 
 
 def test_bound_is_plain_data() -> None:

@@ -89,6 +89,30 @@ def test_commands_of_another_tool_become_modes(project: Project) -> None:
     assert "2 imported" not in project.coder("modes", "import").stdout
 
 
+def test_a_hint_in_brackets_is_a_text(project: Project) -> None:
+    for name, hint in (("one", "[issue]"), ("two", "[pr] [reviewer]")):
+        project.write(f".codex/commands/{name}.md", f"---\nargument-hint: {hint}\n---\nx\n")
+    assert project.coder("modes", "import").returncode == 0
+    listed = [json.loads(line) for line in project.coder("modes", "--json").stdout.splitlines()]
+    assert [(mode["argument_hint"], mode["error"]) for mode in listed] == [
+        ("[issue]", None),
+        ("[pr] [reviewer]", None),
+    ]
+
+
+def test_an_import_follows_no_link_out_of_the_project(project: Project) -> None:
+    """Else the commands of a project could become the person's own modes, which need no trust."""
+    own = project.home / ".coder" / "modes"
+    own.mkdir(parents=True)
+    project.write(".codex/commands/x.md", "x")
+    (project.cwd / ".coder").mkdir()
+    (project.cwd / ".coder" / "modes").symlink_to(own)
+    done = project.coder("modes", "import")
+    assert done.returncode == 1
+    assert "leads out of" in done.stdout
+    assert list(own.iterdir()) == []
+
+
 def test_import_from_a_named_folder_as_json(project: Project) -> None:
     project.write("elsewhere/a.md", "A $1")
     project.write("elsewhere/bad.md", "---\nx: [\n---\n")

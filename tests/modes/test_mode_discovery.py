@@ -21,6 +21,15 @@ def ids(shop: Shop, cwd: Path | None = None) -> list[str]:
     return [definition.mode_id for definition in shop.definitions(cwd=cwd)]
 
 
+def test_a_project_with_too_many_files_hides_no_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coder.modes.discover.MAX_FILES", 3)
+    for number in range(9):
+        shop.mode(f"m{number}", "x")
+    shop.mode("mine", "x", "home/.coder/modes")
+    shop.mode("said", "x", "home/.coder/prompts")
+    assert ids(shop) == ["/m0", "/m1", "/m2", "/mine", "/prompts:said"]
+
+
 def test_folders_are_joined_with_colons(shop: Shop) -> None:
     shop.mode("a/b/c", "x")
     shop.mode("foo", "x")

@@ -47,6 +47,18 @@ def test_the_example_of_the_seed(shop: Shop) -> None:
     assert (ticket.shortcuts, ticket.pattern) == (["-t", "ticket="], r"^[A-Z]+-\d+$")
 
 
+def test_a_choice_that_is_listed_twice_is_one_choice(shop: Shop) -> None:
+    shop.persistent("m", "{{x}}", "variables:\n  - name: x\n    enum: [a, a, b]\n")
+    assert shop.one().variables[0].enum == ["a", "b"]
+
+
+def test_utf_16_without_its_mark_is_no_text(shop: Shop) -> None:
+    shop.mode("m", "").write_bytes("---\nkind: persistent\n---\nx".encode("utf-16-le"))
+    error = shop.one().error
+    assert error is not None
+    assert error.message.endswith("m.md:1: The file is not UTF-8 text.")
+
+
 def test_every_field_and_attribute(shop: Shop) -> None:
     shop.mode(
         "m",

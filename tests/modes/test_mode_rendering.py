@@ -170,12 +170,19 @@ def test_a_real_shell_gets_the_value_and_runs_nothing(tmp_path: Path, command: s
     "command",
     ["echo $(cat {{v}})", "echo `cat {{v}}`", "cat <<{{v}}", "ls # {{v}}", "eval {{v}}", "sh -c {{v}}",
      "bash -c 'echo {{v}}'", "(( {{v}} ))", "[[ {{v}} -eq 1 ]]", "test -v {{v}}", "echo ${x:-{{v}}}",
-     "x; . {{v}}",      "cat <(cat {{v}})", "echo $'{{v}}'", "true && eval {{v}}", "echo \"$(cat '{{v}}')\""],
+     "/bin/sh -c {{v}}", "echo {{v}} | /bin/bash", "read {{v}}", "watch {{v}}", "x[{{v}}]=1", "x[1+{{v}}]+=1",
+     "x; . {{v}}",      ". {{v}}", "if x; then . {{v}}; fi", "builtin . {{v}}",
+     "cat <(cat {{v}})", "echo $'{{v}}'", "true && eval {{v}}", "echo \"$(cat '{{v}}')\""],
 )  # fmt: skip
 def test_where_the_shell_would_read_a_value_again_it_is_refused(command: str) -> None:
     with pytest.raises(ModeFault) as raised:
         command_line(filled(command, 3), {"v": "x"}, "/m")
     assert raised.value.variable == "v"
+
+
+@pytest.mark.parametrize("command", ["grep -rn {{v}} .", "find . -name {{v}}", "git log . {{v}}"])
+def test_a_dot_that_is_a_folder_is_no_reason(command: str) -> None:
+    assert command_line(filled(command, 1), {"v": "x y"}, "/m") == command.replace("{{v}}", "'x y'")
 
 
 @pytest.mark.parametrize("value", ["--output=x", "-rf", "a\nb", "a\rb"])

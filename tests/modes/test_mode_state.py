@@ -76,6 +76,12 @@ def test_an_entry_with_enabled_false_is_off(keeper: ModeKeeper) -> None:
     assert on(keeper) == ["/b"]
 
 
+def test_a_mode_that_is_named_twice_loses_no_value(shop: Shop) -> None:
+    shop.persistent("pair", "{{x}}{{y}}", "variables: [x, y]\n")
+    answer = switch(shop.keeper(), target("pair", x="1"), target("/pair", y="2"))
+    assert [v.value for v in answer.enabled_modes[0].variables] == ["1", "2"]
+
+
 def test_the_block_is_made_anew_each_time(keeper: ModeKeeper) -> None:
     switch(keeper, target("/pair", own="1"))
     switch(keeper, target("/pair", own="2"))

@@ -9,6 +9,8 @@ import re
 import threading
 from typing import Any
 
+import pytest
+
 from coder.protocol.events import AnyEvent, CommandDone, InputDone, Notice, TurnEnded
 from coder.protocol.modes import (
     CustomModesListed,
@@ -151,6 +153,12 @@ class TestForms:
         assert [one.data["mode_id"] for one in done[:4]] == ["/m"] * 4
         assert done[2].text == "Mode on: /m [must=1] [may=?]"
 
+    def test_what_a_refused_line_held_besides_is_not_lost(self, project: Project) -> None:
+        project.write(".coder/modes/lacking.md", LACKING.replace("default_enabled: true\n", ""))
+        (answer,) = of(play(project, ["/lacking\nAnd a long message."]).seen, CommandDone)
+        assert (answer.ok, answer.data["form"]) == (False, "fill")
+        assert answer.data["leftover"] == "And a long message."
+
     def test_an_instant_mode_says_why_it_was_not_run_and_what_it_was_given(self, project: Project) -> None:
         project.write(
             ".coder/modes/depth.md", DEPTH.replace("name: style", "name: style\n    enum: [short, long]")
@@ -288,6 +296,36 @@ def test_a_flag_adds_to_what_is_on_by_default(project: Project) -> None:
         assert done.returncode == 0
         block = server.chats[0]["messages"][1]["content"]
     assert block.index("Tidy.") < block.index("Be calm very.")
+
+
+def test_a_folder_above_that_may_not_be_looked_into_holds_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = project.cwd.parent / ".coder"
+    real = os.stat
+
+    def stat(path: Any, *args: Any, **more: Any) -> os.stat_result:
+        if str(path).startswith(f"{closed}/"):
+            raise PermissionError(13, "Permission denied", str(path))  # whoever runs the test may be root
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert [e.status for e in of(play(project, ["hi"]).seen, TurnEnded)] == ["ok"]
+
+
+def test_a_flag_does_not_put_a_mode_in_the_place_of_a_command(project: Project) -> None:
+    """Whoever says `--mode /plan` must not get a project's own `plan`, which restricts nothing."""
+    project.write(".coder/modes/plan.md", CALM)
+    project.write(".coder/modes/bad.md", "---\nkind: always\n---\n")
+    with ScriptedServer([{"text": "ok"}]) as server:
+        refused = project.coder("--mode", "/plan", "--once", "hi", url=server.url)
+        broken = project.coder("--mode", "/bad", "--once", "hi", url=server.url)
+        assert server.chats == []
+        meant = project.coder("--mode", "/modes:plan", "--once", "hi", url=server.url)
+        assert "Be calm" in server.chats[0]["messages"][1]["content"]
+    assert (refused.returncode, broken.returncode, meant.returncode) == (2, 2, 0)
+    assert "/plan is a command; the custom mode of that name is /modes:plan." in refused.stderr
+    assert "`kind` is always; allowed is one of persistent, instant." in broken.stderr
 
 
 def test_the_list_marks_what_is_on_and_not_what_it_shadows(project: Project) -> None:

@@ -214,3 +214,22 @@ def test_matrix_agrees_with_decide() -> None:
         assert shown["fetch"] == "deny"
         assert shown["MCP tools"] == decide("x", preset, mode, mcp=True).decision
         assert len(shown) == 16
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tar xf a --to-comm=evil",  # options are taken abbreviated, and letters in clusters
+        "tar xIf evil a",
+        "tar xf a --checkpoint=1 --checkpoint-act=exec=evil",
+        "rsync -av --rs=evil a b",
+        "rsync -avze evil a b",
+        "make --ev=evil",
+        "make -sf evil",
+    ],
+)
+def test_always_covers_no_option_that_runs_a_program(line: str, tmp_path: Path) -> None:
+    allowlist = ("tar", "rsync", "make")
+    assert bash(line, tmp_path, allowlist=allowlist)[0] == "ask"
+    for plain in ("tar xzf a", "rsync -av --exclude=x a b", "make -j4 all"):
+        assert bash(plain, tmp_path, allowlist=allowlist)[0] == "allow"

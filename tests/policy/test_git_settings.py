@@ -17,6 +17,10 @@ DAILY = [
     "git add -A && git commit -m 'one two' && git push -u origin side",
     "git status; git checkout -b side origin/side",
     "git branch -m old new 2>&1 | tail -3",
+    'git push -u origin "$(git branch --show-current)"',
+    'git commit -m "$(cat a)" && git push',
+    "git fetch --depth=1 --all",
+    "git remote add there ../there",  # contacts nobody yet
 ]
 NOT_SO = [
     "git config core.fsmonitor ./evil.sh",
@@ -39,6 +43,22 @@ NOT_SO = [
     'git config user.name "$(evil)"',
     "f() { evil; }; git config user.name x; f",
     "git commit -m 'unfinished",
+    "git push --rece=evil origin",  # git takes options abbreviated
+    "git fetch --upload-p=evil",
+    "git branch --edi",
+    "git merge -s evil main",
+    'x=--receive-pack=evil; git push origin "$x"',
+    "git push ./bare.git HEAD",  # a folder's own hooks would run
+    "git push bare.git HEAD",
+    "git push --repo=bare.git",
+    "git fetch --depth 1 bare.git",
+    "git fetch 'ext::sh -c evil'",
+    "git remote add -f evil bare.git",
+    "git remote set-url origin ./bare.git && git push origin",
+    "git checkout other && git push there.git",
+    "cd inner && git commit -m x",  # another repository, with hooks of its own
+    "(cd inner; git commit -m x)",
+    "ls='a[$(evil)]'; git push origin $((ls))",
     "ls",
 ]
 
@@ -46,6 +66,7 @@ NOT_SO = [
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "bare.git").mkdir()
     return tmp_path
 
 
@@ -75,3 +96,23 @@ def test_not_in_a_repository_that_names_programs(root: Path) -> None:
     with (root / ".git" / "config").open("a", encoding="utf-8") as file:
         file.write("[core]\n\tfsmonitor = ./evil.sh\n")
     assert not may_change_settings("git config user.name x", root)
+
+
+def test_not_with_a_repository_that_is_a_folder_here(root: Path) -> None:
+    assert may_change_settings("git push", root)
+    legacy = root / ".git" / "remotes" / "origin"  # where git looks for a remote that is not in its settings
+    legacy.parent.mkdir()
+    legacy.write_text("URL: bare.git\n", encoding="utf-8")
+    assert not may_change_settings("git push", root)
+    legacy.unlink()
+    with (root / ".git" / "config").open("a", encoding="utf-8") as file:
+        file.write('[remote "origin"]\n\turl = ./bare.git\n')
+    assert not may_change_settings("git push", root)
+    assert may_change_settings("git config user.name x", root)
+
+
+def test_not_while_a_repository_inside_may_be_taken_in(root: Path) -> None:
+    assert may_change_settings("git add -A && git commit -m x", root)
+    subprocess.run(["git", "init", "-q", root / "inner"], check=True)
+    assert not may_change_settings("git add -A && git commit -m x", root)
+    assert may_change_settings("git config user.name x", root)

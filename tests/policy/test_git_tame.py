@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,14 @@ from .place import make_workspace
         "[gpg]\n\tprogram = evil\n",
         "[core]\n\tpager = evil\n",
         '[remote "o"]\n\turl = ext::sh -c evil\n',
+        '[url "ext::sh -c evil "]\n\tinsteadOf = x:\n',
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f || ./evil\n',
+        # What git reads otherwise than it looks: no line goes on after a comment, a mark may stand first.
+        "\ufeff[core]\n\tfsmonitor = ./evil\n",
+        "# x \\\n[core]\n\tfsmonitor = ./evil\n",
+        "[core]\n\ta = b # \\\n\tfsmonitor = ./evil\n",
+        "[user]\n\tname = a\\\\\n[core]\n\tfsmonitor = ./evil\n",
+        "[core]\n#\x0c[user]\n\tfsmonitor = ./evil\n",
     ],
 )
 def test_a_configuration_that_runs_programs(config: str, tmp_path: Path) -> None:
@@ -40,7 +50,7 @@ def test_a_configuration_that_runs_programs(config: str, tmp_path: Path) -> None
         assert "configuration" in str(verdict.segments[-1].rule)
 
 
-def test_usual_configurations_are_fine(tmp_path: Path) -> None:
+def test_usual_configurations_are_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_workspace(tmp_path)
     (root / ".git" / "config").write_text(
         '[core]\n\tfsmonitor = true\n\thooksPath = .husky\n[remote "origin"]\n\turl = git@h:x/y.git\n'
@@ -51,6 +61,50 @@ def test_usual_configurations_are_fine(tmp_path: Path) -> None:
     (root / ".husky").mkdir()
     (root / ".husky" / "post-index-change").write_text("evil", encoding="utf-8")
     assert not is_tame(root)
+    for spelt in ('".husky" ; where', '.hus"ky"', "~/.husky"):
+        (root / ".git" / "config").write_text(f"[core]\n\thooksPath = {spelt}\n", encoding="utf-8")
+        monkeypatch.setenv("HOME", str(root))
+        assert not is_tame(root)
+
+
+def test_a_repository_inside_is_looked_into(tmp_path: Path) -> None:
+    """`git status` starts git in each submodule, by the submodule's own settings."""
+    root = tmp_path / "work"
+    inner = root / "inner"
+    for folder in (inner, root):
+        _git("init", "-q", folder)
+        (folder / "a").write_text("a", encoding="utf-8")
+        _git("-C", folder, "add", "a")
+        _git("-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+    _git("-C", root, "add", "inner")
+    assert judge("git status", root).read_only
+    _git("-C", inner, "config", "core.fsmonitor", "./evil")
+    for version in ("2", "4"):
+        _git("-C", root, "update-index", "--index-version", version)
+        assert not judge("git status", root).read_only
+
+
+def _git(*words: str | Path) -> None:
+    subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+def test_cd_by_way_of_a_link(tmp_path: Path) -> None:
+    """The shell takes `link/..` for where it stands, the disk for where the link leads."""
+    root = make_workspace(tmp_path)
+    (root / "far" / "deep").mkdir(parents=True)
+    (root / "far" / "sub").mkdir()
+    (root / "near").symlink_to("far/deep")
+    (root / "sub" / ".git").mkdir(parents=True)
+    (root / "sub" / ".git" / "config").write_text("[core]\n\tfsmonitor = evil\n", encoding="utf-8")
+    assert not judge("cd near/../sub && git status", root).read_only
+    assert not judge("cd near/../.. && ls", root).read_only  # to the shell: above the workspace
+
+
+def test_no_repository_is_none_to_git(tmp_path: Path) -> None:
+    root = make_workspace(tmp_path)
+    (root / ".git" / "config").write_text("[core]\n\tfsmonitor = evil\n", encoding="utf-8")
+    (root / "src" / ".git").mkdir()  # git passes it by
+    assert not judge("cd src && git status", root).read_only
 
 
 def test_a_hidden_bare_repository(tmp_path: Path) -> None:
@@ -79,3 +133,14 @@ def test_toolchain_files_choose_the_program(tmp_path: Path) -> None:
     assert judge("cargo --version", root).read_only
     (root / "rust-toolchain.toml").write_text('[toolchain]\npath = "evil"\n', encoding="utf-8")
     assert not judge("cargo --version", root).read_only
+
+
+@pytest.mark.parametrize(
+    "name", [".git", ".git/config", ".git/commondir", ".git/index", ".git/config.worktree"]
+)
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    if "/" in name:
+        (tmp_path / ".git").mkdir()
+        (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    os.mkfifo(tmp_path / name)
+    assert not is_tame(tmp_path)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from coder.policy.decide import decide
 from coder.policy.shell import judge
 
+from .place import make_workspace
+
 HERE = Path(__file__).parent
 
 RISKY = st.sampled_from(
@@ -208,3 +210,27 @@ def test_characters_that_crash_the_grammars_scanner() -> None:
     assert judge("rm é", HERE).risks
     assert judge("é=1 rm x", HERE).risks
     assert judge("echo é; rm ü", HERE).risks
+
+
+def test_a_program_of_the_workspace_is_not_the_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model may have written it; a link to the system's own is the system's own."""
+    root = make_workspace(tmp_path)
+    folder = root / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    assert judge("pip list && cat README.md", root).read_only
+    (folder / "pip").write_text("#!/bin/sh\nevil\n", encoding="utf-8")
+    (folder / "pip").chmod(0o755)
+    (folder / "cat").symlink_to("/bin/cat")
+    assert not judge("pip list", root).read_only
+    assert judge("cat README.md", root).read_only
+
+
+def test_a_link_to_what_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_workspace(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "outside"))
+    assert judge("cat README.md", root).read_only
+    assert not judge("cat link", root).read_only
+    assert not judge("ls outlink", root).read_only

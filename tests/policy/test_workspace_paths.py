@@ -95,6 +95,24 @@ def test_own_files_may_be_read_and_not_written(workspace: FolderWorkspace, path:
         workspace.resolve(path, write=True)
 
 
+@pytest.mark.parametrize("git", ["a link", "a file that names it"])
+def test_gits_own_files_may_have_another_name(tmp_path: Path, git: str) -> None:
+    (tmp_path / "real" / "hooks").mkdir(parents=True)
+    if git == "a link":
+        (tmp_path / ".git").symlink_to("real")
+    else:
+        (tmp_path / ".git").write_text("gitdir: ./real\n", encoding="utf-8")
+    workspace = FolderWorkspace(tmp_path)
+    with pytest.raises(OutsideWorkspace):
+        workspace.resolve("real/hooks/pre-commit", write=True)
+    with pytest.raises(OutsideWorkspace):
+        workspace.resolve(".GIT/config", write=True)
+    workspace.resolve("really.txt", write=True)
+    (tmp_path / ".git").unlink()
+    (tmp_path / ".git").write_text("gitdir: .\n", encoding="utf-8")
+    workspace.resolve("a.txt", write=True)  # a project cannot make itself unwritable
+
+
 def test_like_names_may_be_written(workspace: FolderWorkspace) -> None:
     for path in (
         ".gitignore",

@@ -293,3 +293,23 @@ def test_an_unknown_name_says_so() -> None:
 def test_broken_html_ends(piece: str) -> None:
     for end in ("", ">", "-->", "</a>"):
         html_to_text(piece * (150_000 // len(piece)) + end, "http://x/")
+
+
+@pytest.mark.parametrize(
+    "name", ["idna", "punycode", "base64", "rot13", "undefined", "unicode_escape", "zlib"]
+)
+def test_what_is_no_charset_is_none(site: Site, name: str) -> None:
+    site.answers["/"] = (200, {"Content-Type": f"text/plain; charset={name}"}, b"plain \\x41")
+    result = fetch(Fetch(allow_private=True), site.url("/"))
+    assert "plain \\x41" in result.for_model
+
+
+def test_a_redirect_to_no_address_is_told(site: Site) -> None:
+    site.answers["/"] = (302, {"Location": "http://["}, b"")
+    assert fetch(Fetch(allow_private=True), site.url("/")).for_model.startswith("error: ")
+
+
+@pytest.mark.parametrize("ip", ["192.0.0.8", "192.88.99.1", "fec0::1", "3fff::1", "2001:2::1", "5f00::1"])
+def test_networks_for_special_uses_are_not_public(ip: str) -> None:
+    """Also where this version of Python says so."""
+    assert not is_public(ip)

@@ -85,6 +85,12 @@ positive("query", "GET /x?access_token=@@&page=2", "b7F2kQ8zL3mX6pT4aa")
 positive("bearer", 'curl -H "Authorization: Bearer @@"', "c7F2kQ8zL3mX6pT4aaQ1")
 positive("azure", "AccountName=x;AccountKey=@@;End", some(86) + "==")
 positive("database", "postgres://app:@@@db.internal:5432/x", "uR5tq8Lw")
+positive("after an escape", '{"text": "first\\n@@"}', "ghp_" + some(36))
+positive("in a query, encoded", "GET /x?next=a%3D@@", "ghp_" + some(36))
+positive("coloured before", "\x1b[01;31m\x1b[K@@", "ghp_" + some(36))
+positive("line cut by a tool", "@@… [1200 more characters]", "ghp_" + some(20) + "7")
+positive("output cut by a tool", "x @@\n[… 9000 bytes left out …]\n", "ghp_" + some(9) + "7")
+positive("end of a key", "@@", f"{PEM_BODY}\n-----END RSA PRIVATE KEY-----")
 positive("upper case name", "API_KEY: @@", "Zk3mP9qR7tW2xY5v")
 
 HARMLESS = {
@@ -102,6 +108,8 @@ HARMLESS = {
     "image": "data:image/png;base64," + base64.b64encode(_dice.randbytes(3000)).decode(),
     "public key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + some(43) + " me@host",
     "certificate": f"-----BEGIN CERTIFICATE-----\n{PEM_BODY}\n-----END CERTIFICATE-----",
+    "end of a certificate": f"{PEM_BODY}\n-----END CERTIFICATE-----",
+    "end without a key": "words\n-----END RSA PRIVATE KEY-----",
     "code": "token = self.get_access_token_v2(request)\nsecret = os.environ['SECRET']\npassword = getpass()",
     "identifier": "const token = parseAuthorizationToken;\nlet apiKey = config.services.primaryApiKey2;",
     "template": "API_KEY=${API_KEY}\nTOKEN=$TOKEN\npassword: {{ vault_password }}\nsecret=<your-secret-here>",
@@ -168,6 +176,35 @@ def test_two_sessions_have_different_placeholders_unless_they_share_a_key() -> N
     text = "token: ghp_" + some(36)
     assert Redactor().redact(text) != Redactor().redact(text)
     assert Redactor(b"k" * 16).redact(text) == Redactor(b"k" * 16).redact(text)
+
+
+def test_colours_inside_a_secret_hide_it_from_nobody() -> None:
+    secret = "ghp_" + some(36)
+    shown = Redactor().redact(f"T=\x1b[01;31m\x1b[Kgh\x1b[m\x1b[K{secret[2:]} \x1b[32mgreen\x1b[0m")
+    assert secret[2:] not in shown
+    assert "\x1b[32mgreen" in shown
+
+
+def test_every_line_of_a_key_is_known_and_counted_as_one_secret() -> None:
+    redactor = Redactor()
+    redactor.learn(f"-----BEGIN PRIVATE KEY-----\n{PEM_BODY}\n-----END PRIVATE KEY-----")
+    line = PEM_BODY.splitlines()[1]
+    shown = redactor.redact(f"key.pem:3:{line}")
+    assert line not in shown
+    assert redactor.restore(shown) == f"key.pem:3:{line}"
+    assert redactor.count == 1
+
+
+def test_a_placeholder_that_somebody_wrote_is_only_text() -> None:
+    redactor = Redactor()
+    token = "ghp_" + some(36)
+    name = redactor.redact(token)
+    told = redactor.redact(redactor.quoted(f"copy {name} and __coder_secret_x_0123456789__"))
+    assert name not in told
+    assert "__coder_secret_x_0123456789__" in told
+    assert redactor.restore(told.split()[1]) == name
+    assert redactor.restore(name) == token
+    assert redactor.count == 1
 
 
 def test_a_placeholder_of_nobody_is_refused() -> None:

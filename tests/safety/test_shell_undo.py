@@ -155,6 +155,31 @@ def test_hard_links_within_and_outside(shop: Shop) -> None:
     assert (shop.root / "a").read_text() == "1\n"
 
 
+def test_what_was_left_out_and_is_gone_is_named(shop: Shop) -> None:
+    shop.put(".gitignore", ".env\n")
+    shop.put(".env", "secret\n")
+    shop.put("inner/.git/HEAD", "ref: refs/heads/main\n")
+    kept = shop.put("inner/a", "1\n")
+    shop.run("true")
+    changes = shop.run("rm -r inner .env")
+    assert shop.names(changes.uncovered) == [".env", "inner/.git"]
+    assert shop.names(shop.journal.undo().uncovered) == [".env", "inner/.git"]
+    assert kept.read_text() == "1\n"
+    assert shop.run("mkdir -p new/.git; echo x > .env") == ShellChanges([str(shop.root / "new")])
+
+
+def test_a_file_written_by_way_of_a_link_that_is_gone(shop: Shop) -> None:
+    """Nobody is told of such a write: neither the name it has left nor its count of links say so."""
+    file = shop.put("a", "1\n")
+    shop.put(".gitignore", "built\n")
+    shop.run("true")
+    shop.run("ln a b; echo 2 >> b; rm b")
+    shop.run("mkdir built; ln a built/a; echo 3 >> built/a")
+    assert file.read_text() == "1\n2\n3\n"
+    shop.journal.undo()
+    assert file.read_text() == "1\n"
+
+
 def test_names_that_are_no_text(shop: Shop) -> None:
     name = os.fsdecode(b"caf\xe9 \n.txt")
     shop.put(name, "1\n")

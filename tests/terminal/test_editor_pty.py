@@ -129,7 +129,7 @@ def test_a_text_of_several_rows_and_its_way_through_history(
         assert sent(server, terminal) == f"{long}\nsecond row"
         begin_of(terminal)
         terminal.type("draft" + UP)
-        terminal.until(lambda: "end\n  second row" in terminal.screen)
+        terminal.until(lambda: terminal.screen.endswith("end\n  second row"))
         terminal.type(" more")
         terminal.until("second row more")
         terminal.type(ENTER)

@@ -14,6 +14,7 @@ from coder.protocol.modes import (
     ModeError,
     ModeStateChanged,
     ModeVariable,
+    ModeVariableInput,
     PersistentModeTarget,
     RenderedMode,
     SetModeState,
@@ -206,6 +207,46 @@ def test_where_a_variable_is_edited() -> None:
     for kind in ("boolean", "number", "path"):
         assert not edited_in_place(ModeVariable("v", type=kind))
     assert not edited_in_place(ModeVariable("v", type="enum", enum=["a"]))
+
+
+def test_an_edit_takes_back_no_other_one_neither_before_it_is_answered() -> None:
+    book = ModeBook()
+    one = definition("/m", [ModeVariable("a", default="A"), ModeVariable("b"), ModeVariable("c")])
+    book.take(listed(one))
+    book.take(changed([rendered(one, a=state("a", "", default="A"))]))
+    sent: list[SetModeState | TriggerInstantMode] = []
+
+    def send(op: SetModeState | TriggerInstantMode) -> bool:
+        sent.append(op)
+        return True
+
+    bar = CustomModeBar(book, TEXTS, Theme("none"), send, lambda: (80, 24))
+    bar.enter()
+    for key in ("right", "enter", "x", "enter", "right", "enter", "y", "enter"):
+        bar.key(key, key)
+    values: dict[str, ModeVariableInput] = {"a": SetValue(""), "b": SetValue("x"), "c": SetValue("y")}
+    assert [op.modes for op in sent if isinstance(op, SetModeState)] == [
+        [PersistentModeTarget("/m", {"a": SetValue(""), "b": SetValue("x")})],
+        [PersistentModeTarget("/m", values)],
+    ]
+    bar.key("tab", "")
+    assert bar.form is not None
+    assert bar.form.values == {"a": "", "b": "x", "c": "y"}
+    for _ in sent:
+        book.take(InputDone(op="set_mode_state"))
+    assert book.explicit("/m") == {"a": ""}  # nothing is under way any more: the engine's word holds
+
+
+def test_the_caret_of_a_long_value_is_seen_where_there_is_little_room() -> None:
+    book = ModeBook()
+    one = definition("/mode-number-30", [ModeVariable("q")])
+    book.take(listed(one))
+    book.take(changed([rendered(one)]))
+    bar = CustomModeBar(book, TEXTS, Theme("none"), lambda _op: True, lambda: (40, 10))
+    bar.enter()
+    bar.key("enter", "")
+    bar.key("paste", "值" * 24)
+    assert any(row.endswith("值 ]") for row in bar.rows(40)), bar.rows(40)
 
 
 class TestTheBook:

@@ -88,3 +88,27 @@ def test_resizes_in_the_middle_of_a_stream(project: Project, tmux: Tmux) -> None
         tmux.until("is recorded")
         text = tmux.text()
     assert re.findall(r"w\d{4}x", text) == words
+
+
+def test_rows_that_a_low_screen_pushed_off_are_erased_when_they_come_back(
+    project: Project, tmux: Tmux
+) -> None:
+    lines = [f"n{at}x" for at in range(30)]
+    command = f"printf '%s\\n' {' '.join(lines)}; sleep 60"
+    script = [{"calls": [{"name": "bash", "arguments": {"command": command}}]}]
+    with ScriptedServer(script) as server:
+        started(project, tmux, server.url)
+        tmux("send-keys", "-t", "t", "/yolo", "Enter")
+        tmux.until("[yolo]")
+        tmux("send-keys", "-t", "t", "go", "Enter")
+        tmux.until(f"  {lines[-1]}\n")
+        before = tmux.text()
+        for rows in (5, 24, 4, 6, 24):
+            tmux("resize-window", "-t", "t", "-x", "80", "-y", str(rows))
+            time.sleep(0.6)  # tmux itself waits before it tells
+        tmux.until(f"  {lines[-1]}\n")
+        text = tmux.text()
+    assert re.findall(r"^  n\d+x$", text, re.MULTILINE) == [f"  {line}" for line in lines[-5:]]
+    assert text.count("Esc stops it") == 1
+    head, _, _ = before.partition(f"  {lines[-5]}\n")
+    assert text.startswith(head)  # and nothing of what stood above is gone

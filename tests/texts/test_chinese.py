@@ -17,6 +17,7 @@ from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
     CommandDone,
+    Content,
     Failed,
     LoopDetected,
     Notice,
@@ -24,7 +25,7 @@ from coder.protocol.events import (
     TurnEnded,
     VerifyChanged,
 )
-from coder.protocol.ops import ApprovalReply
+from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from kit import Chaos, ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -202,6 +203,57 @@ def test_a_model_that_goes_in_circles(project: Project) -> None:
     noticed = project.of_type("loop") + project.of_type("note")
     assert noticed
     assert not any(CHINESE.search(entry["content"]) for entry in noticed)
+
+
+ENDINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "steps": ({}, {"max_steps": 2}),
+    "loop": ({}, {}),
+    "prompt": ({}, {"max_prompt_tokens": 10}),
+    "turns": ({"runtime": {"max_session_turns": 0}}, {}),
+    "budget": ({"budget": {"max_usd": 0.001, "prices": {"scripted": {"input": 1000.0, "output": 1.0}}}}, {}),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_turns_that_are_stopped_and_their_record(project: Project, ending: str) -> None:
+    settings, options = ENDINGS[ending]
+    project.configure(**settings)
+    with ScriptedServer([{"calls": [call("list")]}] * 20, model="scripted") as server:
+        driver = drive(project, server.url, ["试试"], lang="zh", model="scripted", **options)
+    (ended,) = of(driver.seen, TurnEnded)
+    assert ended.status != "ok"
+    assert CHINESE.search(ended.error)
+    (end,) = project.of_type("turn_end")
+    assert end["meta"]["error_message"]
+    assert not CHINESE.search(end["meta"]["error_message"])
+
+
+def test_a_cancelled_turn_and_its_record(project: Project) -> None:
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, lang="zh")
+        driver.start()
+        driver.engine.submit(UserInput("试试"))
+        await driver.until_idle(
+            watch=lambda e: driver.engine.submit(Cancel()) if isinstance(e, Content) else None
+        )
+        await driver.close()
+        return driver
+
+    with ScriptedServer([{"text": "好" * 200, "chunk": 1, "delay": 0.01}]) as server:
+        driver = asyncio.run(scenario(server.url))
+    assert CHINESE.search(of(driver.seen, TurnEnded)[0].error)
+    (end,) = project.of_type("turn_end")
+    assert end["meta"]["error_message"].startswith("Cancelled: ")
+
+
+def test_a_subagent_that_is_stopped_and_what_the_model_hears_of_it(project: Project) -> None:
+    task = {"calls": [call("task", agent="explore", objective="look")]}
+    with ScriptedServer([task, *[{"calls": [call("list")]}] * 10, {"text": "好"}]) as server:
+        driver = drive(project, server.url, ["试试"], lang="zh", preset="yolo")
+        told_model = server.chats[-1]["messages"][-1]["content"]
+    assert "did not finish" in told_model
+    assert not CHINESE.search(told_model)
+    assert_chinese(told(driver.seen))
 
 
 def refused(status: int, message: str = "不行") -> dict[str, Any]:

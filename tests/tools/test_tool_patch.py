@@ -422,3 +422,21 @@ def test_anything_is_parsed_or_refused(patch: str) -> None:
     for file in files:
         with contextlib.suppress(HunkFailed):
             apply_hunks(load(b"one\ntwo\n"), file.hunks)
+
+
+def test_two_files_change_places(world: World) -> None:
+    """By way of a third name; each is told, and takes its bits along."""
+    world.put("a", "A\n").chmod(0o755)
+    world.put("b", "B\n").chmod(0o600)
+
+    def move(old: str, new: str, line: str) -> str:
+        return f"*** Update File: {old}\n*** Move to: {new}\n@@\n-{line}\n+{line}{line}\n"
+
+    steps = move("a", "t", "A") + move("b", "a", "B") + move("t", "b", "AA")
+    result = world.call(Patch(), patch=f"*** Begin Patch\n{steps}*** End Patch\n")
+    assert result.ok
+    assert sorted(result.for_model.splitlines()) == ["moved a to b (+1 -1)", "moved b to a (+1 -1)"]
+    found = {name: (world.root / name).read_text(encoding="utf-8") for name in ("a", "b")}
+    assert found == {"a": "BB\n", "b": "AAAA\n"}
+    assert [(world.root / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0o600, 0o755]
+    assert not (world.root / "t").exists()

@@ -28,7 +28,8 @@ _COMPLAINTS = (
     (r"argument (?P<name>.+?): not from 1 on: (?P<value>.+)", "cli.wrong.positive"),
     (r"argument (?P<name>.+?): ignored explicit argument (?P<value>.+)", "cli.wrong.no_value_wanted"),
     (r"the following arguments are required: (?P<name>.+)", "cli.wrong.missing"),
-    (r"unrecognized arguments: (?P<name>.+)", "cli.wrong.unknown"),
+    (r"unrecognized arguments: (?P<name>-.+)", "cli.wrong.unknown"),
+    (r"unrecognized arguments: (?P<name>.+)", "cli.wrong.surplus"),
 )
 
 
@@ -93,9 +94,9 @@ def main_parser(say: Say | None = None) -> Parser:
     add("--model", default="", metavar="NAME", help=known("cli.help.model"))
     add("--resume", default="", metavar="ID", help=known("cli.help.resume"))
     add("--continue", action="store_true", dest="latest", help=known("cli.help.continue"))
-    add("--max-steps", type=_positive, default=0, metavar="N", help=known("cli.help.max_steps"))
-    add("--max-prompt-tokens", type=_positive, default=0, metavar="N", help=known("cli.help.max_prompt"))
-    add("--warn-prompt-tokens", type=_positive, default=0, metavar="N", help=known("cli.help.warn_prompt"))
+    add("--max-steps", type=positive, default=0, metavar="N", help=known("cli.help.max_steps"))
+    add("--max-prompt-tokens", type=positive, default=0, metavar="N", help=known("cli.help.max_prompt"))
+    add("--warn-prompt-tokens", type=positive, default=0, metavar="N", help=known("cli.help.warn_prompt"))
     add("--tokenizer-model", default="", metavar="NAME", help=known("cli.help.tokenizer"))
     add("--output", choices=("text", "json", "stream-json"), default="text", help=known("cli.help.output"))
     add("--version", action="version", version=f"coder {__version__}", help=known("cli.help.version"))
@@ -103,7 +104,7 @@ def main_parser(say: Say | None = None) -> Parser:
     return parser
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1 or len(text) > 9:
         raise argparse.ArgumentTypeError(f"not from 1 on: {text!r}")
     return int(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -48,8 +49,15 @@ async def _tour(lang: str, delay: float) -> int:
         view.line(f"> {QUESTION}\n")
         engine.submit(UserInput(QUESTION))
         status = await watch(engine, view)
-        view.line("\n" + say("demo.foot", folder=folder, id=engine.desk.session.id))
+        view.line("\n" + say("demo.foot", coder=_own_name(), folder=folder, id=engine.desk.session.id))
     return status
+
+
+def _own_name() -> str:
+    """What to type: the whole path where `coder` alone would not be found, as after `./dev demo`."""
+    if shutil.which("coder"):
+        return "coder"
+    return f"{sys.executable} -m coder" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def lay_out(folder: Path) -> None:

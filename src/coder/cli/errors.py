@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 
-from coder.texts import Phrase, Texts
+from coder.texts import Fault
 
 
 class Exit(IntEnum):
@@ -28,16 +28,8 @@ BY_TURN_STATUS = {
 }
 
 
-class UsageError(Exception):
+class UsageError(Fault):
     """Wrong usage, said in a sentence of the catalogue."""
-
-    def __init__(self, key: str, /, **values: object) -> None:
-        super().__init__(key)
-        self.phrase = Phrase(key, **values)
-
-    def text(self, texts: Texts) -> str:
-        """The sentence in the person's language."""
-        return self.phrase.text(texts)
 
 
 def complain(text: str) -> None:

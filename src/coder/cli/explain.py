@@ -17,8 +17,8 @@ def run(arguments: list[str]) -> int:
     parser.arguments.add_argument("line", metavar="LINE", help=parser.say("cli.help.line"))
     add = parser.options.add_argument
     add("--json", action="store_true", help=parser.say("cli.help.json_object"))
-    add("--mode", choices=OPERATING_MODES, default="default")
-    add("--permissions", choices=PRESETS, default="")
+    add("--mode", choices=OPERATING_MODES, default="default", help=parser.say("cli.help.explain_mode"))
+    add("--permissions", choices=PRESETS, default="", help=parser.say("cli.help.explain_preset"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     permission = settings.loaded.config.permission

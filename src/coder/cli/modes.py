@@ -12,8 +12,7 @@ import msgspec
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.tables import columns
-from coder.engine.commands import COMMANDS
-from coder.engine.setup import Settings
+from coder.engine.setup import Settings, built_in_commands
 from coder.modes.catalogue import BUILT_IN, Catalogue
 from coder.modes.discover import places
 from coder.protocol.modes import ModeDefinition
@@ -23,8 +22,10 @@ from coder.texts import Texts
 
 def run(arguments: list[str]) -> int:
     parser = parser_for("modes", arguments)
-    parser.arguments.add_argument("action", nargs="?", choices=("list", "import"), default="list")
     add, say = parser.options.add_argument, parser.say
+    parser.arguments.add_argument(
+        "action", nargs="?", choices=("list", "import"), default="list", help=say("cli.help.modes_action")
+    )
     add("--json", action="store_true", help=say("cli.help.json_lines"))
     add("--from", dest="source", type=Path, metavar="DIR", help=say("cli.help.from"))
     chosen = parser.parse_args(arguments)
@@ -34,7 +35,7 @@ def run(arguments: list[str]) -> int:
     if chosen.source is not None:
         raise UsageError("cli.from_alone")
     where = places(options.cwd, os.environ, settings.home)
-    definitions = Catalogue(where, settings.texts, COMMANDS).definitions
+    definitions = Catalogue(where, settings.texts, built_in_commands()).definitions
     if chosen.json:
         for definition in definitions:
             print(safe_json(msgspec.json.encode(definition)).decode("utf-8"))

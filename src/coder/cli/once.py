@@ -42,24 +42,14 @@ class Output(Protocol):
     def finish(self, status: int) -> None: ...
 
 
-def run_once(
+async def run_once(
     options: Options,
     settings: Settings,
     provider: Provider,
     resume: str | None,
     question: str,
     output: str,
-) -> int:
-    return asyncio.run(_run(options, settings, provider, resume, question, output))
-
-
-async def _run(
-    options: Options,
-    settings: Settings,
-    provider: Provider,
-    resume: str | None,
-    question: str,
-    output: str,
+    piped: str = "",
 ) -> int:
     try:
         provider = await with_model_named(provider)
@@ -86,7 +76,7 @@ async def _run(
             complain(" ".join(problems))
             await engine.close()
             return Exit.USAGE
-    engine.submit(UserInput(question))
+    engine.submit(UserInput(question, piped))
     return await watch(engine, _output(output, settings), _asker(engine, options, settings))
 
 

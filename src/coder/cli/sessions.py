@@ -7,6 +7,7 @@ import time
 
 import msgspec
 
+from coder.cli.args import positive
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
@@ -17,11 +18,11 @@ from coder.terminal.safe import safe, safe_json
 def run(arguments: list[str]) -> int:
     parser = parser_for("sessions", arguments)
     add = parser.options.add_argument
-    add("--limit", type=int, default=50, metavar="N", help=parser.say("cli.help.limit"))
+    add("--limit", type=positive, default=50, metavar="N", help=parser.say("cli.help.limit"))
     add("--json", action="store_true", help=parser.say("cli.help.json_lines"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
-    infos = SessionStore(options.cwd, options.log_dir).infos(max(1, chosen.limit))
+    infos = SessionStore(options.cwd, options.log_dir).infos(chosen.limit)
     if chosen.json:
         for info in infos:
             sys.stdout.write(safe_json(msgspec.json.encode(info)).decode("utf-8") + "\n")

@@ -20,7 +20,7 @@ from coder.terminal.safe import safe
 def run(arguments: list[str]) -> int:
     parser = parser_for("show", arguments)
     parser.arguments.add_argument("id", metavar="ID", help=parser.say("cli.help.id"))
-    parser.add_argument("--json", action="store_true", help=parser.say("cli.help.json_record"))
+    parser.options.add_argument("--json", action="store_true", help=parser.say("cli.help.json_record"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     store = SessionStore(options.cwd, options.log_dir)

@@ -117,10 +117,10 @@ def _session(chosen: argparse.Namespace) -> int:
     from coder.record.store import SessionStore
 
     cwd = working_folder(chosen)
-    question = " ".join(chosen.words)
+    question, piped = " ".join(chosen.words), ""
     interactive = _is_interactive(chosen)
     if not interactive:
-        question = _with_stdin(chosen, question)
+        question, piped = _with_stdin(chosen, question)
     options = Options(
         cwd=cwd,
         environ=dict(os.environ),
@@ -145,11 +145,13 @@ def _session(chosen: argparse.Namespace) -> int:
 
         _look_for_garbage()
         return run_interactive(options, settings, resume, question)
+    import asyncio
+
     from coder.cli.once import run_once
 
     _look_for_garbage()
     provider = provider_of(options, settings)
-    return run_once(options, settings, provider, resume, question, chosen.output)
+    return asyncio.run(run_once(options, settings, provider, resume, question, chosen.output, piped))
 
 
 def _look_for_garbage() -> None:
@@ -169,11 +171,10 @@ def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _with_stdin(chosen: argparse.Namespace, question: str) -> str:
-    """The question, and below it what is piped in; either alone will do."""
+def _with_stdin(chosen: argparse.Namespace, question: str) -> tuple[str, str]:
+    """The question, and what is piped in to go with it; either alone will do."""
     if question.strip():
-        piped = _stdin_text() if _is_fed() else ""
-        return f"{question}\n\n{piped}" if piped.strip() else question
+        return question, _stdin_text() if not _is_command(question) and _is_fed() else ""
     if chosen.words:
         raise UsageError("cli.empty_message")
     if sys.stdin is None or sys.stdin.isatty():
@@ -181,7 +182,20 @@ def _with_stdin(chosen: argparse.Namespace, question: str) -> str:
     text = _stdin_text()
     if not text.strip():
         raise UsageError("cli.empty_stdin")
-    return text
+    if text.lstrip().startswith("!") and "\n" in text.strip():
+        return "", text  # no command: a page that begins with a picture, say: `![logo](…)`
+    return text, ""
+
+
+def _is_command(question: str) -> bool:
+    """Whether it is `!command` or a built-in one. What is piped in is no part of those: it would be run as
+    shell, or taken for their arguments; and in a loop over lines it is the rest of the loop's own input."""
+    first = question.split(maxsplit=1)[0]
+    if not first.startswith("/"):
+        return first.startswith("!")
+    from coder.engine.setup import built_in_commands
+
+    return first[1:] in built_in_commands()
 
 
 def _stdin_text() -> str:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from coder.texts import Phrase, Texts
+from coder.texts import Fault
 
 
-class ConfigError(Exception):
+class ConfigError(Fault):
     """Wrong configuration, said in one or two sentences of the catalogue (exit status 2)."""
-
-    def __init__(self, key: str, /, **values: object) -> None:
-        super().__init__(key)
-        self.phrase = Phrase(key, **values)
-
-    def text(self, texts: Texts) -> str:
-        """The sentence in the person's language."""
-        return self.phrase.text(texts)
-
-    def __str__(self) -> str:
-        return str(self.phrase)
 
 
 def shown(text: str) -> str:

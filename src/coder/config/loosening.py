@@ -83,6 +83,7 @@ def _loosened_paths(
             mine, theirs = (getattr(getattr(config, section), name) for config in (person, together))
             if mine != theirs and looser(mine, theirs):
                 yield (section, name), reason
+    yield from _lifted_bounds(project, person, together)
     if has(project, ("skills", "paths")) and _leads_outside(person, together, root):
         yield ("skills", "paths"), "sends"
     for tool in at(project, ("permission", "tools")) or {}:
@@ -123,6 +124,21 @@ def _may_spend_more(mine: float | None, theirs: float | None) -> bool:
     return mine is not None and (theirs is None or theirs > mine)
 
 
+def _lifted_bounds(project: Settings, person: Config, together: Config) -> Iterator[tuple[KeyPath, Reason]]:
+    for section, name, reason, looser in _BOUNDS:
+        usual, mine, theirs = (getattr(getattr(c, section), name) for c in (Config(), person, together))
+        if has(project, (section, name)) and mine not in (usual, theirs) and looser(mine, theirs):
+            yield (section, name), reason
+
+
+def _raises(mine: float, theirs: float) -> bool:
+    return theirs > mine
+
+
+def _raises_turns(mine: int, theirs: int) -> bool:
+    return theirs < 0 or theirs > mine  # -1: as many as one likes
+
+
 # Settings with one value: section, key, why it matters, and when it is looser
 _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
     ("provider", "base_url", "sends", _any_change),
@@ -132,6 +148,8 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("approval", "interactive", "loosens", _becomes_false),
     ("approval", "auto_approve_ask", "loosens", _becomes_true),
     ("safety", "redact_secrets", "sends", _becomes_false),
+    ("safety", "command_timeout_ms", "loosens", _raises),
+    ("safety", "output_limit_bytes", "loosens", _raises),
     ("sandbox", "mode", "loosens", _weaker_sandbox),
     ("sandbox", "network", "loosens", _becomes_true),
     ("sandbox", "writable", "loosens", _adds),
@@ -139,6 +157,14 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("workflow", "verify_commands", "starts", _adds),
     ("budget", "max_usd", "costs", _may_spend_more),
     ("ide", "enabled", "sends", _becomes_true),
+)
+# Bounds that a project may set for itself, but not lift where the person has set one
+_BOUNDS: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
+    ("workflow", "max_verify_attempts", "costs", _raises),
+    ("runtime", "max_steps", "costs", _raises),
+    ("runtime", "max_session_turns", "costs", _raises_turns),
+    ("runtime", "max_continuations", "costs", _raises),
+    ("budget", "warn_at", "costs", _raises),
 )
 # Settings with an entry per name, where any change matters
 _ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (

@@ -32,6 +32,8 @@ def ensure_folder(cwd: Path) -> Path:
     """
     folder = cwd / FOLDER
     folder.mkdir(exist_ok=True)
+    if not folder.resolve().is_relative_to(cwd.resolve()):
+        return folder  # a link out of the project: nothing of ours is put there
     try:
         with (folder / ".gitignore").open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(IGNORED_BY_GIT)

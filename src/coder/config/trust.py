@@ -14,7 +14,6 @@ import msgspec
 
 from coder.config.errors import ConfigError, shown
 from coder.config.files import locked, read_bounded, reason, write_whole
-from coder.config.schema import Config
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
@@ -48,12 +47,15 @@ class TrustDifference(msgspec.Struct, frozen=True):
     then: dict[str, str] = {}
 
     def lines(self, texts: Texts) -> list[str]:
+        return [phrase.text(texts) for phrase in self.phrases()]
+
+    def phrases(self) -> list[Phrase]:
         """One for each setting that is not as it was."""
 
-        def line(kind: str, key: str) -> str:
-            unknown = texts.say("trust.value_unknown")
+        def line(kind: str, key: str) -> Phrase:
+            unknown = Phrase("trust.value_unknown")
             then = self.then.get(key, unknown)
-            return texts.say(f"trust.{kind}", key=key, value=self.now.get(key, unknown), then=then)
+            return Phrase(f"trust.{kind}", key=key, value=self.now.get(key, unknown), then=then)
 
         return [
             *(line("line_added", key) for key in self.added),
@@ -161,28 +163,6 @@ def load_with_trust(
         # Trust is for what was compared, not for what may have been written a moment later
         return (trusted, status) if trusted.relevant == loaded.relevant else (loaded, "changed")
     return loaded, status
-
-
-def needs_trust(root: Path, person: Config | None = None) -> bool:
-    """Whether the project's configuration holds anything that waits for trust.
-
-    `person` is what the person's own layers say (the defaults if not given). A file that cannot
-    be read holds nothing: loading it says what is wrong.
-    """
-    from coder.config.load import PROJECT_FILE, read_settings
-    from coder.config.loosening import loosenings
-
-    try:
-        project = read_settings(root / PROJECT_FILE, PROJECT_FILE)
-    except ConfigError:
-        return False
-    if not project:
-        return False
-    from coder.config.layers import merged
-
-    own = person or Config()
-    together = msgspec.convert(merged(msgspec.to_builtins(own), project), Config)
-    return bool(loosenings(project, own, together, root))
 
 
 def shown_value(value: Any, key: str) -> str:

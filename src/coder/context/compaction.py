@@ -35,20 +35,24 @@ Keep names, paths, numbers and error messages exact. No preamble."""
 
 SUMMARY_HEAD = "Summary of the conversation so far (older messages were compacted):\n\n"
 NO_SUMMARY = "(no summary could be made; what follows was kept by the engine itself)"
-_LEDGER = "<ledger>"
+# Parts of a summary's message that the engine writes, in their order.
+_OWN = ("memory", "request", "ledger", "note")
 _LEFT_OUT = "\n\n[… middle left out …]\n\n"
 
 
-def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float) -> int:
+def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float, unseen: float = 0) -> int:
     """The index from which messages are kept: the newest `keep` of the total size, never splitting a tool
     call from its answer; the head is not counted, and a message that nobody has answered yet is always
-    kept. 0 where there is nothing to compact."""
+    kept; so are results that the model has not seen yet, where they are no more than `unseen`. 0 where there
+    is nothing to compact."""
     first = head_length(messages)
     total = sum(sizes[first:])
     kept, at = 0, len(messages)
     if messages and messages[-1].role == "user":
         at -= 1
         kept = sizes[at]
+    elif (start := _newest_calls(messages)) > first and sum(sizes[start:]) <= unseen:
+        kept, at = sum(sizes[start:]), start
     while at > first and kept + sizes[at - 1] <= total * keep:
         at -= 1
         kept += sizes[at]
@@ -57,18 +61,49 @@ def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float) ->
     return at if at > first + 1 else 0
 
 
+def _newest_calls(messages: Sequence[Message]) -> int:
+    """The index of the message whose calls the results at the end answer; 0 where no results stand there."""
+    at = len(messages)
+    while at and messages[at - 1].role == "tool":
+        at -= 1
+    return at - 1 if 0 < at < len(messages) else 0
+
+
+def earlier_summary(messages: Sequence[Message]) -> str:
+    """What an earlier compaction left of the conversation; "" where this is the first."""
+    for message in messages:
+        if message.content.startswith(SUMMARY_HEAD):
+            return _up_to(message.content.removeprefix(SUMMARY_HEAD), _OWN)
+    return ""
+
+
+def _up_to(text: str, tags: Sequence[str]) -> str:
+    """Without these parts, which each compaction adds anew."""
+    for tag in tags:
+        text = text.partition(f"\n\n<{tag}>\n")[0]
+    return text[:_EARLIER_SUMMARY]
+
+
+def plain(text: str) -> str:
+    """Words of a model, a person or a ledger, which cannot begin or end a part that is the engine's own."""
+    for tag in _OWN:
+        text = text.replace(f"<{tag}>", f"&lt;{tag}>").replace(f"</{tag}>", f"&lt;/{tag}>")
+    return text
+
+
 def with_request(summary: str, request: str, kept: Sequence[Message]) -> str:
     """The summary with the request that is worked on, unless that is among the messages that stay."""
-    if any(message.role == "user" and request in message.content for message in kept):
+    if any(message.role == "user" and message.content.startswith(request) for message in kept):
         return summary
     if len(request) > _REQUEST:
         head, tail = request[: 2 * _REQUEST // 3], request[-_REQUEST // 3 :]
         request = f"{head}\n[… {len(request) - _REQUEST} characters left out …]\n{tail}"
-    return f"{summary}\n\n<request>\nThe person's request, which is being worked on:\n{request}\n</request>"
+    return with_part(summary, "request", f"The person's request, which is being worked on:\n{request}")
 
 
-def with_ledger(summary: str, ledger: str) -> str:
-    return f"{summary}\n\n{_LEDGER}\n{ledger}\n</ledger>" if ledger else summary
+def with_part(summary: str, tag: str, text: str) -> str:
+    """The summary with a part of the engine's own; nothing where there is none."""
+    return f"{summary}\n\n<{tag}>\n{plain(text)}\n</{tag}>" if text else summary
 
 
 def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]) -> list[tuple[int, str]]:
@@ -104,7 +139,7 @@ def _lines(messages: Sequence[Message]) -> str:
             continue
         name = f"tool {message.name}" if message.role == "tool" else message.role
         if message.content.startswith(SUMMARY_HEAD):
-            lines.append(message.content.split(_LEDGER)[0][:_EARLIER_SUMMARY])
+            lines.append(_up_to(message.content, ("ledger", "note")))
         elif message.content:
             lines.append(f"[{name}]\n{_shortened(message.content)}")
         lines += [

@@ -48,6 +48,11 @@ class Conversation:
         self._counted = len(self.messages)
         return self._tokens
 
+    def fixed_tokens(self, head: Sequence[Message]) -> int:
+        """Tokens of the tool definitions and these messages, which no compaction takes away."""
+        tools = self.counter.count(msgspec.json.encode(list(self._tools)).decode("utf-8"))
+        return tools + sum(message_tokens(self.counter, message) for message in head)
+
     def estimate(self) -> int:
         """About as many tokens as there are, without counting: four bytes a token."""
         return self.bytes // 4

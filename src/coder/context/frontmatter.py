@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from coder.texts import Phrase
+from coder.texts import Fault
 
 MAX_HEADER = 65_536  # characters: a header is written by a person
 FIRST_LINE = 2  # of the file: the header begins after the `---`
@@ -19,12 +19,11 @@ _ENDS = (_FENCE, "...")
 _SPECIAL_STARTS = frozenset("[]{}>|&*!%@`\"'#-?:,~=<\\")
 
 
-class HeadFault(Exception):
+class HeadFault(Fault):
     """What is wrong with a header, not said yet, and the line of the file it is about."""
 
     def __init__(self, key: str, /, *, line: int = 1, **values: object) -> None:
-        super().__init__(key)
-        self.phrase = Phrase(key, **values)
+        super().__init__(key, **values)
         self.line = line
 
 

@@ -14,7 +14,7 @@ import msgspec
 from coder.model.faults import HttpFault
 from coder.model.http import HttpClient, Response
 from coder.model.sse import LineTooLong, SseParser
-from coder.texts import Phrase
+from coder.texts import Fault
 
 PROTOCOL = "2025-06-18"
 _ANSWER = 60.0  # seconds without a byte; the companion is on this machine and answers at once
@@ -25,12 +25,8 @@ _METHOD_NOT_FOUND = -32601
 Message = dict[str, Any]
 
 
-class IdeFault(Exception):
+class IdeFault(Fault):
     """The editor cannot be talked to, or says no."""
-
-    def __init__(self, key: str, /, **values: object) -> None:
-        self.phrase = Phrase(key, **values)
-        super().__init__(str(self.phrase))
 
 
 class CompanionWire:
@@ -77,7 +73,7 @@ class CompanionWire:
                 if message.get("id") == wanted and "method" not in message:
                     return _result(message)
         except (HttpFault, LineTooLong) as fault:
-            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         finally:
             response.abort()
         raise IdeFault("context.ide.no_answer", method=method)
@@ -88,7 +84,7 @@ class CompanionWire:
         try:
             response = await self._http.request("GET", self._url, headers)
         except HttpFault as fault:
-            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         try:
             if response.status != 200:
                 raise IdeFault("context.ide.status", status=response.status)
@@ -101,7 +97,7 @@ class CompanionWire:
                     params = message.get("params")
                     yield method, params if isinstance(params, dict) else {}
         except (HttpFault, LineTooLong) as fault:
-            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         finally:
             response.abort()
 
@@ -129,7 +125,7 @@ class CompanionWire:
         try:
             response = await self._http.request("POST", self._url, headers, msgspec.json.encode(message))
         except HttpFault as fault:
-            raise IdeFault("context.ide.unreachable", why=str(fault)) from fault
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         if response.status >= 300:
             response.abort()
             raise IdeFault("context.ide.status", status=response.status)

@@ -25,6 +25,7 @@ MAX_TEXT = 8_000  # characters of one file in the context, about 2,000 tokens in
 MAX_FILE = 262_144  # bytes; far more than the context takes, so nobody meant it
 HEADING = "# Memory\n\n"
 SCOPES: tuple[Scope, ...] = ("project", "home")
+_END, _ESCAPED = "</memory", "&lt;/memory"  # as a fact holds it, and as the first message does
 
 
 class _Unusable(NotSaved):
@@ -76,13 +77,14 @@ class Memory:
         After a compaction, which may have dropped the result that told of them, they must be said again.
         """
         now = self.text()  # bounded: what is too old for the context is not said again either
+        prompt = prompt.replace(_ESCAPED, _END)
         return [
             fact.text for fact in self.facts() if not _holds(prompt, fact.text) and _holds(now, fact.text)
         ]
 
     def gone_from(self, prompt: str) -> list[str]:
         """Facts that a session's first message still holds, but the files no longer do."""
-        block = prompt.partition("<memory>")[2].partition("</memory>")[0]
+        block = prompt.partition("<memory>")[2].partition("</memory>")[0].replace(_ESCAPED, _END)
         held = {fact.text for fact in self.facts()}
         return [text for text in _bullets(block) if text not in held]
 

@@ -75,14 +75,15 @@ class Instructions(msgspec.Struct, frozen=True):
 
 def read_instructions(workspace: Path, home: Path) -> Instructions:
     """The `AGENTS.md` of the person's home and of each folder from the repository's root to the workspace."""
-    found: list[str] = []
+    found: dict[Path, str] = {}
     faults: list[Phrase] = []
     room = MAX_INSTRUCTIONS
     chain = _chain(workspace)
     bound = Path(os.path.realpath(chain[0]))
     # The person's own file may be a link to anywhere; a project's may not make a message of a private file.
     places: list[tuple[Path, Path | None]] = [(home, None), *((folder, bound) for folder in chain)]
-    for folder, inside in places:
+    # Where there is not room for all, the person's own and the nearest go first: they say most of the task.
+    for folder, inside in (places[0], *reversed(places[1:])):
         path = folder / "AGENTS.md"
         data, fault = first_bytes(path, inside, room)
         if fault is not None:
@@ -91,8 +92,8 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
         text = data.decode("utf-8", errors="replace").strip()
         if text:
             cut = f"\n[cut at {len(data)} bytes]" if fault is not None else ""
-            found.append(f"From {path}:\n{text}{cut}")
-    return Instructions("\n\n".join(found), faults)
+            found[folder] = f"From {path}:\n{text}{cut}"
+    return Instructions("\n\n".join(found[folder] for folder, _ in places if folder in found), faults)
 
 
 def project_instructions(workspace: Path, home: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coder.texts import Phrase, Texts
+from coder.texts import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,16 +17,11 @@ if TYPE_CHECKING:
 PER_MESSAGE = 4
 
 
-class UnknownTokenizer(Exception):
+class UnknownTokenizer(Fault):
     """`--tokenizer-model` names a vocabulary that is not there; the text lists those that are."""
 
     def __init__(self, name: str, known: str) -> None:
-        self.phrase = Phrase("tokens.unknown", name=repr(name), known=known or "-")
-        super().__init__(str(self.phrase))
-
-    def text(self, texts: Texts) -> str:
-        """The sentence in the person's language."""
-        return self.phrase.text(texts)
+        super().__init__("tokens.unknown", name=repr(name), known=known or "-")
 
 
 class TokenCounter:

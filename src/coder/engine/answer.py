@@ -23,6 +23,7 @@ from coder.model.base import (
 from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
 from coder.protocol.messages import Message
 from coder.protocol.usage import Usage
+from coder.texts import Phrase
 
 
 class Answer:
@@ -59,7 +60,7 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     answer = Answer()
     try:
         size = session.prompt_size() if session.budget.limit is not None else 0
-        with turn.busy(desk.say("stopped.model")), session.budget.waiting_for(turn.model, size):
+        with turn.busy(Phrase("stopped.model")), session.budget.waiting_for(turn.model, size):
             await _stream(session, turn, answer)
     except ModelError as error:
         if fall_back(session, turn, error):
@@ -80,7 +81,9 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
 
 def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> dict[str, Any]:
     """Put what the answer took on the accounts; the same for the record."""
-    usage = answer.usage or _counted_here(session, answer, exact)
+    usage = answer.usage
+    if usage is None or not usage.prompt:  # some servers send nothing but zeros: a budget would never end
+        usage = _counted_here(session, answer, exact)
     turn.usage = turn.usage.plus(usage)
     cost = session.count(turn.model, usage)
     meta: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coder.config.errors import ConfigError
@@ -14,6 +14,7 @@ from coder.policy.verdict import Ruling
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
+from coder.texts import Phrase
 from coder.tools.base import Preview, Tool, ToolResult, denied
 
 
@@ -61,6 +62,7 @@ async def ask_person(
     desk = session.desk
     approval = desk.config.approval
     preview = tool.preview(args, session.context)
+    fault = preview.fault
     preview = Preview(session.redactor.redact(preview.subject), preview.kind)
     meta = {
         "approval_id": os.urandom(4).hex(),
@@ -76,6 +78,8 @@ async def ask_person(
     if not desk.can_ask:
         session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
         return _nobody_to_ask(session, call, ruling)
+    if fault is not None:  # a person is not asked about what cannot be done
+        return fault
     session.log.append("approval", meta=meta)
     reply = await _reply(session, call, ruling, meta, preview.kind)
     if reply.answer == "always" and ruling.can_always:
@@ -87,7 +91,7 @@ async def ask_person(
     if reply.answer != "no":
         return None
     reason = f": {reply.reason}" if reply.reason else ""
-    return denied(f"the person refused this call{reason}", summary=desk.say("approval.refused"))
+    return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
 
 
 def somebody_to_ask(session: Session) -> bool:
@@ -95,13 +99,15 @@ def somebody_to_ask(session: Session) -> bool:
     return session.desk.can_ask and approval.interactive and not approval.auto_approve_ask
 
 
-async def ask_to_go_on(session: Session, question: str) -> str:
+async def ask_to_go_on(session: Session, question: Sequence[Phrase]) -> str:
     """A question that is about the turn and not about a call; `always` means: do not ask again."""
-    meta = {"approval_id": os.urandom(4).hex(), "tool": "turn", "subject": question, "reasons": []}
+    subject = "\n".join(map(str, question))
+    meta = {"approval_id": os.urandom(4).hex(), "tool": "turn", "subject": subject, "reasons": []}
     ruling = Ruling("ask", [], can_always=True)
     call = tool_call("", "turn", "{}")
     session.log.append("approval", meta=meta)
-    reply = await _reply(session, call, ruling, meta, "text")
+    asked = {**meta, "subject": "\n".join(line.text(session.desk.texts) for line in question)}
+    reply = await _reply(session, call, ruling, asked, "text")
     session.log.append("approval", meta={**meta, "answer": reply.answer})
     return reply.answer
 
@@ -144,5 +150,5 @@ def _nobody_to_ask(session: Session, call: ToolCall, ruling: Ruling) -> ToolResu
     return denied(
         f"this needs a person's approval ({reasons}) and nobody is there to ask in this run. "
         "Go on without it, or say what you would have done.",
-        summary=desk.say("approval.nobody_short"),
+        summary=Phrase("approval.nobody_short"),
     )

@@ -17,6 +17,7 @@ from coder.protocol.messages import Message
 from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
+_LONGEST = 400_000  # characters of an answer: no summary is as long, thinking included
 _THINKING = r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)"
 
 
@@ -32,6 +33,7 @@ async def ask_aside(session: Session, turn: Turn | None, model: str, instruction
     prompt_id = turn.prompt_id if turn is not None else session.id
     request = ModelRequest(model=model, messages=messages, prompt_id=prompt_id)
     parts: list[str] = []
+    length = 0
     usage: Usage | None = None
     with money.waiting_for(model, size):
         async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
@@ -39,6 +41,9 @@ async def ask_aside(session: Session, turn: Turn | None, model: str, instruction
                 match chunk:
                     case TextDelta(piece):
                         parts.append(piece)
+                        length += len(piece)
+                        if length > _LONGEST:  # a model that finds no end
+                            break
                     case Restarted():
                         parts.clear()
                     case Retrying():
@@ -46,7 +51,9 @@ async def ask_aside(session: Session, turn: Turn | None, model: str, instruction
                     case Completed():
                         usage = chunk.usage
     answer = "".join(parts)
-    _count(session, turn, model, usage or _counted_here(session, messages, answer))
+    if usage is None or not usage.prompt:
+        usage = _counted_here(session, messages, answer)
+    _count(session, turn, model, usage)
     return re.sub(_THINKING, "", answer, flags=re.DOTALL).strip()
 
 

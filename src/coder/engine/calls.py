@@ -19,6 +19,7 @@ from coder.model.base import CallReady
 from coder.policy.secrets import UnknownPlaceholder
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall
+from coder.texts import Phrase
 from coder.tools.arguments import BadArguments, checked
 from coder.tools.base import Tool, ToolResult, denied, failed
 
@@ -127,7 +128,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         job.result = denied(" ".join(ruling.english), " ".join(ruling.spoken(session.desk.texts)))
         return
     if ruling.decision == "ask":
-        with turn.busy(session.desk.say("stopped.approval", tool=job.call.name)):
+        with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
             refusal = await ask_person(session, job.call, job.tool, given, ruling)
         if refusal is not None:
             job.result = refusal

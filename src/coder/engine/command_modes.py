@@ -62,15 +62,16 @@ async def custom_mode(desk: Desk, line: str) -> Reply | InstantLine | None:
     again = keeper.is_on(name) and len(line.split()) == 1
     changed = await set_modes(desk.session, invocation.op)
     if changed.errors:
-        return Reply("\n".join(error_texts(changed.errors)), ok=False, data=_fillable(name, changed.errors))
-    lines = [desk.say("modes.on", mode=name) + _values(next(m for m in keeper.enabled if m.mode_id == name))]
-    data: dict[str, object] = {"mode_id": name}
-    if again and invocation.definition.variables:
+        lines, data = error_texts(changed.errors), _fillable(name, changed.errors)
+    else:
+        on = next(m for m in keeper.enabled if m.mode_id == name)
+        lines, data = [desk.say("modes.on", mode=name) + _values(on)], {"mode_id": name}
+    if not changed.errors and again and invocation.definition.variables:
         data["form"] = "adjust"
     if invocation.leftover:  # never sent by itself: whoever typed it may want it as a message
         lines.append(desk.say("modes.leftover", text=invocation.leftover))
         data["leftover"] = invocation.leftover
-    return Reply("\n".join(lines), data=data)
+    return Reply("\n".join(lines), ok=not changed.errors, data=data)
 
 
 async def modes_command(desk: Desk, args: str) -> Reply:

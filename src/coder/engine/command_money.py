@@ -69,6 +69,8 @@ def budget_text(desk: Desk, args: str) -> tuple[str, bool]:
         if not 0 <= amount < float("inf"):
             return desk.say("budget.bad", text=args), False
         budget.limit, budget.warned = amount, False
+    if args:
+        desk.session.record_choice(budget_usd=budget.limit)
     spent = f"{budget.spent:.4f}"
     if budget.limit is None:
         return desk.say("budget.none", spent=spent), True
@@ -80,4 +82,5 @@ def loop_text(desk: Desk, args: str) -> tuple[str, bool]:
         return desk.say("loop.bad", text=args), False
     if args:
         desk.session.loop_guard = args == "on"
+        desk.session.record_choice(loop_guard=args == "on")
     return desk.say("loop.on" if desk.session.loop_guard else "loop.off"), True

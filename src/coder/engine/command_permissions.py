@@ -18,7 +18,8 @@ _ALL = "all"
 async def permissions_command(desk: Desk, args: str) -> Reply:
     word, _, name = args.partition(" ")
     if word == "revoke":
-        return _revoke(desk, " ".join(name.split()))
+        exact = name.strip()  # a script's name may have more than one blank in it
+        return _revoke(desk, exact if exact in desk.allowed.names() else " ".join(name.split()))
     if args:
         preset = next((p for p in PRESETS if p == args), None)
         if preset is None:
@@ -64,8 +65,10 @@ def _origin(desk: Desk, origin: str) -> str:
 
 def _revoke(desk: Desk, name: str) -> Reply:
     known = [n for n, origin in _origins(desk).items() if origin == "always"]
+    if not known and name in ("", _ALL):
+        return Reply(desk.say("permissions.none_allowed"), ok=bool(name))
     if not name:
-        names = ", ".join([*known, _ALL] if known else ["-"])
+        names = ", ".join([*known, _ALL])
         return Reply(desk.say("permissions.revoke_usage", names=names), ok=False, data={"usage": True})
     wanted = list(desk.allowed.names()) if name == _ALL else [name]
     try:
@@ -75,8 +78,6 @@ def _revoke(desk: Desk, name: str) -> Reply:
     if gone:
         desk.session.log.append("state", meta={"revoked": gone})
         lines = [desk.say("permissions.revoked", names=", ".join(gone))]
-    elif name == _ALL:
-        lines = [desk.say("permissions.none_allowed")]
     else:
         lines = [desk.say("permissions.not_allowed", name=name, names=", ".join(known) or "-")]
     if name in desk.config.permission.command_allowlist:

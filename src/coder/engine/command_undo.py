@@ -36,9 +36,9 @@ class _Asked(msgspec.Struct, frozen=True):
 
 def _asked(args: str) -> _Asked | None:
     """None where a word is none that is known."""
-    count, force, show = 1, False, False
+    count, force, show = 0, False, False
     for word in args.split():
-        if word.isascii() and word.isdigit() and int(word[:9]) > 0:
+        if word.isascii() and word.isdigit() and int(word[:9]) > 0 and not count:
             count = int(word[:9])
         elif word in _FORCING:
             force = True
@@ -46,7 +46,7 @@ def _asked(args: str) -> _Asked | None:
             show = True
         else:
             return None
-    return _Asked(count, force, show)
+    return _Asked(count or 1, force, show)
 
 
 async def undo_command(desk: Desk, args: str) -> Reply:

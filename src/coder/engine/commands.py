@@ -74,6 +74,8 @@ async def _help(desk: Desk, args: str) -> Reply:
 async def _model(desk: Desk, args: str) -> Reply:
     if not args:
         return Reply(desk.say("model.current", model=desk.chosen.name))
+    if " " in args:
+        return Reply(desk.say("model.one_name"), ok=False, data={"usage": True})
     from coder.config.save import save_model
 
     desk.use_model(args)

@@ -13,22 +13,28 @@ from coder.context.compaction import (
     NO_SUMMARY,
     SUMMARY_HEAD,
     cut_point,
+    earlier_summary,
+    plain,
     shortened_outputs,
     transcript,
-    with_ledger,
+    with_part,
     with_request,
 )
 from coder.context.conversation import message_tokens
+from coder.context.prompt import MODE_NOTES
 from coder.engine.aside import ask_aside
 from coder.engine.routing import fall_back, model_for_asides
 from coder.engine.session import Session, Turn
 from coder.model.base import ModelError
 from coder.protocol.events import ChatCompressed, Notice
-from coder.protocol.messages import Message
+from coder.protocol.messages import Message, head_length
 from coder.record.replay import compacted, with_replaced
+from coder.texts import Phrase
 
 _LEDGER_SHARE = 0.1  # of the window: the ledger must not crowd out the work
+_SHORT_SUMMARY = 150  # tokens: seven headings with hardly anything below them
 _SHORTEST = 400  # characters of a ledger: less would be headings alone
+_UNSEEN_SHARE = 0.85  # of the window, for all but summary and ledger, where there are results not seen yet
 _TRANSCRIPT_SHARE = 0.7  # of the window: the request for a summary must leave room for the summary
 _ENOUGH = 0.8  # shortening alone will do where it brings the prompt this far below the threshold
 _GROWTH = 1.1  # a compaction that did not help is not tried again before the prompt has grown by this
@@ -37,44 +43,52 @@ _GROWTH = 1.1  # a compaction that did not help is not tried again before the pr
 async def maybe_compact(session: Session, turn: Turn) -> None:
     """Before a step: once the prompt has passed its share of the model's window."""
     settings = session.desk.config.compaction
-    if not settings.auto or session.compaction_failed:
+    window = session.desk.chosen.window
+    threshold = settings.threshold * window
+    # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
+    floor = min(max(threshold, session.compaction_floor), window)
+    if not settings.auto or not session.conversation.exceeds(floor):
         return
-    threshold = settings.threshold * session.desk.chosen.window
-    if not session.conversation.exceeds(max(threshold, session.compaction_floor)):
-        return
-    with turn.busy(session.desk.say("stopped.compaction")):
+    with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
-        if not shortened or session.conversation.exceeds(threshold * _ENOUGH):
-            await compact(session, turn)
+        enough = shortened and not session.conversation.exceeds(threshold * _ENOUGH)
+        if not enough and not session.compaction_failed:
+            head = session.conversation.messages[: head_length(session.conversation.messages)]
+            room = _UNSEEN_SHARE * window - session.conversation.fixed_tokens(head)
+            await compact(session, turn, unseen=room)
+            if session.conversation.exceeds(window) and not session.compaction_failed:
+                await compact(session, turn)
     if session.conversation.exceeds(threshold):
         session.compaction_floor = int(session.conversation.tokens() * _GROWTH)
 
 
 async def make_room(session: Session, turn: Turn) -> bool:
-    """The provider found the conversation too long, though by our count it is not: once a turn, try less."""
-    if turn.made_room or not session.desk.config.compaction.auto:
+    """The provider found the conversation too long, though by our count it is not: once a step, try less."""
+    if turn.made_room_at == turn.steps or not session.desk.config.compaction.auto:
         return False
-    turn.made_room = True
-    with turn.busy(session.desk.say("stopped.compaction")):
+    turn.made_room_at = turn.steps
+    with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
         return await compact(session, turn) is not None or shortened
 
 
 async def compact(
-    session: Session, turn: Turn | None = None, *, forced: bool = False
+    session: Session, turn: Turn | None = None, *, forced: bool = False, unseen: float = 0
 ) -> ChatCompressed | None:
-    """None where there was nothing to gain: the conversation stays as it was. `turn`: the one in hand."""
+    """None where there was nothing to gain: the conversation stays as it was. `turn`: the one in hand;
+    `unseen`: up to how many tokens of results that the model has not seen yet are kept in any case."""
     conversation = session.conversation
     counter = conversation.counter
     sizes = [message_tokens(counter, m) for m in conversation.messages]
-    at = cut_point(conversation.messages, sizes, _share_to_keep(session, sum(sizes)))
+    at = cut_point(conversation.messages, sizes, _share_to_keep(session, sum(sizes)), unseen)
     if not at:
         return None
+    around = _around(session, turn, conversation.messages[at:])
+    least = counter.count(around) + (0 if forced else _SHORT_SUMMARY)
+    if sum(sizes[head_length(conversation.messages) : at]) <= least:
+        return None  # not worth a request, and no reason never to try again
     summary = await _summary(session, turn, conversation.messages[:at])
-    text = SUMMARY_HEAD + summary + _memories(session)
-    if turn is not None:
-        text = with_request(text, turn.text, conversation.messages[at:])
-    text = with_ledger(text, _ledger_text(session))
+    text = SUMMARY_HEAD + plain(summary) + around
     before = conversation.tokens()
     kept = len(conversation.messages) - at
     messages = compacted(conversation.messages, text, kept)
@@ -93,6 +107,16 @@ async def compact(
     return event
 
 
+def _around(session: Session, turn: Turn | None, kept: list[Message]) -> str:
+    """What the engine itself says beside a summary."""
+    text = with_part("", "memory", _memories(session))
+    if turn is not None:
+        text = with_request(text, turn.text, kept)
+    text = with_part(text, "ledger", _ledger_text(session))
+    # Between turns the mode is said with the next message.
+    return text if turn is None else with_part(text, "note", MODE_NOTES[session.desk.mode])
+
+
 async def compact_text(session: Session) -> tuple[str, bool]:
     """`/compact`: what came of it, and whether it is an answer or a failure."""
     latched, session.compaction_failed = session.compaction_failed, False
@@ -100,7 +124,7 @@ async def compact_text(session: Session) -> tuple[str, bool]:
     say = session.desk.say
     if done is not None:
         text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
-        return text if done.summary == NO_SUMMARY else f"{text}\n\n{done.summary}", True
+        return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
     if session.compaction_failed:
         return say("compact.inflated"), False
     session.compaction_failed = latched
@@ -117,7 +141,7 @@ def _memories(session: Session) -> str:
     """What changed in the memory since the system message was made was told in messages that are now gone."""
     memory, system = session.desk.memory, session.conversation.messages[0].content
     said = {"Remembered since": memory.missing_from(system), "No longer holds": memory.gone_from(system)}
-    told = "".join(f"\n\n{title}: {'; '.join(facts)}" for title, facts in said.items() if facts)
+    told = "\n".join(f"{title}: {'; '.join(facts)}" for title, facts in said.items() if facts)
     return session.redactor.redact(told)
 
 
@@ -155,7 +179,9 @@ def _shorten(session: Session) -> bool:
     meta: dict[str, Any] = {"kind": "shorten", "replaced": [list(pair) for pair in found]}
     meta |= {"tokens_before": before, "tokens_after": before - gain}
     session.log.append("compaction", meta=meta)
+    told_mode, failed = session.told_mode, session.compaction_failed
     _replaced(session, with_replaced(conversation.messages, found))
+    session.told_mode, session.compaction_failed = told_mode, failed  # outputs are neither mode nor summary
     session.desk.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))
     return True
 
@@ -188,7 +214,8 @@ def _ledger_text(session: Session) -> str:
 
 
 async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str:
-    """The model's own words, or a line that says there are none: ledger and newest messages remain."""
+    """The model's own words, or a line that says there are none: the earlier ones, ledger and newest messages
+    remain."""
     desk = session.desk
     counter = session.conversation.counter
     while True:
@@ -199,9 +226,12 @@ async def _summary(session: Session, turn: Turn | None, messages: list[Message])
         except ModelError as error:
             if turn is not None and fall_back(session, turn, error):
                 continue
-            desk.emit(Notice(desk.say("compact.no_summary", reason=error.phrase), "warning"))
-            return NO_SUMMARY
-        if summary:
-            return summary
-        desk.emit(Notice(desk.say("compact.no_summary", reason=desk.say("compact.empty")), "warning"))
-        return NO_SUMMARY
+            return _without_summary(session, messages, error.phrase)
+        return summary or _without_summary(session, messages, Phrase("compact.empty"))
+
+
+def _without_summary(session: Session, messages: list[Message], reason: Phrase) -> str:
+    desk = session.desk
+    desk.emit(Notice(desk.say("compact.no_summary", reason=reason), "warning"))
+    earlier = earlier_summary(messages).removesuffix(NO_SUMMARY).rstrip()
+    return f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY

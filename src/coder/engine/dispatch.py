@@ -18,27 +18,30 @@ Work = UserInput | SetModeState | TriggerInstantMode
 async def run_op(desk: Desk, op: Work) -> InputDone:
     """One op, to its end."""
     match op:
-        case UserInput(text):
-            return await run_input(desk, text)
+        case UserInput(text, attached):
+            return await run_input(desk, text, attached)
         case SetModeState():
             return InputDone(ok=not (await set_modes(desk.session, op)).errors)
         case TriggerInstantMode():
             return await run_instant(desk, op)
 
 
-async def run_instant(desk: Desk, op: TriggerInstantMode, leftover: str = "") -> InputDone:
+async def run_instant(
+    desk: Desk, op: TriggerInstantMode, leftover: str = "", attached: str = ""
+) -> InputDone:
     """An instant mode's prompt is the person's message; its model and effort are in force for that turn."""
     executed, asks = await instant_prompt(desk.session, op, leftover)
     if executed.errors:
         desk.emit(refusal(op, executed))
         return InputDone(ok=False)
-    turn = await run_turn(desk.session, executed.rendered_prompt, asks)
+    turn = await run_turn(desk.session, executed.rendered_prompt, asks, attached)
     return InputDone(ok=turn.status == "ok")
 
 
-async def run_input(desk: Desk, text: str) -> InputDone:
+async def run_input(desk: Desk, text: str, attached: str = "") -> InputDone:
     """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
-    text = valid_text(text).strip()  # bytes that are no text would be refused by the wire and the tokenizer
+    # Bytes that are no text would be refused by the wire and the tokenizer.
+    text, attached = valid_text(text).strip(), valid_text(attached).strip()
     if text.startswith("!"):
         done = await run_bang_command(desk.session, text, text[1:].strip())
         desk.emit(done)
@@ -48,10 +51,12 @@ async def run_input(desk: Desk, text: str) -> InputDone:
 
         answer = await run_slash_command(desk, text)
         if isinstance(answer, InstantLine):
-            return await run_instant(desk, answer.op, answer.leftover)
+            return await run_instant(desk, answer.op, answer.leftover, attached)
         desk.emit(answer)
-        return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
-    if not text:
+        if not (attached and answer.ok and "mode_id" in answer.data):
+            return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
+        text = ""  # the mode is on: what came with it is the message
+    if not text and not attached:
         return InputDone()
-    turn = await run_turn(desk.session, text)
+    turn = await run_turn(desk.session, text, attached=attached)
     return InputDone(ok=turn.status == "ok")

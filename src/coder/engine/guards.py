@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from coder.engine.approval import ask_to_go_on, somebody_to_ask
 from coder.engine.session import Session, Turn
 from coder.protocol.events import Failed, LoopDetected, MaxSessionTurns, Notice, TurnStatus
+from coder.texts import Phrase
 
-Stop = tuple[TurnStatus, str]
+Stop = tuple[TurnStatus, Phrase]
 Guard = Callable[[Session, Turn], Awaitable[Stop | None]]
 
 LOOP_NOTE = (
@@ -26,17 +27,19 @@ def session_turns(session: Session, turn: Turn) -> Stop | None:
     if limit < 0 or turn.number <= limit:
         return None
     session.desk.emit(MaxSessionTurns(limit=limit))
-    text = session.desk.say("guard.turns", limit=limit)
-    session.desk.emit(Failed(text, code="max_session_turns"))
-    return "error", text
+    return _stopped(session, "error", "max_session_turns", Phrase("guard.turns", limit=limit))
+
+
+def _stopped(session: Session, status: TurnStatus, code: str, why: Phrase) -> Stop:
+    session.desk.emit(Failed(why.text(session.desk.texts), code=code))
+    return status, why
 
 
 async def step_limit(session: Session, turn: Turn) -> Stop | None:
     limit = session.desk.config.runtime.max_steps
     if turn.steps < limit:
         return None
-    session.desk.emit(Failed(session.desk.say("guard.steps", limit=limit), code="max_steps"))
-    return "max_steps", "step limit reached"
+    return _stopped(session, "max_steps", "max_steps", Phrase("guard.steps", limit=limit))
 
 
 async def loop(session: Session, turn: Turn) -> Stop | None:
@@ -53,15 +56,15 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
         session.add_note(LOOP_NOTE.format(finding=finding), "loop")
         return None
     if somebody_to_ask(session):
-        with turn.busy(desk.say("stopped.approval", tool="loop")):
-            answer = await ask_to_go_on(session, desk.say("guard.loop_question", finding=finding))
+        with turn.busy(Phrase("stopped.approval", tool="loop")):
+            answer = await ask_to_go_on(session, [Phrase("guard.loop_question", finding=finding)])
         if answer != "no":
             turn.loops.strikes = 0
-            session.loop_guard = answer != "always"
+            if answer == "always":
+                session.loop_guard = False
+                session.record_choice(loop_guard=False)
             return None
-    text = desk.say("guard.loop", finding=finding)
-    desk.emit(Failed(text, code="loop"))
-    return "error", text
+    return _stopped(session, "error", "loop", Phrase("guard.loop", finding=finding))
 
 
 async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
@@ -71,9 +74,8 @@ async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     maximum = min(limits.maximum or desk.chosen.window, desk.chosen.window)
     if session.conversation.exceeds(maximum):
         count = session.conversation.tokens()
-        text = desk.say("guard.prompt_limit", count=count, limit=maximum)
-        desk.emit(Failed(text, code="prompt_limit"))
-        return "prompt_limit", text
+        why = Phrase("guard.prompt_limit", count=count, limit=maximum)
+        return _stopped(session, "prompt_limit", "prompt_limit", why)
     if limits.warning and not turn.warned_of_size and session.conversation.exceeds(limits.warning):
         turn.warned_of_size = True
         count = session.conversation.tokens()
@@ -91,9 +93,7 @@ async def budget(session: Session, turn: Turn) -> Stop | None:
         money.told_of.add(turn.model)
         desk.emit(Notice(desk.say("budget.no_price", model=turn.model), "warning"))
     if money.would_pass(turn.model, session.prompt_size()):
-        text = desk.say("budget.reached", **money.shown())
-        desk.emit(Failed(text, code="budget"))
-        return "error", text
+        return _stopped(session, "error", "budget", Phrase("budget.reached", **money.shown()))
     if money.warning_due():
         desk.emit(Notice(desk.say("budget.near", **money.shown()), "warning"))
     return None

@@ -1,12 +1,14 @@
 """Notices a model that goes in circles.
 
 What counts is a call *with its result*: polling whose result changes, and honest batches of one tool with
-different arguments, are not circles. Text counts outside code fences, lists and tables only.
+different arguments, are not circles. Text counts outside code fences, lists and tables only, and only where
+it comes again to the letter: lines of a log or a listing look alike, but each says something of its own.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 from coder.texts import Phrase
 
@@ -17,6 +19,7 @@ SAME_FAILURE = 6  # the same failure on the same thing, whatever was tried in be
 _CHUNK = 50  # characters of text compared at a time
 _CHUNK_TIMES = 10
 _CHUNK_SPREAD = 5 * _CHUNK  # repeats that lie further apart than this are prose, not a stutter
+_DRAWN_TIMES = 40  # of what has no letter in it: lines, boxes and padding are drawn of the same all over
 _TEXT_KEPT = 5_000
 
 
@@ -50,7 +53,8 @@ class LoopWatch:
         if ok:
             self._failures = {key: n for key, n in self._failures.items() if key[:2] != (tool, subject)}
             return
-        key = (tool, subject, result.split("\n", 1)[0][:80])
+        # Of a command the first line is its exit code alone: tests that fail otherwise each time are work.
+        key = (tool, subject, result if tool == "bash" else result.split("\n", 1)[0][:80])
         self._failures[key] = self._failures.get(key, 0) + 1
         if self._failures[key] >= SAME_FAILURE:
             self.finding = self.finding or Phrase("loop.failure", what=f"{tool} {subject}", n=SAME_FAILURE)
@@ -121,12 +125,20 @@ class TextWatch:
 
     def _look(self) -> bool:
         while self._done + _CHUNK <= len(self._prose):
-            places = self._places.setdefault(self._prose[self._done : self._done + _CHUNK], [])
-            places.append(self._done)
-            recent = places[-_CHUNK_TIMES:]
-            if len(recent) == _CHUNK_TIMES and recent[-1] - recent[0] <= _CHUNK_SPREAD * _CHUNK_TIMES:
-                return True
+            chunk = self._prose[self._done : self._done + _CHUNK]
+            places = self._places.setdefault(chunk, [])
+            if not places or self._done >= places[-1] + _CHUNK:
+                places.append(self._done)
+                times = _CHUNK_TIMES if any(map(str.isalnum, chunk)) else _DRAWN_TIMES
+                if len(places) >= times and self._stutters(places[-times:]):
+                    return True
             self._done += 1
         if len(self._prose) > _TEXT_KEPT:
             self._forget()
         return False
+
+    def _stutters(self, places: list[int]) -> bool:
+        """Whether everything from one of these places to the next is the same."""
+        if places[-1] - places[0] > _CHUNK_SPREAD * len(places):
+            return False
+        return len({self._prose[start:end] for start, end in pairwise(places)}) == 1

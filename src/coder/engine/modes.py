@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from coder.engine.session import NOTHING_ASKED, Asks, Session
 from coder.protocol.events import Notice
 from coder.protocol.messages import tool_call
 from coder.protocol.modes import CustomModesListed, SetModeState, TriggerInstantMode
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.modes.catalogue import Catalogue
@@ -59,9 +61,10 @@ def _load_room() -> None:
 
 
 def _any_folder(desk: Desk, names: Sequence[str] = ("modes",)) -> bool:
-    homes = [desk.home, Path(desk.environment.get("CODEX_HOME") or Path.home() / ".codex")]
+    # os.path, for which a folder above us that we may not look into holds nothing; pathlib would raise
+    homes = [desk.home, Path(os.path.expanduser(desk.environment.get("CODEX_HOME") or "~/.codex"))]  # noqa: PTH111
     places = [p / name for p in (desk.root, *desk.root.parents) for name in (".coder", ".codex")]
-    return any((place / name).is_dir() for place in (*homes, *places) for name in names)
+    return any(os.path.isdir(place / name) for place in (*homes, *places) for name in names)  # noqa: PTH112
 
 
 def keeper_of(session: Session) -> ModeKeeper:
@@ -150,6 +153,13 @@ async def _enabled(desk: Desk, lines: Sequence[str]) -> list[str]:
     problems: list[str] = []
     for line in lines:
         invocation = keeper_of(desk.session).from_line(line)
+        definition = invocation.definition
+        if definition and definition.error:
+            problems.append(definition.error.message)
+            continue
+        if definition and line.split()[0] != (command := definition.command) and definition.shadowed_by:
+            problems.append(desk.say("modes.built_in_flag", name=definition.mode_id, command=command))
+            continue
         if isinstance(invocation.op, SetModeState):
             problems += error_texts((await set_modes(desk.session, invocation.op)).errors)
         elif isinstance(invocation.op, TriggerInstantMode):
@@ -187,7 +197,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     if ruling.decision == "ask":
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
-            raise Refused(refusal.summary)
+            raise Refused(refusal.for_person(desk.texts))
     from coder.engine.shelter import run_sheltered
 
     # Whatever it does to files is taken back with the turn that follows on it.
@@ -209,11 +219,11 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     if status == "trusted":
         return
     if somebody_to_ask(session):
-        question = desk.say("modes.trust_question", mode=mode.mode_id, command=command)
+        asked = [Phrase("modes.trust_question", mode=mode.mode_id, command=command)]
         if status == "changed":
-            changes = store.difference(desk.root, relevant).lines(desk.texts)
-            question = "\n".join([desk.say("trust.changed_question", folder=desk.root), *changes, question])
-        answer = await ask_to_go_on(session, question)
+            changes = store.difference(desk.root, relevant).phrases()
+            asked = [Phrase("trust.changed_question", folder=desk.root), *changes, *asked]
+        answer = await ask_to_go_on(session, asked)
         if answer == "always":
             # This question was about modes: it lets no setting of the project in.
             store.trust_also(desk.root, relevant)

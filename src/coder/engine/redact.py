@@ -46,13 +46,21 @@ class SessionSecrets:
                 text = text.replace(key, HIDDEN)
         return self._redactor.redact(text) if self._on and text else text
 
+    def _redact_foreign(self, text: str) -> str:
+        return self.redact(self._redactor.quoted(text) if self._on and text else text)
+
     def redact_all(self, value: Any) -> Any:
         """The same for every text inside lists and mappings."""
         return _mapped(value, self.redact)
 
     def hidden(self, result: ToolResult) -> ToolResult:
         """A tool's result, as model, person and record may have it."""
-        redact = self.redact
+        if result.around:
+            if self._on:
+                self._redactor.learn(result.around)
+            result = msgspec.structs.replace(result, around="")
+        # A subagent's answer is a model's and may use placeholders; in all others they are only text.
+        redact = self.redact if "agent" in result.meta else self._redact_foreign
         text = redact(result.for_model)
         detail = text if result.detail == result.for_model else redact(result.detail)
         meta = _mapped(result.meta, redact)

@@ -18,6 +18,7 @@ from coder.context.ledger import Ledger
 from coder.context.prompt import read_instructions, system_prompt
 from coder.context.tokens import TokenCounter
 from coder.engine.budget import Budget
+from coder.engine.choices import Choices
 from coder.engine.desk import Desk
 from coder.engine.loops import LoopWatch
 from coder.engine.redact import SessionSecrets
@@ -40,6 +41,7 @@ from coder.record.replay import INTERRUPTED, Replay, title_of
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
 from coder.record.undo import UndoJournal
+from coder.texts import Phrase
 from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.todo import restore
 
@@ -78,6 +80,7 @@ class Session:
         self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
+        self.pending_asks = NOTHING_ASKED  # what the turn of that approval asks of its model
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
@@ -118,14 +121,18 @@ class Session:
         path = desk.store.log_path(session_id)
         sink = JsonlHistorySink(path)
         sink.open()
-        state, ledger, recent = Replay(), Ledger(), RecentTurns()
+        state, ledger, recent, choices = Replay(), Ledger(), RecentTurns(), Choices()
         for event in read_log(path):
-            state.take(event)
-            ledger.take(event)
-            recent.take(event)
+            for taker in (state, ledger, recent, choices):
+                taker.take(event)
         session = cls(desk, session_id, [sink], state.created_at)
         session.ledger = ledger
+        session.budget.limit = choices.limit(session.budget.limit)
+        if choices.loop_guard is not None:
+            session.loop_guard = choices.loop_guard
+        session.pending_asks = asks_from(choices.asks)
         session._take_over(state)
+        session._tell_of_memory()
         session._announce(resumed=True, recent=recent.turns)
         session.show_state()
         return session
@@ -135,8 +142,8 @@ class Session:
         self.usage = state.usage
         self.mode_meta = state.mode_state
         self.budget.spent = state.cost
-        if not self.desk.mode_chosen and state.mode in ("plan", "auto-edit"):  # yolo is asked for anew
-            self.desk.mode = "plan" if state.mode == "plan" else "auto-edit"
+        if not self.desk.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
+            self.desk.mode = "plan"
         self.log.turn = state.turn
         self.next_notes += state.notes
         self.context.todos = restore(state.todos)
@@ -152,6 +159,18 @@ class Session:
         if state.turn_open:
             meta = {"status": "cancelled", "step_count": state.steps, "tokens": tokens_meta(state.turn_usage)}
             self.log.append("turn_end", meta={**meta, "error_message": "interrupted"})
+
+    def _tell_of_memory(self) -> None:
+        """What was remembered or forgotten since the system message was made, and no message has told."""
+        system, *others = self.conversation.messages or [Message(role="system", content="")]
+        told = "\n".join(message.content for message in others)
+        memory, hide = self.desk.memory, self.redactor.redact
+        for title, facts in (
+            ("Remembered since", memory.missing_from(system.content)),
+            ("No longer holds", memory.gone_from(system.content)),
+        ):
+            if new := [fact for fact in map(hide, facts) if fact not in told]:
+                self.tell_next(f"{title}: {'; '.join(new)}")
 
     def record_interrupted(self, calls: list[ToolCall]) -> None:
         for call in calls:
@@ -314,6 +333,10 @@ class Session:
         meta = {"model": desk.chosen.name, "operating_mode": desk.mode, "preset": desk.preset}
         self.log.append("state", meta=meta)
 
+    def record_choice(self, **chosen: object) -> None:
+        """What the person chose for this session alone (`engine.choices`)."""
+        self.log.append("state", meta=chosen)
+
     def write_snapshot(self) -> None:
         """Derived from the record, so a failure to write it is worth a line, not the turn."""
         desk = self.desk
@@ -346,6 +369,13 @@ class Asks(msgspec.Struct, frozen=True):
 NOTHING_ASKED = Asks()
 
 
+def asks_from(recorded: Any) -> Asks:
+    try:
+        return msgspec.convert(recorded, Asks)
+    except msgspec.ValidationError:  # none, or of another version
+        return NOTHING_ASKED
+
+
 class Turn:
     """What is known of the turn that is running."""
 
@@ -362,19 +392,18 @@ class Turn:
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
-        self.made_room = False  # the provider once found the prompt too long, and it was compacted
+        self.made_room_at = -1  # the step at which the provider last found the prompt too long
         self.loops = LoopWatch()
         self.model = ""  # which answers this prompt, all of it
         self.models_tried: list[str] = []
         self.cost = 0.0
         self.answer = ""
         self.status: TurnStatus = "ok"
-        self.error = ""  # for the record and the model
-        self.told = ""  # the same in the language of the person, where that is another
-        self.doing: list[str] = []  # what is under way just now, in words; a cancel says what it stopped
+        self.reason: Phrase | None = None  # why it did not end well
+        self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped
 
     @contextmanager
-    def busy(self, what: str) -> Iterator[None]:
+    def busy(self, what: str | Phrase) -> Iterator[None]:
         """Name what is done inside. Where it is cut short the name stays, for whoever tells of it."""
         self.doing.append(what)
         yield

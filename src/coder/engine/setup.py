@@ -97,7 +97,7 @@ def open_desk(
     emit: Callable[[AnyEvent], None],
     model: ChatModel | None = None,
 ) -> Desk:
-    """Everything but the session. Makes no request and writes nothing."""
+    """Everything but the session. Makes no request; of the project it makes sure of the folder `.coder`."""
     config = settings.loaded.config
     root = Path(os.path.realpath(options.cwd))
     person = options.environ.get("HOME")
@@ -142,17 +142,24 @@ def open_desk(
         desk.ide = IdeClient(IdeContext(root), root, options.environ)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
-    unknown = [name for name in config.permission.tools if name not in desk.tools and "__" not in name]
-    if unknown:
-        emit(Notice(desk.say("permissions.no_tool", names=", ".join(unknown)), "warning"))
-    if settings.loaded.ignored and settings.trust_status == "changed":
-        changes = TrustStore(settings.home).difference(options.cwd, settings.loaded.relevant)
-        listed = "; ".join(changes.lines(settings.texts))
-        emit(Notice(desk.say("trust.changed", changes=listed), "warning"))
-    elif settings.loaded.ignored:
-        keys = ", ".join(sorted({one.key for one in settings.loaded.ignored}))
-        emit(Notice(desk.say("trust.ignored", keys=keys), "warning"))
+    _tell_of_settings(desk, settings)
     return desk
+
+
+def _tell_of_settings(desk: Desk, settings: Settings) -> None:
+    """What stands in the settings and has no effect."""
+
+    def warn(key: str, **values: str) -> None:
+        desk.emit(Notice(desk.say(key, **values), "warning"))
+
+    unknown = [name for name in desk.config.permission.tools if name not in desk.tools and "__" not in name]
+    if unknown:
+        warn("permissions.no_tool", names=", ".join(unknown))
+    if settings.loaded.ignored and settings.trust_status == "changed":
+        changes = TrustStore(settings.home).difference(desk.root, settings.loaded.relevant)
+        warn("trust.changed", changes="; ".join(changes.lines(settings.texts)))
+    elif settings.loaded.ignored:
+        warn("trust.ignored", keys=", ".join(sorted({one.key for one in settings.loaded.ignored})))
 
 
 def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
@@ -207,3 +214,10 @@ def provider_of(options: Options, settings: Settings) -> Provider:
         if any(one.key.startswith("provider.") for one in settings.loaded.ignored):
             raise ConfigError("config.no_provider_trusted") from None
         raise
+
+
+def built_in_commands() -> dict[str, str]:
+    """The names of the slash commands, each with its arguments as `/help` shows them."""
+    from coder.engine.commands import COMMANDS
+
+    return {command.name: command.arguments for command in COMMANDS.values()}

@@ -88,10 +88,10 @@ async def run_subagent(
         "tokens": turn.usage.total,
     }
     if turn.status != "ok":
-        reason = f"the subagent did not finish: {turn.error or turn.status}"
+        why = turn.reason or turn.status
         return failed(
-            f"{reason}\n{turn.answer}".rstrip(),
-            Phrase("tool.task_failed", why=turn.error or turn.status),
+            f"the subagent did not finish: {why}\n{turn.answer}".rstrip(),
+            Phrase("tool.task_failed", why=why),
             **meta,
         )
     report = turn.answer.strip()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from coder.context.prompt import MODE_NOTES
 from coder.engine.answer import ask_model
@@ -28,17 +30,20 @@ from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
 from coder.protocol.messages import answered
 from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
+from coder.texts import Phrase
 
 
-async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED) -> Turn:
-    """Take a message through to its answer. Whatever happens, the turn ends recorded and answered."""
+async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED, attached: str = "") -> Turn:
+    """Take a message through to its answer. Whatever happens, the turn ends recorded and answered.
+    `attached` is part of the message, but not of what the person said."""
     if session.desk.ide is not None:
         await session.desk.ide.settle()
-    turn = _begin(session, text, await _with_files(session, text), asks)
+    message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
+    turn = _begin(session, text or attached, message, asks)
 
     async def work() -> None:
         if stop := session_turns(session, turn):
-            turn.status, turn.error = stop
+            turn.status, turn.reason = stop
             return
         await choose_model(session, turn)
         await start_with_todos(session, turn)
@@ -68,15 +73,24 @@ def _begin(session: Session, text: str, message: str, asks: Asks) -> Turn:
     session.log.step = 0
     turn = Turn(session.log.turn, text, session.id, asks)
     session.turn = turn
-    if "task" in desk.tools:
-        session.context.start_task = partial(run_subagent, session)
+    _let_start_tasks(session)
     session.undo.begin_turn(turn.number)
-    tokens = {"prompt": session.conversation.counter.quick(text)}
+    meta: dict[str, Any] = {
+        "prompt_id": turn.prompt_id,
+        "tokens": {"prompt": session.conversation.counter.quick(text)},
+    }
+    if asks != NOTHING_ASKED:
+        meta["asks"] = msgspec.to_builtins(asks)
     # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
     message = session.redactor.redact(_with_notes(session, message))
-    session.add_user(text, message, {"prompt_id": turn.prompt_id, "tokens": tokens})
+    session.add_user(text, message, meta)
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
+
+
+def _let_start_tasks(session: Session) -> None:
+    if "task" in session.desk.tools:
+        session.context.start_task = partial(run_subagent, session)
 
 
 def _with_notes(session: Session, text: str) -> str:
@@ -99,7 +113,7 @@ async def _steps(session: Session, turn: Turn) -> None:
         await maybe_compact(session, turn)
         for guard in GUARDS:
             if stop := await guard(session, turn):
-                turn.status, turn.error = stop
+                turn.status, turn.reason = stop
                 return
         try:
             answer = await ask_model(session, turn)
@@ -123,28 +137,26 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
     try:
         await work
     except asyncio.CancelledError:
-        turn.status, turn.error = "cancelled", cancelled_text(session, turn.doing)
+        turn.status, turn.reason = "cancelled", cancelled(turn.doing)
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()  # the cancel was for this turn; ending it properly must not be cut off
     except ModelError as error:
-        turn.status, turn.error = ("prompt_limit" if error.kind == "context" else "error"), str(error)
-        turn.told = error.text(session.desk.texts)
-        session.desk.emit(Failed(turn.told, code=error.kind))
+        turn.status, turn.reason = ("prompt_limit" if error.kind == "context" else "error"), error.phrase
+        session.desk.emit(Failed(error.text(session.desk.texts), code=error.kind))
     except RecordError as error:
-        turn.status, turn.error = "error", str(error)
-        turn.told = error.text(session.desk.texts)
-        session.desk.emit(Failed(turn.told, code="record"))
-    except Exception as error:
-        turn.status, turn.error = "error", f"{type(error).__name__}: {error}"
+        turn.status, turn.reason = "error", error.phrase
+        session.desk.emit(Failed(error.text(session.desk.texts), code="record"))
+    except Exception as error:  # said by the engine, which keeps its details; here the turn is ended
+        words = f"{type(error).__name__}: {error}"
+        turn.status, turn.reason = "error", Phrase("fault.words", words=words)
         _end(session, turn)
         raise
     _end(session, turn)
 
 
-def cancelled_text(session: Session, doing: list[str]) -> str:
-    say = session.desk.say
-    return say("turn.cancelled", what=", ".join(doing)) if doing else say("turn.cancelled_idle")
+def cancelled(doing: Sequence[str | Phrase]) -> Phrase:
+    return Phrase("turn.cancelled", what=tuple(doing)) if doing else Phrase("turn.cancelled_idle")
 
 
 def _leave_no_call_open(session: Session) -> None:
@@ -172,17 +184,16 @@ def _end(session: Session, turn: Turn) -> None:
     }
     if turn.cost:
         meta["cost_usd"] = turn.cost
-    if turn.error:
-        meta["error_message"] = turn.error
+    if turn.reason is not None:
+        meta["error_message"] = str(turn.reason)
     try:
         if turn.status == "ok":
             session.log.append("final", turn.answer, meta={"tokens": tokens_meta(turn.usage)})
         session.log.append("turn_end", meta=meta)
     except RecordError as error:
-        told = error.text(desk.texts)
         if turn.status != "error":
-            desk.emit(Failed(told, code="record"))
-        turn.status, turn.error, turn.told = "error", str(error), told
+            desk.emit(Failed(error.text(desk.texts), code="record"))
+        turn.status, turn.reason = "error", error.phrase
     else:
         session.write_snapshot()
     desk.emit(
@@ -193,7 +204,7 @@ def _end(session: Session, turn: Turn) -> None:
             steps=turn.steps,
             usage=turn.usage,
             duration_ms=duration,
-            error=turn.told or turn.error,
+            error=turn.reason.text(desk.texts) if turn.reason is not None else "",
         )
     )
 
@@ -204,7 +215,8 @@ async def continue_turn(session: Session) -> Turn | None:
     if state is None:
         return None
     session.pending = None
-    turn = Turn(state.turn, state.text, session.id)
+    turn = Turn(state.turn, state.text, session.id, session.pending_asks)
+    _let_start_tasks(session)
     turn.steps, turn.usage = state.steps, state.turn_usage
     session.turn = turn
     session.log.step = max(0, turn.steps - 1)

@@ -13,7 +13,9 @@ from coder.engine.session import Session, Turn
 from coder.policy.decide import decide
 from coder.protocol.events import Notice, ToolOutput, VerifyChanged
 from coder.protocol.messages import tool_call
+from coder.texts import Phrase
 from coder.tools.base import ToolResult
+from coder.tools.opening import read_whole
 
 # The whole list. A command that is not on it, to the letter, is not run.
 WHITELIST = (
@@ -37,6 +39,7 @@ _DOCUMENTS = {".md", ".markdown", ".rst", ".txt", ".adoc"}
 _ENVIRONMENT = {124, 126, 127}
 _ENVIRONMENT_WORDS = ("no module named pytest", "command not found", "no such file or directory: 'go'")
 _NO_TESTS = 5  # pytest: nothing was collected
+_MAX_PACKAGE = 4_000_000  # bytes of a package.json that is looked into
 _OUTPUT = 8_000  # characters of a failing check that the model is shown: the end, where the errors are
 
 
@@ -56,9 +59,9 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
     for command in choice.refused:
         desk.emit(Notice(desk.say("verify.not_listed", command=command), "warning"))
     if not choice.command:
-        text = desk.say("verify.skipped")
-        session.log.append("verify", text, meta={"state": "skipped", "refused": choice.refused})
-        desk.emit(VerifyChanged(state="skipped", text=text))
+        skipped = Phrase("verify.skipped")
+        session.log.append("verify", str(skipped), meta={"state": "skipped", "refused": choice.refused})
+        desk.emit(VerifyChanged(state="skipped", text=skipped.text(desk.texts)))
         turn.verify_attempts = desk.config.workflow.max_verify_attempts  # said once a turn
         return False
     return await _attempt(session, turn, choice.command)
@@ -141,7 +144,7 @@ def _candidates(root: Path) -> Iterable[tuple[str, set[str]]]:
 
 def _has_test_script(path: Path) -> bool:
     try:
-        package = msgspec.json.decode(path.read_bytes())
+        package = msgspec.json.decode(read_whole(path, _MAX_PACKAGE))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return False
     scripts = package.get("scripts") if isinstance(package, dict) else None
@@ -153,7 +156,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     turn.verify_attempts += 1
     attempt = turn.verify_attempts
     desk.emit(VerifyChanged(state="started", command=command, attempt=attempt))
-    with turn.busy(desk.say("stopped.verify", command=command)):
+    with turn.busy(Phrase("stopped.verify", command=command)):
         from coder.engine.shelter import run_command
 
         result = await run_command(

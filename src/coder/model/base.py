@@ -9,7 +9,7 @@ import msgspec
 
 from coder.protocol.messages import Message, ToolCall, ToolSpec
 from coder.protocol.usage import Usage
-from coder.texts import Phrase, Texts
+from coder.texts import Fault, Phrase
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -84,10 +84,10 @@ class ChatModel(Protocol):
         ...
 
 
-class ModelError(Exception):
-    """A request that could not be answered. As a string it is English; `text` is for the person.
+class ModelError(Fault):
+    """A request that could not be answered; its phrase says what to do about it, too.
 
-    `kind`: `auth`, `quota`, `context` (too long), `unreachable`, `timeout`, `server`,
+    `kind`: `auth`, `quota`, `budget` (our own), `context` (too long), `unreachable`, `timeout`, `server`,
     `bad_request`, `protocol`. `retryable` says whether the same request may succeed later.
     """
 
@@ -99,12 +99,7 @@ class ModelError(Exception):
         retryable: bool = False,
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(str(phrase))
-        self.phrase = phrase if isinstance(phrase, Phrase) else Phrase("fault.words", words=phrase)
+        super().__init__(phrase if isinstance(phrase, Phrase) else Phrase("fault.words", words=phrase))
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
-
-    def text(self, texts: Texts) -> str:
-        """What happened, and what to do about it, in the person's language."""
-        return self.phrase.text(texts)

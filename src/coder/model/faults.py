@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coder.texts import Phrase
+from coder.texts import Fault, Phrase
 
 FaultKind = Literal[
     "address",  # the URL itself is wrong
@@ -24,17 +24,11 @@ FaultKind = Literal[
 ]
 
 
-class HttpFault(Exception):
+class HttpFault(Fault):
     """A request that got no usable answer. `phrase` is a clause, not a sentence; it holds no key."""
 
     def __init__(self, kind: FaultKind, phrase: Phrase, *, before_answer: bool = False) -> None:
-        super().__init__(f"{kind}: {phrase}")
+        super().__init__(phrase)
         self.kind: FaultKind = kind
-        self.phrase = phrase
         # A kept connection that ends before the first byte of an answer says nothing about the server.
         self.before_answer = before_answer
-
-    @property
-    def detail(self) -> str:
-        """The clause in English."""
-        return str(self.phrase)

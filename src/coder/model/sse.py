@@ -6,17 +6,13 @@ the same events.
 
 from __future__ import annotations
 
-from coder.texts import Phrase
+from coder.texts import Fault
 
 _BOM = b"\xef\xbb\xbf"
 
 
-class LineTooLong(ValueError):
+class LineTooLong(Fault):
     """A single line, or the data of a single event, passed the bound."""
-
-    def __init__(self, phrase: Phrase) -> None:
-        super().__init__(str(phrase))
-        self.phrase = phrase
 
 
 class SseParser:
@@ -60,7 +56,7 @@ class SseParser:
     def _hold(self, piece: bytes) -> None:
         self._held_size += len(piece)
         if self._held_size > self._limit:
-            raise LineTooLong(Phrase("fault.line_long", limit=self._limit))
+            raise LineTooLong("fault.line_long", limit=self._limit)
         self._held.append(piece)
 
     def _lines(self, text: bytes) -> list[str]:
@@ -82,5 +78,5 @@ class SseParser:
     def _add(self, value: bytes) -> None:
         self._data_size += len(value)
         if self._data_size > self._limit:
-            raise LineTooLong(Phrase("fault.event_long", limit=self._limit))
+            raise LineTooLong("fault.event_long", limit=self._limit)
         self._data.append(value)

@@ -61,11 +61,12 @@ def _take_shortcuts(
 ) -> list[Word]:
     """Bind what shortcuts name; the words that are left."""
     left: list[Word] = []
+    known = _Shortcuts(variables)
     at = 0
     while at < len(words):
         word = words[at]
         at += 1
-        found = _shortcut(variables, word)
+        found = known.of(word)
         if found is None:
             left.append(word)
             continue
@@ -88,14 +89,32 @@ def _take_shortcuts(
     return left
 
 
-def _shortcut(variables: Sequence[ModeVariable], word: Word) -> tuple[ModeVariable, str] | None:
-    """A shortcut must be typed without quotes: `"-t"` is a value that looks like one."""
-    for variable in variables:
-        for shortcut in variable.shortcuts:
-            whole = word.text.startswith(shortcut) if shortcut.endswith("=") else word.text == shortcut
-            if whole and word.bare >= len(shortcut):
-                return variable, shortcut
-    return None
+class _Shortcuts:
+    """All of a mode's, by what is typed: a pasted line may have a hundred thousand words."""
+
+    def __init__(self, variables: Sequence[ModeVariable]) -> None:
+        self._known: dict[str, tuple[int, ModeVariable]] = {}
+        for variable in variables:
+            for shortcut in variable.shortcuts:
+                self._known.setdefault(shortcut, (len(self._known), variable))
+        self._longest = max(map(len, self._known), default=0)
+
+    def of(self, word: Word) -> tuple[ModeVariable, str] | None:
+        """The one declared first of those that the word is, or begins with where they end in `=`.
+
+        It must be typed without quotes: `"-t"` is a value that looks like one.
+        """
+        if not self._known:
+            return None
+        head = word.text[: min(self._longest, word.bare)]
+        typed = [head[: at + 1] for at, char in enumerate(head) if char == "="]
+        if len(head) == len(word.text) and not head.endswith("="):
+            typed.append(head)
+        found = [shortcut for shortcut in typed if shortcut in self._known]
+        if not found:
+            return None
+        first = min(found, key=lambda shortcut: self._known[shortcut][0])
+        return self._known[first][1], first
 
 
 def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], rest: str) -> Bound:

@@ -17,9 +17,11 @@ from coder.modes.template import Text, Variable
 
 # Constructs in which a quoted text is evaluated once more, or is not a quoted text at all
 _REEVALUATES = re.compile(
-    r"`|\$\(|\$\{|\$\[|\$'|\$\"|[<>]\(|<<|\(\(|\[\["
-    r"|(?:^|[\s;&|(])(?:eval|let|declare|typeset|local|export|readonly|unset|trap|source|\.|exec|command"
+    r"`|\$\(|\$\{|\$\[|\$'|\$\"|[<>]\(|<<|\(\(|\[\[|\w\[[^\]]*\s[^\]]*\]\+?="
+    r"|(?:^|[\s;&|(])(?:[^\s;&|(]*/)?(?:eval|let|declare|typeset|local|export|readonly|unset|trap|source"
+    r"|read|mapfile|readarray|getopts|wait|exec|command|watch|ssh|su"
     r"|(?:ba|z|da|k|c|tc|fi)?sh)(?=[\s;&|]|$)"
+    r"|(?:^|[;&|({!]|\b(?:then|else|do|time|builtin)\s)\s*\.(?=\s)"  # elsewhere it is a folder
     r"|(?:^|[\s;&|(])(?:test|\[|printf)\s(?:.*\s)?-v(?=\s|$)"
 )
 _BARE_WORD_ENDS = frozenset(" \t;&|(<>")

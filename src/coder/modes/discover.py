@@ -22,7 +22,7 @@ from coder.protocol.modes import ModeCategory, ModeScope
 from coder.tools.opening import open_inside, real_path
 
 MAX_DEPTH = 8
-MAX_FILES = 5_000  # in all; past it somebody has mistaken the folder for something else
+MAX_FILES = 5_000  # of one folder; past it somebody has mistaken the folder for something else
 MAX_BYTES = 131_072  # of one file; what a mode renders to is bounded to a quarter of it
 
 _PART = re.compile(r"[A-Za-z0-9_-]+")
@@ -71,8 +71,8 @@ def discover(where: Places) -> list[Found]:
             for parts, path in _files(root):
                 mode_id = "/" + ":".join(parts if category == "mode" else ("prompts", *parts))
                 found.append(Found(mode_id, path, root.scope, category, root.bound))
-                if len(found) >= MAX_FILES:
-                    return found
+                if len(found) - before >= MAX_FILES:
+                    break  # a project must not push the person's own ones out
             found[before:] = sorted(found[before:], key=lambda one: one.mode_id)
     return found
 
@@ -98,6 +98,8 @@ def read_text(path: str, bound: str = "") -> str | ModeFault:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return ModeFault("modes.no_utf8", code="file", line=data.count(b"\n", 0, error.start) + 1)
+    if "\0" in text:  # UTF-16 without its mark, or no text at all
+        return ModeFault("modes.no_utf8", code="file", line=text.count("\n", 0, text.index("\0")) + 1)
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 

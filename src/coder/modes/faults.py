@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from coder.context.frontmatter import HeadFault
 from coder.protocol.modes import ModeError, ModeErrorCode
-from coder.texts import Phrase, Texts
+from coder.texts import Fault, Phrase, Texts
 
 
-class ModeFault(Exception):
+class ModeFault(Fault):
     """What is wrong, not said yet: it becomes a `ModeError` in the person's language."""
 
     def __init__(
         self,
-        key: str,
+        what: str | Phrase,
         /,
         *,
         code: ModeErrorCode,
@@ -20,8 +20,7 @@ class ModeFault(Exception):
         line: int = 0,
         **values: object,
     ) -> None:
-        super().__init__(key)
-        self.phrase = Phrase(key, **values)
+        super().__init__(what, **values)
         self.code: ModeErrorCode = code
         self.variable = variable
         self.line = line
@@ -38,6 +37,4 @@ class ModeFault(Exception):
 
 def fault_of_head(fault: HeadFault) -> ModeFault:
     """What is wrong with a file's frontmatter, as a fault of the mode."""
-    same = ModeFault(fault.phrase.key, code="file", line=fault.line)
-    same.phrase = fault.phrase
-    return same
+    return ModeFault(fault.phrase, code="file", line=fault.line)

@@ -17,10 +17,13 @@ from coder.context.frontmatter import HeadFault, Node, read_header, split
 from coder.modes.discover import MAX_DEPTH, MAX_FILES, read_text
 from coder.modes.faults import ModeFault
 from coder.modes.template import PROMPT_PLACE
-from coder.texts import Texts
+from coder.texts import Phrase, Texts
 
 DEFAULT_SOURCE = Path(".codex/commands")
 _KEPT = ("description", "argument_hint", "display_name", "model", "reasoning_effort", "allowed_tools")
+
+# `argument-hint: [pr] [reviewer]` is how it is written, and no YAML
+_HINT = re.compile(r"^(argument[-_]hint:[ \t]+)(\[.*\S)[ \t]*$", re.MULTILINE)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -34,8 +37,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def import_commands(source: Path, target: Path, texts: Texts) -> list[Outcome]:
-    """Every `.md` below `source`, in order of name. Links are left alone."""
-    return [_imported(source, path, target, texts) for path in _commands(source)]
+    """Every `.md` below `source`, in order of name. Links are left alone, and none leads out of the folder
+    that `target` (`.coder/modes`) belongs to: a project must not have modes written into the person's own."""
+    bound = Path(os.path.realpath(target.parent.parent))
+    return [_imported(source, path, target, bound, texts) for path in _commands(source)]
 
 
 def _commands(source: Path) -> list[Path]:
@@ -50,7 +55,7 @@ def _commands(source: Path) -> list[Path]:
     return sorted(found)
 
 
-def _imported(source: Path, path: Path, target: Path, texts: Texts) -> Outcome:
+def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Texts) -> Outcome:
     relative = path.relative_to(source)
     parts = [re.sub(r"[^A-Za-z0-9_-]+", "-", part).strip("-") or "command" for part in relative.parts[:-1]]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", relative.stem).strip("-") or "command"
@@ -67,6 +72,8 @@ def _imported(source: Path, path: Path, target: Path, texts: Texts) -> Outcome:
         if isinstance(content, ModeFault):
             raise content
         text, one_argument = as_mode(content)
+        if not Path(os.path.realpath(goal)).is_relative_to(bound):
+            return outcome("failed", [], why=Phrase("modes.import_outside", folder=bound))
         goal.parent.mkdir(parents=True, exist_ok=True)
         with goal.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -84,6 +91,7 @@ def _imported(source: Path, path: Path, target: Path, texts: Texts) -> Outcome:
 def as_mode(content: str) -> tuple[str, bool]:
     """The mode file for a command file, and whether it takes all its arguments as one. Raises `HeadFault`."""
     header, body, _ = split(content)
+    header = _HINT.sub(lambda match: match[1] + _quoted(match[2]), header) if header else header
     fields = {k.replace("-", "_"): node for k, node in (read_header(header) if header else {}).items()}
     names = sorted({match[1] for match in PROMPT_PLACE.finditer(body) if match[1]})
     lines = ["---", "kind: instant"]

@@ -11,6 +11,7 @@ import msgspec
 from coder.config.errors import shown
 from coder.context.frontmatter import HeadFault, Node, read_header, split
 from coder.modes.faults import ModeFault, fault_of_head
+from coder.modes.patterns import compiled, is_quick
 from coder.modes.template import PROMPT_PLACE, undeclared
 from coder.modes.values import FALSE, TRUE, problem_with
 from coder.protocol.modes import (
@@ -279,7 +280,7 @@ def _checked_name(name: str, node: Node) -> str:
 
 
 def _variable(name: str, fields: _Fields, line: int) -> ModeVariable:
-    enum = fields.texts("enum")
+    enum = list(dict.fromkeys(fields.texts("enum")))  # one that is there twice could not be stepped past
     kind: VariableType = fields.choice("type", _TYPES) or ("enum" if enum else "text")
     if kind == "enum" and not enum:
         raise ModeFault("modes.enum_empty", code="file", line=line, variable=name, name=name)
@@ -296,6 +297,9 @@ def _variable(name: str, fields: _Fields, line: int) -> ModeVariable:
         description=fields.line("description"),
     )
     node = fields.get("default")
+    pattern = variable.pattern
+    if pattern and variable.default and not is_quick(pattern, len(variable.default)):
+        return variable  # found out when somebody wants the mode: a thousand files must be read at once
     if node is not None and variable.default and (problem := problem_with(variable, variable.default)):
         raise ModeFault(
             "modes.default_wrong", code="file", line=node.line, variable=name, name=name, why=problem
@@ -321,7 +325,7 @@ def _pattern(fields: _Fields, name: str, kind: VariableType) -> str | None:
     if len(pattern) > MAX_PATTERN:
         raise _wrong(node, "pattern", Phrase("modes.a_pattern", why=f"> {MAX_PATTERN}"), name)
     try:
-        re.compile(pattern)
+        compiled(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise _wrong(node, "pattern", Phrase("modes.a_pattern", why=str(error)), name) from None
     return pattern

@@ -168,6 +168,7 @@ class ModeKeeper:
         refused: list[Active] = []
         errors: list[ModeError] = []
         for mode in asked:
+            await asyncio.sleep(0)  # whoever waits for this may give up in between
             active, problems = bound(mode, {}, {}, self._cache, self._texts)
             if not problems:
                 active, problems = await self._filled(active)
@@ -244,7 +245,8 @@ class ModeKeeper:
             errors += problems
             if mode is None:
                 continue
-            before = self._on.get(mode.definition.mode_id)
+            mode_id = mode.definition.mode_id
+            before = wanted.get(mode_id) or self._on.get(mode_id)  # named twice: the second adds to the first
             explicit = before.explicit if before else {}
             active, problems = bound(mode, target.variables, explicit, self._cache, self._texts)
             errors += problems

@@ -37,10 +37,12 @@ def problem_with(variable: ModeVariable, value: str) -> Phrase | None:
     if variable.type == "path" and "\n" in value:
         return Phrase("modes.value_path", value=value)
     if variable.pattern is not None and variable.type != "enum":
-        import re
+        from coder.modes.patterns import matches
 
-        if not re.search(variable.pattern, value):
-            return Phrase("modes.value_pattern", value=value, pattern=variable.pattern)
+        found = matches(variable.pattern, value)
+        if not found:
+            key = "modes.value_slow" if found is None else "modes.value_pattern"
+            return Phrase(key, value=value, pattern=variable.pattern)
     return None
 
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from coder.policy.git_index import gitlinks
+from coder.tools.opening import read_whole
 
 _MOST_BYTES = 256 * 1024
 _RUNNING_KEYS = frozenset(
@@ -54,24 +55,26 @@ def _tame(folder: Path) -> bool:
 def _git_folder(mark: Path) -> Path:
     if mark.is_dir():
         return mark
-    text = mark.read_text(encoding="utf-8", errors="replace")
-    pointed = text.removeprefix("gitdir:").strip()
+    pointed = _text(mark).removeprefix("gitdir:").strip()
     return (mark.parent / pointed).resolve()
+
+
+def _text(file: Path) -> str:
+    """Of a regular file: whoever is to be stopped here may as well have made a pipe that nobody writes to."""
+    text = read_whole(file, _MOST_BYTES).decode("utf-8", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _git_folder_tame(git_folder: Path, top: Path, nested: int = 0) -> bool:
     common = git_folder
     if (git_folder / "commondir").exists():
-        pointed = (git_folder / "commondir").read_text(encoding="utf-8", errors="replace").strip()
-        common = (git_folder / pointed).resolve()
+        common = (git_folder / _text(git_folder / "commondir").strip()).resolve()
     hooks = [common / "hooks"]
     hash_bytes = 20
     for file in (common / "config", git_folder / "config.worktree"):
         if not file.exists():
             continue
-        if file.stat().st_size > _MOST_BYTES:
-            return False
-        for key, value in entries(file.read_text(encoding="utf-8", errors="replace")):
+        for key, value in entries(_text(file)):
             if _runs(key, value):
                 return False
             if key == "core.hookspath":

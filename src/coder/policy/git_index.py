@@ -8,20 +8,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from coder.tools.opening import read_whole
+
 _GITLINK = (0o160000).to_bytes(4, "big")
 _FIXED = 40  # times, device, mode and the like, before the object's name
 _MOST_BYTES = 256 * 1024 * 1024
 
 
 def gitlinks(git_folder: Path, hash_bytes: int) -> list[str]:
-    """Their paths below the work tree. Raises ValueError where an index is not understood."""
+    """Their paths below the work tree. Raises ValueError where an index is not understood, OSError where
+    it cannot be read whole."""
     found: list[str] = []
     for file in (git_folder / "index", *git_folder.glob("sharedindex.*")):
         if not file.exists():
             continue
-        if file.stat().st_size > _MOST_BYTES:
-            raise ValueError("an index that is too big to read")
-        data = file.read_bytes()
+        data = read_whole(file, _MOST_BYTES)
         if _GITLINK in data:  # also a file of that size: then all is read, and nothing found
             found += _read(data, hash_bytes)
     return found

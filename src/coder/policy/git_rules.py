@@ -149,6 +149,8 @@ def _first_word(
     def rule(rest: list[Word]) -> Phrase | None:
         if not rest:
             return None if bare else Phrase("policy.why.repository")
+        if bare and rest[0].exact and rest[0].maybe_option():
+            return check_flags(rest, flags)
         if not rest[0].exact or rest[0].text not in words:
             return Phrase("policy.why.repository")
         return check_flags(rest[1:], flags)

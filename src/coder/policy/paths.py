@@ -97,8 +97,8 @@ class FolderWorkspace:
         """The agent may not rewrite git's internals, loosen its own policy or change its record."""
         if not path.is_relative_to(self._root):
             return
-        parts = path.relative_to(self._root).parts
-        if ".git" in parts:
+        parts = tuple(part.casefold() for part in path.relative_to(self._root).parts)
+        if ".git" in parts or any(path.is_relative_to(folder) for folder in self._git_elsewhere()):
             raise OutsideWorkspace(
                 f"{_printable(given)} belongs to git's own files, which only git writes. Use git commands."
             )
@@ -106,6 +106,20 @@ class FolderWorkspace:
             raise OutsideWorkspace(
                 f"{_printable(given)} holds coder's own settings or record, which the agent may not change."
             )
+
+    def _git_elsewhere(self) -> list[Path]:
+        """Git's own files under another name: `.git` is a link, or a file that says where they are."""
+        git = self._root / ".git"
+        try:
+            if git.is_file():
+                with git.open("rb") as stream:
+                    git = self._root / os.fsdecode(stream.read(_MOST_BYTES)).removeprefix("gitdir:").strip()
+            elif not git.is_symlink():
+                return []
+            folder = Path(os.path.realpath(git))
+        except (OSError, ValueError):
+            return []
+        return [folder] if self._root in folder.parents else []
 
 
 def _printable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 MOST_FOLDERS = 16
@@ -41,13 +42,10 @@ class Places:
             return False
         return all(self._contains(_real(folder / target)) for folder in self.folders)
 
-    def programs(self, name: str) -> bool:
+    def holds_program(self, name: str) -> bool:
         """Whether a program of this name is found in the workspace, where the model may have written it."""
-        for folder in os.environ.get("PATH", "").split(os.pathsep):
-            found = os.path.join(folder, name)
-            if os.path.isfile(found) and os.access(found, os.X_OK):
-                return self._contains(os.path.realpath(found)) or not os.path.isabs(folder)
-        return False
+        found = shutil.which(name)
+        return found is not None and (self._contains(_real(Path(found))) or not Path(found).is_absolute())
 
     def protected(self, target: str) -> bool:
         """Whether `target` is among the files by which git or coder itself is steered."""

@@ -35,7 +35,9 @@ def awk(args: list[Word], places: Places) -> Phrase | None:
         return Phrase("policy.why.awk_hidden")
     if not _harmless_awk(args[index].text):
         return Phrase("policy.why.awk_writes")
-    if not all(word.single for word in args[:index]) or any(word.maybe_option() for word in args[index + 1 :]):
+    if not all(word.single for word in args[:index]) or any(
+        word.maybe_option() for word in args[index + 1 :]
+    ):
         return _EXPANSION
     return None
 
@@ -44,7 +46,8 @@ def _harmless_awk(program: str) -> bool:
     """No pipe, no output redirection, no call out, neither spelled nor by an indirect call; no file to read
     but those that the command line names."""
     plain = program.replace(">=", "").replace("||", "")
-    if any(char in plain for char in ">|@") or "\\\n" in program:
+    # Only `print` and `printf` redirect: what stands before the first of them compares.
+    if ">" in plain.partition("print")[2] or "|" in plain or "@" in plain or "\\\n" in program:
         return False
     return not any(word in program for word in ("system", "getline", "close", "fflush", "extension", "ARGV"))
 

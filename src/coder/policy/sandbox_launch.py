@@ -75,10 +75,6 @@ def landlock_abi() -> int:
     return max(0, version)
 
 
-def seccomp_known() -> bool:
-    return os.uname().machine in _NUMBERS
-
-
 # Landlock
 
 

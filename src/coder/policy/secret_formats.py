@@ -72,6 +72,9 @@ _KEYS = (
 _HARMLESS = ("next", "page", "continuation", "publickey", "public")  # tokens of these open nothing
 _TYPE = r"::\w{0,40}\Z"  # `AWS::ApiGateway::ApiKey`: in a table of types its value is a checksum
 _PEM_LONGEST = 20_000
+_PEM_LINE = r"(?:[ ]{0,6}\d{1,9}(?:\t|: ?)|[-+ ])?([A-Za-z0-9+/=]{4,90})\r?\Z"  # numbered, or of a diff
+_ESCAPE = r"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\x1b\[[0-9;:]{0,12}[mK])\Z"
+_CUT = r"[A-Za-z0-9_.+/=-]{6,255}(?=… ?\[|\n\[… )"  # what tools leave of a line or an output that is too long
 _HEX = r"[0-9a-f]{8,16}\Z"
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _WORD_BREAK = r"[^A-Za-z0-9]+"
@@ -125,11 +128,14 @@ def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
     for mark, kind, after in _MARKS:
         at = text.find(mark)
         while at >= 0:
-            if at and text[at - 1] in _JOINED and mark not in _ANYWHERE:
+            if at and text[at - 1] in _JOINED and mark not in _ANYWHERE and not _after_escape(text, at):
                 at = text.find(mark, at + len(mark))
                 continue
             found = _expression(after).match(text, at + len(mark))
             if found is None:
+                cut = None if mark in _ANYWHERE else _expression(_CUT).match(text, at + len(mark))
+                if cut is not None and any(c.isdigit() for c in cut[0]):
+                    yield at, cut.end(), kind
                 at = text.find(mark, at + len(mark))
                 continue
             if _is_real(kind, found[found.re.groups]) or not (sure or kind == "bearer"):
@@ -137,11 +143,17 @@ def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
             at = text.find(mark, found.end())
 
 
+def _after_escape(text: str, at: int) -> bool:
+    """Whether the letter or digit before is the end of an escape: `\\nghp_…`, `%3Dghp_…`."""
+    return _expression(_ESCAPE).search(text, max(0, at - 16), at) is not None
+
+
 def _is_real(kind: str, value: str) -> bool:
     return not _expression(_SAMPLE).search(value) and (kind not in _NEED_RANDOM or looks_random(value))
 
 
 def _pem(text: str, least: int = 60) -> Iterator[Span]:
+    yield from _pem_ends(text)
     at = 0
     while (at := text.find("-----BEGIN ", at)) >= 0:
         head_end = text.find("-----", at + 11, at + 80)
@@ -158,6 +170,28 @@ def _pem(text: str, least: int = 60) -> Iterator[Span]:
         if end - head_end > least and (not least or _expression(r"[A-Za-z0-9+/]{40}").search(text, at, end)):
             yield at, end, "pem"
         at = max(end, at + 11)
+
+
+def _pem_ends(text: str) -> Iterator[Span]:
+    """Keys whose beginning is not shown: the last lines of a file."""
+    at = 0
+    while (at := text.find("-----END ", at)) >= 0:
+        close = text.find("-----", at + 9, at + 80)
+        label = text[at + 9 : close] if close > 0 else ""
+        floor, end, at = max(0, at - _PEM_LONGEST), at, at + 9
+        if not label.endswith(("PRIVATE KEY", "PRIVATE KEY BLOCK")):
+            continue
+        end = text.rfind("\n", floor, end) + 1  # the last line stands by itself: it may be numbered as well
+        start, long = -1, False
+        while end > floor:
+            begin = text.rfind("\n", floor, end - 1) + 1 or floor
+            line = _expression(_PEM_LINE).match(text[begin : end - 1])
+            if line is None:
+                break
+            start, long = begin + line.start(1), long or len(line[1]) >= 40
+            end = begin
+        if long:
+            yield start, close + 5, "pem"
 
 
 def _called(text: str) -> Iterator[Span]:

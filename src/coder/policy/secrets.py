@@ -17,6 +17,9 @@ from coder.policy.secret_formats import find_secrets
 _PREFIX = "__coder_secret_"
 # Also what a model makes of one by miscopying it, which is neither a placeholder nor anything else.
 _PLACEHOLDER = _PREFIX + r"[a-z0-9]{1,16}_[0-9a-f]{3,40}(?:__)?"
+_COLOUR = r"\x1b\[[0-9;:]{0,40}[mK]"
+_LONGEST_COLOURED = 2000
+_BODY = r"[A-Za-z0-9+/=]{16,90}"  # a line of base64
 _SHORTEST = 8  # a known value shorter than this occurs by chance
 
 
@@ -41,6 +44,7 @@ class Redactor:
         self._names: dict[str, str] = {}
         self._known: list[str] = []
         self._seen: list[str] = []
+        self._parts = 0  # names that stand for a part of a secret, or for the name of one
         for value in known:
             self.know(value)
 
@@ -53,10 +57,31 @@ class Redactor:
     @property
     def count(self) -> int:
         """How many different secrets have been replaced so far."""
-        return len(self._secrets)
+        return len(self._secrets) - self._parts
+
+    def learn(self, text: str) -> None:
+        """Know the private keys in `text`, of which a part will be shown that nothing gives away as one."""
+        for start, end, kind in find_secrets(text):
+            if kind == "pem":
+                self._placeholder(text[start:end], kind)
+
+    def quoted(self, text: str) -> str:
+        """What the world says, in which a name of ours is only text: it must not become the secret when the
+        model repeats it. It gets a name of its own, which stands for that text."""
+        if _PREFIX not in text:
+            return text
+        return re.sub(_PLACEHOLDER, self._quoted_name, text)
+
+    def _quoted_name(self, found: re.Match[str]) -> str:
+        if found[0] not in self._secrets:
+            return found[0]  # unknown: refused wherever it is used
+        self._parts += found[0] not in self._names
+        return self._placeholder(found[0], "text")
 
     def redact(self, text: str) -> str:
         """`text` with every secret replaced."""
+        if "\x1b[" in text:
+            text = self._without_colours(text)
         for value in self._known:
             if value in text:
                 text = text.replace(value, self._placeholder(value, "known"))
@@ -74,6 +99,16 @@ class Redactor:
                 at = end
             text = "".join([*parts, text[at:]])
         return self._without_seen(text)
+
+    def _without_colours(self, text: str) -> str:
+        """Colours may stand inside a secret (`grep --color`): they go where one is found without them."""
+        plain = re.sub(_COLOUR, "", text)
+        for start, end, _kind in find_secrets(plain):
+            secret = plain[start:end]
+            if secret not in text and len(secret) <= _LONGEST_COLOURED:
+                coloured = f"(?:{_COLOUR})*".join(map(re.escape, secret))
+                text = re.sub(coloured, lambda _, found=secret: found, text)  # type: ignore[misc]
+        return text
 
     def _without_seen(self, text: str) -> str:
         """What was seen once as a secret is one also where nothing says so: `echo` prints no name with it."""
@@ -114,10 +149,19 @@ class Redactor:
                 salt += 1
             self._names[secret] = name
             self._secrets[name] = secret
-            if len(secret) >= _SHORTEST:
+            if len(secret) >= _SHORTEST and kind != "text":
                 self._seen.append(secret)
                 self._seen.sort(key=len, reverse=True)  # the longer one first, where one holds another
+            if kind == "pem":
+                self._know_lines(secret)
         return name
+
+    def _know_lines(self, secret: str) -> None:
+        """A key is read page by page, and found line by line: each of its lines is a secret as well."""
+        for line in re.split(r"\r?\n|\\n", secret):
+            if re.fullmatch(_BODY, line) and line not in self._names:
+                self._parts += 1
+                self._placeholder(line, "pemline")
 
 
 def _as_in_file(secret: str, before: str) -> str:

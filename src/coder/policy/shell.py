@@ -150,7 +150,7 @@ class _Judge:
         if name in self._shadowed or head.text in self._shadowed:
             finding.refuse(Phrase("policy.why.shadowed"), opaque=True)
             return
-        if "/" in name or ("/" not in head.text and self._places.programs(name)):
+        if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
             finding.refuse(Phrase("policy.why.not_system"))
         inner = unwrap(base_name(head.text), args)
         if inner is not None:

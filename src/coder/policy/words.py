@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from coder.texts import Phrase
+from coder.texts import Fault
 
 
-class NotUnderstood(Exception):
+class NotUnderstood(Fault):
     """The line, or a part of it, cannot be read with certainty; `phrase` says what."""
-
-    def __init__(self, key: str, /, **values: object) -> None:
-        self.phrase = Phrase(key, **values)
-        super().__init__(key)
 
 
 class Word(msgspec.Struct, frozen=True):

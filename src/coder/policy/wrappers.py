@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from coder.policy.flags import is_long
+from coder.policy.flags import Flags, check_flags, is_long
 from coder.policy.naming import is_interpreter
 from coder.policy.tables import names
 from coder.policy.words import UNKNOWN, Word
@@ -135,25 +135,27 @@ def _runs_by_argument(name: str, args: list[Word]) -> Inner | None:
             return UNCERTAIN
     if is_interpreter(name) and (not args or not args[0].exact or args[0].text == "-"):
         return UNCERTAIN
-    if name in ("tar", "rsync", "make", "gmake") and any(_hands_over(word.text) for word in args):
+    if name in _HANDING and _hands_over(name, args):
         return UNCERTAIN
     return None
 
 
-def _hands_over(option: str) -> bool:
-    return option.startswith(
-        (
-            "--to-command",
-            "--checkpoint-action",
-            "-I",
-            "--use-compress",
-            "--rsh",
-            "-e",
-            "SHELL=",
-            "--eval",
-            "-f",
-        )
-    ) and not option.startswith(("--exclude", "-ex"))
+# Options by which these name a program to run, long and short.
+_TAR = ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command",
+        "--info-script", "--new-volume-script")  # fmt: skip
+_HANDING: dict[str, Flags] = {
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), Flags(short="IF", long=_TAR)),
+    **dict.fromkeys(("make", "gmake"), Flags(short="f", long=("--eval", "--file", "--makefile"))),
+    "rsync": Flags(short="e", long=("--rsh", "--rsync-path")),
+}
+
+
+def _hands_over(name: str, args: list[Word]) -> bool:
+    if name.endswith("tar") and args:  # its first letters may do without a dash
+        args = [Word("-" + args[0].text.removeprefix("-"), exact=args[0].exact), *args[1:]]
+    return any(
+        word.text.startswith("SHELL=") or check_flags([word], _HANDING[name]) for word in args if word.exact
+    )
 
 
 def _skip(args: list[Word], options: _Options) -> int | None:

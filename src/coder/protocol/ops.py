@@ -9,9 +9,13 @@ from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMo
 
 
 class UserInput(Op, frozen=True):
-    """Anything a person could type: a message, `!command` or `/command`."""
+    """Anything a person could type: a message, `!command` or `/command`.
+
+    `attached` goes with the message as it is: a `@` or `!` in it means nothing (what was piped in).
+    """
 
     text: str
+    attached: str = ""
 
 
 class Cancel(Op, frozen=True):

@@ -8,19 +8,11 @@ from typing import Any
 
 import msgspec
 
-from coder.texts import Phrase, Texts
+from coder.texts import Fault
 
 
-class RecordError(Exception):
+class RecordError(Fault):
     """The record could not be written or read, in one sentence of the catalogue."""
-
-    def __init__(self, key: str, /, **values: object) -> None:
-        self.phrase = Phrase(key, **values)
-        super().__init__(str(self.phrase))
-
-    def text(self, texts: Texts) -> str:
-        """The sentence in the person's language."""
-        return self.phrase.text(texts)
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:

@@ -43,7 +43,7 @@ class Replay:
         self.todos: list[dict[str, Any]] = []
         self.usage = Usage()
         self.model = ""
-        self.mode = ""
+        self.mode = ""  # `plan` or nothing: a record may have come with the project, and can loosen nothing
         self.preset = ""
         self.mode_state: dict[str, Any] = {}
         self.cost = 0.0
@@ -76,7 +76,8 @@ class Replay:
 
     def _state(self, event: HistoryEvent) -> None:
         self.model = str(event.meta.get("model") or self.model)
-        self.mode = str(event.meta.get("operating_mode") or self.mode)
+        mode = str(event.meta.get("operating_mode") or self.mode)
+        self.mode = mode if mode == "plan" else ""
         self.preset = str(event.meta.get("preset") or self.preset)
 
     def _turn_start(self, event: HistoryEvent) -> None:
@@ -198,7 +199,8 @@ def _cost(event: HistoryEvent) -> float:
     if kind == "subagent" and isinstance(meta.get("event"), dict):
         inner = meta["event"]
         kind, meta = inner.get("type"), inner.get("meta") or {}
-    return float(meta.get("cost_usd") or 0) if kind in ("assistant", "usage") else 0.0
+    # Never less than nothing: a record that came with the project must not fill up the person's budget.
+    return max(0.0, float(meta.get("cost_usd") or 0)) if kind in ("assistant", "usage") else 0.0
 
 
 def _json_text(arguments: Any) -> str:

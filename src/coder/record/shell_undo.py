@@ -40,7 +40,7 @@ class ShellChanges(msgspec.Struct, frozen=True):
 
 
 class ShellUndo:
-    """One for a session. Not cheap the first time (`warm`), well under a millisecond from then on."""
+    """One for a session. Not cheap the first time, well under a millisecond from then on."""
 
     def __init__(
         self,
@@ -60,12 +60,7 @@ class ShellUndo:
         self._git: list[int] = []
         self._running = 0  # commands of subagents run beside each other
         self._since = 0
-        self._lock = threading.Lock()  # `warm` may still run in its thread when the first command comes
-
-    def warm(self) -> None:
-        """Look at the tree for the first time. Blocking: for a thread, while the model is thinking."""
-        with self._lock:
-            self._tree.sync()
+        self._lock = threading.Lock()  # commands of subagents look in threads of their own
 
     def before(self, command: str = "") -> None:
         """Right before a command that is not known to be read-only. Raises nothing. `after` follows, or

@@ -12,6 +12,8 @@ from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode, write_all
 from coder.texts import Phrase
 
+_APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
 
 class HistorySink(Protocol):
     """Takes the events of a session, in order. Any number may be plugged in."""
@@ -37,8 +39,9 @@ class JsonlHistorySink:
     def open(self) -> None:
         """Take hold of the file; done by the first `append` where no one did it before."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # A link in its place is somebody else's file: it would be appended to, and its last line cut off.
+            self._fd = os.open(self.path, _APPENDING | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise RecordError("record.no_folder", folder=self.path.parent, why=error.strerror) from error
         try:
@@ -77,6 +80,13 @@ class JsonlHistorySink:
             self._fd = -1
 
 
+def _opened_anew(path: Path) -> int:
+    """Empty, and readable by the person alone, whatever was there before."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
 def _mend_tail(fd: int) -> int:
     """Make the file end after a whole line: a last line torn by a kill is dropped. Returns the size."""
     size = os.fstat(fd).st_size
@@ -100,7 +110,8 @@ class LegacyXmlSink:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+        descriptor = _opened_anew(path)
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
         self._file.write('<?xml version="1.0" encoding="UTF-8"?>\n<history>\n')
 
     def append(self, event: HistoryEvent) -> None:

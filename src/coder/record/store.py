@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Sequence
@@ -14,8 +15,9 @@ import msgspec
 
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolSpec
-from coder.record.files import encode, write_atomically
+from coder.record.files import RecordError, encode, valid_text, write_atomically
 from coder.record.replay import title_of
+from coder.tools.opening import real_path
 
 _HEAD = 65536  # the first turn is within this of a log's start, or the list goes without a title
 _TAIL = 65536
@@ -43,16 +45,28 @@ class SessionStore:
     def __init__(self, workspace: Path, log_dir: Path | None = None) -> None:
         self.history = log_dir or workspace / ".coder" / "history"
         self.sessions = workspace / ".coder" / "sessions"
+        self._workspace = workspace
+        self._named = log_dir is not None
 
     def log_path(self, session_id: str) -> Path:
+        """Raises `RecordError` where a link would lead the record out of the workspace, unasked."""
+        if self._leads_out():
+            real = real_path(self.history)
+            raise RecordError("record.leads_out", folder=self.history, real=valid_text(real))
         return self.history / f"{session_id}.jsonl"
+
+    def _leads_out(self) -> bool:
+        """A project can ship links, and with them choose where its sessions are written to and read from."""
+        return not self._named and not _is_inside(self.history, self._workspace)
 
     def exists(self, session_id: str) -> bool:
         plain = (
             session_id and not session_id.startswith(".") and "/" not in session_id and "\0" not in session_id
         )
         try:
-            return bool(plain) and self.log_path(session_id).is_file()
+            if not plain or self._leads_out():
+                return False
+            return _file_stat(self.history / f"{session_id}.jsonl") is not None
         except OSError:  # a name that is too long for any file
             return False
 
@@ -66,7 +80,7 @@ class SessionStore:
 
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""
-        found = ((self.log_path(name), stat) for name, stat in self._logs())
+        found = ((self.history / f"{name}.jsonl", stat) for name, stat in self._logs())
         infos = (info for path, stat in found if (info := _info(path, stat)) and _was_used(info))
         return list(islice(infos, limit))
 
@@ -79,6 +93,8 @@ class SessionStore:
 
     def _logs(self) -> list[tuple[str, os.stat_result]]:
         """The ids that have a log, with its status, newest first."""
+        if self._leads_out():
+            return []
         try:
             with os.scandir(self.history) as entries:
                 names = [entry.name for entry in entries if entry.name.endswith(".jsonl")]
@@ -101,7 +117,9 @@ class SessionStore:
         messages: Sequence[Message],
     ) -> None:
         """What a Chat Completions request takes, so that POSTing it replays the conversation."""
-        self.sessions.mkdir(parents=True, exist_ok=True)
+        if not _is_inside(self.sessions, self._workspace):
+            raise PermissionError(errno.EPERM, f"{self.sessions} is a link that leads out of the workspace")
+        self.sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
         snapshot = {
             "session_id": session_id,
             "created_at": created_at,
@@ -113,10 +131,14 @@ class SessionStore:
         write_atomically(self.sessions / f"{session_id}.json", encode(snapshot))
 
 
+def _is_inside(folder: Path, workspace: Path) -> bool:
+    return Path(real_path(folder)).is_relative_to(real_path(workspace))
+
+
 def _file_stat(path: Path) -> os.stat_result | None:
-    """None for what is no regular file, whatever its name."""
+    """None for what is no regular file, whatever its name; a link is none, wherever it leads."""
     try:
-        stat = path.stat()
+        stat = path.lstat()
     except OSError:
         return None
     return stat if S_ISREG(stat.st_mode) else None

@@ -24,6 +24,7 @@ from coder.tools.ignoring import Rules
 
 _VERSION = 1
 _RACY_NS = 50_000_000  # a file touched this recently may change again without its times telling
+_FEW = 1_000  # entries that can all be asked about each time, at the price of a few milliseconds
 _GIT, _IGNORE = b".git", b".gitignore"
 
 Kind = Literal["file", "link", "folder", "other"]
@@ -49,6 +50,9 @@ class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
     digest: bytes
 
 
+_LEFT_OUT = Seen("other", 0, 0, 0, 0, 0, b"")
+
+
 class _Saved(msgspec.Struct, array_like=True):
     version: int
     packs: list[tuple[str, int]]
@@ -72,6 +76,7 @@ class Tree:
         self.partial = False  # more entries than the limit: those beyond it are not known
         self._excluded = {os.fsencode(os.path.realpath(path)) for path in excluded}
         self._ignored: set[bytes] = set()
+        self._repositories: set[bytes] = set()  # git's own folders further down: left out, but missed if gone
         self._linked: set[bytes] = set()  # files with further hard links: those are written unseen by a watch
         self._new_links: set[int] = set()  # inodes that got a further name
         self._formerly_ignored: set[bytes] = set()
@@ -97,8 +102,9 @@ class Tree:
         else:
             self._look_at(told, changed)
         self._find_linked()
-        for path in self.also | self._linked:
+        for path in self.also | self._linked | self._written_unseen():
             self._look_alone(path, changed)
+        self._miss(told, changed)
         self.store.flush()
         self._unsaved = self._unsaved or bool(changed)
         if first:
@@ -173,6 +179,25 @@ class Tree:
             self._linked |= {path for path, seen in self.entries.items() if seen.inode in self._new_links}
             self._new_links.clear()
 
+    def _miss(self, told: set[bytes] | None, changed: Changed) -> None:
+        """What is left out cannot be brought back; where it was deleted, that is named."""
+        ignored = self._ignored if told is None else self._ignored & told
+        for path in [p for p in ignored | self._repositories if not os.path.lexists(p)]:
+            self._ignored.discard(path)
+            self._repositories.discard(path)
+            changed[path] = (_LEFT_OUT, None)
+
+    def _written_unseen(self) -> set[bytes]:
+        """Files may be written by way of a further name that is gone by now, or lies where nobody watches."""
+        found = set()
+        for path, seen in self.entries.items() if len(self.entries) <= _FEW else ():
+            if seen.kind == "file":
+                with contextlib.suppress(OSError):
+                    info = os.lstat(path)
+                    if (info.st_mtime_ns, info.st_size) != (seen.mtime, seen.size):
+                        found.add(path)
+        return found
+
     def _look_alone(self, path: bytes, changed: Changed) -> None:
         """A path that has to be asked about each time: a tool wrote it, or it has other names."""
         info = self._lstat(path)
@@ -223,7 +248,11 @@ class Tree:
                     stack.append(path)
 
     def _left_out(self, path: bytes) -> bool:
-        return path.endswith(b"/" + _GIT) or path in self._excluded
+        if path.endswith(b"/" + _GIT):
+            if len(path) > len(self.root) + len(_GIT) + 1 and os.path.lexists(path):
+                self._repositories.add(path)
+            return True
+        return path in self._excluded
 
     def _hidden(self, path: bytes, is_folder: bool) -> bool:
         rules = self._rules_in(os.path.dirname(path))

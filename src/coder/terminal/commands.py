@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from coder.engine.setup import built_in_commands
 from coder.protocol.events import CommandDone
 from coder.terminal.menu import Arguments, MenuItem
 from coder.terminal.notify import clipboard
@@ -14,9 +15,8 @@ from coder.terminal.theme import NAMES, Theme
 from coder.terminal.width import plain, wrap
 from coder.texts import Texts
 
-_ROOM_FOR_HELP = (
-    24  # columns that the explanations in /help need beside the commands; else both stand together
-)
+# Columns that the explanations in /help need beside the commands; else both stand together.
+_ROOM_FOR_HELP = 24
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
 
@@ -69,9 +69,7 @@ _COMMANDS: dict[str, Callable[[Terminal, str, Texts], str]] = {"vim": _vim, "the
 
 def _every_command() -> list[tuple[str, str]]:
     """Names and arguments: the engine's commands, then the terminal's own."""
-    from coder.engine.commands import COMMANDS
-
-    return [*((command.name, command.arguments) for command in COMMANDS.values()), *LOCAL.items()]
+    return [*built_in_commands().items(), *LOCAL.items()]
 
 
 def with_local_help(event: CommandDone, texts: Texts, columns: int) -> CommandDone:

@@ -16,6 +16,7 @@ from coder.terminal.width import Line, clip, text_width
 from coder.texts import Texts
 
 LIVE_ROWS = 12
+QUEUE_ROWS = 3
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND = 8
 # After a resize another may follow that we are not told of yet (tmux waits for up to 250 ms), and a row that
@@ -117,7 +118,10 @@ class Display:
         columns, rows = self.size()
         if not self.talk.queue or rows < 6 or self.plain:
             return []
-        return self._painted([clip(self.queued(text), columns) for text in self.talk.queue[-3:]])
+        older = len(self.talk.queue) - QUEUE_ROWS + 1
+        shown = self.talk.queue if older < 2 else self.talk.queue[older:]
+        more: list[Line] = [] if older < 2 else [[("dim", f"… +{older}")]]
+        return self._painted([*more, *(clip(self.queued(text), columns) for text in shown)])
 
     def queued(self, text: str) -> Line:
         shown = " ".join(self.editor.as_typed(text).split())

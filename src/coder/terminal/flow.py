@@ -116,7 +116,8 @@ class Flow:
         return _open_row(self._carried, width)
 
     def _owed(self, rows: list[Line]) -> list[Line]:
-        """Blank rows at the end wait until something follows, so that an answer does not end with them."""
+        """Blank rows at the end wait until something follows, so that an answer does not end with them; those
+        at its beginning are dropped."""
         out: list[Line] = [[]] if self._blank and any(rows) and self.started else []
         self._blank = self._blank and not out
         rows = list(rows)
@@ -124,6 +125,7 @@ class Flow:
             rows.pop()
             self._blank = True
         self.started = self.started or bool(rows)
+        self._blank = self._blank and self.started
         return out + rows
 
 

@@ -43,12 +43,13 @@ class InlineRenderer(Renderer):
         self._rest = ""  # what draws the rest from nothing; empty where it no longer would
         self._rest_is: Hashable = None
         self._seen: Size | None = None  # the terminal's size when it was last drawn on
+        self._pushed = 0  # rows of ours above the top of the screen, where a lower terminal has put them
         super().__init__(style, output)
 
     # what prompt_toolkit asks for
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
-        self._drawn, self._rest, self._seen = [], "", None
+        self._drawn, self._rest, self._seen, self._pushed = [], "", None, 0
         super().reset(_scroll, leave_alternate_screen)
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
@@ -79,7 +80,7 @@ class InlineRenderer(Renderer):
             if not self._rest or self._last_screen is None or self._rest_is != self._below():
                 self._wipe()
                 self._forget()
-                self._write_lines(lines)
+                self._commit(lines)
                 app._redraw()
                 return
             rows = self._fitting(self.output.get_size().rows - self._last_screen.height)
@@ -87,7 +88,7 @@ class InlineRenderer(Renderer):
                 self._patch(rows)
                 return
             self._wipe()
-            self._write_lines(lines)
+            self._commit(lines)
             self._write_lines(rows)
             self._drawn = rows
             self.output.write_raw(self._rest)
@@ -122,6 +123,11 @@ class InlineRenderer(Renderer):
     def _write_lines(self, lines: Sequence[str]) -> None:
         self.output.write_raw("".join(f"{line}\r\n" for line in lines))
 
+    def _commit(self, lines: Sequence[str]) -> None:
+        self._write_lines(lines)
+        if lines:
+            self._pushed = 0  # other text stands between them and us: out of reach
+
     def _fitting(self, room: int) -> list[str]:
         rows = list(self._above())
         return rows[len(rows) - room :] if 0 <= room < len(rows) else rows
@@ -130,7 +136,7 @@ class InlineRenderer(Renderer):
         """Erase all live rows and stand where they began."""
         output = self.output
         output.write_raw("\r")
-        output.cursor_up(self._cursor_pos.y + len(self._drawn))
+        output.cursor_up(self._cursor_pos.y + len(self._drawn) + self._pushed)
         output.erase_down()
         output.reset_attributes()
         output.enable_autowrap()
@@ -152,8 +158,22 @@ class InlineRenderer(Renderer):
             return
         if seen.columns != size.columns and reflows(os.environ):
             self._follow_reflow(size.columns)
+        pushed = self._follow_height(seen, size)
         self._wipe()
         self._forget()
+        self._pushed = pushed
+
+    def _follow_height(self, seen: Size, size: Size) -> int:
+        """A terminal that gets too low for our rows pushes the first ones off its top, and most bring them
+        back when it gets higher: then they are erased with the others. How many there are now. Where the
+        width has changed too nobody knows: rather a row of ours left behind than one of the text lost."""
+        if seen.columns != size.columns:
+            self._pushed = 0
+            return 0
+        over = max(0, self._cursor_pos.y + len(self._drawn) + 1 - size.rows)
+        if size.rows < seen.rows:
+            return self._pushed + over
+        return max(0, self._pushed - (size.rows - seen.rows))
 
     def _follow_reflow(self, columns: int) -> None:
         """Where the terminal has broken our rows anew, the caret is further down than we left it."""

@@ -7,12 +7,17 @@ end.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import select
 import sys
+import termios
 import time
+from array import array
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
@@ -111,6 +116,8 @@ class _Reader(PosixStdinReader):
     """Reads more at once while something is pasted, and hears that the terminal is gone: prompt_toolkit
     takes that for a signal, and would be told of it without end."""
 
+    ahead = 0  # bytes of lines that were typed before the keys were ours
+
     def read(self, count: int = _KEYS_CHUNK) -> str:
         if self.closed:
             return ""
@@ -123,6 +130,9 @@ class _Reader(PosixStdinReader):
         except (OSError, ValueError):
             data = b""
         self.closed = not data
+        if self.ahead and data.find(b"\n") == self.ahead - 1:
+            data = data[: self.ahead - 1] + b"\r" + data[self.ahead :]
+        self.ahead = 0
         return self._stdin_decoder.decode(data)
 
 
@@ -133,7 +143,16 @@ class KeyboardInput(Vt100Input):
         super().__init__(stdin)
         self._keyboard = Keyboard(lambda key: self._buffer.append(key))
         self.vt100_parser = self._keyboard
-        self.stdin_reader = _Reader(self._fileno, encoding=stdin.encoding)
+        self.stdin_reader: _Reader = _Reader(self._fileno, encoding=stdin.encoding)
+
+    def raw_mode(self) -> AbstractContextManager[None]:
+        """A line that was typed while we started has its Enter turned into a newline by the terminal. It is
+        sent; more than one line may be a paste."""
+        waiting = array("i", [0])
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self._fileno, termios.FIONREAD, waiting)
+        self.stdin_reader.ahead = waiting[0]
+        return super().raw_mode()
 
     def read_keys(self) -> list[KeyPress]:
         self._keyboard.feed(self.stdin_reader.read(_PASTE_CHUNK if self._keyboard.in_paste else _KEYS_CHUNK))

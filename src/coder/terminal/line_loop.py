@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import shutil
 import signal
 import sys
@@ -18,6 +19,7 @@ from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.terminal.editing import approval_answer
 from coder.terminal.mode_rows import Spoken
 from coder.terminal.recap import session_lines
+from coder.terminal.safe import to_nowhere
 from coder.terminal.talk import Talk, context_line, follow, prompt_text, shown_folder
 from coder.terminal.view import LineView
 from coder.terminal.width import plain
@@ -35,6 +37,7 @@ class LineRepl:
         self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
         self.modes = Spoken(settings.texts)
         self.running = False
+        self.hung_up = False
         self.interrupts = 0
         self.typed = bytearray()
         self.waiting: asyncio.Future[None] | None = None
@@ -42,6 +45,8 @@ class LineRepl:
     async def run(self, question: str) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._hang_up, number)
         await self._opened()
         if self.engine.desk.session.pending is not None:
             await self._until_idle()
@@ -94,7 +99,15 @@ class LineRepl:
             self.view.show(event)
 
     async def _answer(self, event: ApprovalRequested) -> None:
+        """What was typed before the question was there is no answer to it; it is the next input."""
         choices = "approval.choices" if event.can_always else "approval.choices_once"
+        ahead = self._typed_ahead()
+        try:
+            await self._ask(event, choices)
+        finally:
+            self.typed[:0] = ahead
+
+    async def _ask(self, event: ApprovalRequested, choices: str) -> None:
         while True:
             reply = await self._read_line(self.say(choices))
             if reply is None:
@@ -126,6 +139,8 @@ class LineRepl:
     async def _read_line(self, prompt: str) -> str | None:
         """A line without its end, or None at the end of input. Waits on the terminal without a thread, so
         that a cancel is not held up by a read nobody can interrupt."""
+        if self.hung_up:
+            return None
         sys.stdout.write(prompt)
         sys.stdout.flush()
         loop = asyncio.get_running_loop()
@@ -140,7 +155,7 @@ class LineRepl:
                 return None if self._leaving() else ""
             finally:
                 loop.remove_reader(fd)
-            data = os.read(fd, 65536)
+            data = _read(fd)
             if not data:
                 line = bytes(self.typed).decode("utf-8", errors="replace")
                 self.typed.clear()
@@ -150,14 +165,31 @@ class LineRepl:
         self.typed = bytearray(rest)
         return first.decode("utf-8", errors="replace")
 
+    def _typed_ahead(self) -> bytes:
+        fd = sys.stdin.fileno()
+        while os.isatty(fd) and select.select([fd], [], [], 0)[0] and (data := _read(fd)):
+            self.typed += data
+        ahead, self.typed = bytes(self.typed), bytearray()
+        return ahead
+
     def _leaving(self) -> bool:
-        return self.interrupts > 1 or self.running
+        return self.interrupts > 1 or self.running or self.hung_up
 
     def _interrupted(self) -> None:
         """Ctrl+C: while running it cancels; at the prompt it clears the line, and twice it leaves."""
         self.interrupts += 1
         sys.stdout.write("\n")
         sys.stdout.flush()
+        if self.running:
+            self.engine.submit(Cancel())
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.cancel()
+
+    def _hang_up(self, number: int) -> None:
+        """The terminal is gone, or we are told to go: what runs is stopped and the record completed."""
+        self.hung_up = True
+        if number == signal.SIGHUP:
+            to_nowhere(sys.stdout)
         if self.running:
             self.engine.submit(Cancel())
         if self.waiting is not None and not self.waiting.done():
@@ -170,6 +202,13 @@ class LineRepl:
         with contextlib.suppress(asyncio.CancelledError):
             await closing
         self.view.line(self.say("view.bye", id=self.engine.desk.session.id))
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65536)
+    except OSError:  # the terminal is gone
+        return b""
 
 
 def _resolve(waiting: asyncio.Future[None]) -> None:

@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coder.protocol.modes import ModeVariable, SetModeState, SetValue, TriggerInstantMode
+from coder.protocol.modes import (
+    USE_DEFAULT,
+    ModeVariable,
+    ModeVariableInput,
+    SetModeState,
+    SetValue,
+    TriggerInstantMode,
+)
 from coder.terminal.bar import KeyAnswer
-from coder.terminal.mode_book import Entry, ModeBook, as_inputs, explicit_values
+from coder.terminal.mode_book import Entry, ModeBook, as_inputs
 from coder.terminal.mode_rows import Focus, keys_line, mode_lines, summary, window
 from coder.terminal.safe import flat
 from coder.terminal.theme import Theme
@@ -82,7 +89,7 @@ class CustomModeBar:
             f"{title} — {about}" if about else title,
             definition.kind if definition else "persistent",
             variables,
-            {**explicit_values(mode), **(values or {})},
+            {**self.book.explicit(mode_id), **(values or {})},
             variable,
         )
         ids = [entry.mode.mode_id for entry in self.book.entries()]
@@ -152,7 +159,7 @@ class CustomModeBar:
         if edited_in_place(variable):
             from coder.terminal.mode_field import field_of
 
-            self.focus.editing = field_of(variable, explicit_values(entry.mode).get(name, ""))
+            self.focus.editing = field_of(variable, self.book.explicit(entry.mode.mode_id).get(name, ""))
         else:
             self.open_form(entry.mode.mode_id, variable=name)
 
@@ -165,8 +172,7 @@ class CustomModeBar:
                 return
             self.focus.editing = None
             if field.text != field.began:
-                values = {**explicit_values(entry.mode), field.variable.name: field.text}
-                self._apply(entry.mode.mode_id, values)
+                self._set(entry.mode.mode_id, field)
             if name != "enter":
                 self._move(entry, 1 if name == "tab" else -1)
                 self._edit(entry)
@@ -194,6 +200,14 @@ class CustomModeBar:
                 self.focused = not self._from_line and bool(self.book.entries())
             case "stay":
                 pass
+
+    def _set(self, mode_id: str, field: Field) -> None:
+        """One value; the others stay as they are, an explicit empty text too."""
+        inputs: dict[str, ModeVariableInput] = {
+            name: SetValue(value) for name, value in self.book.explicit(mode_id).items()
+        }
+        inputs[field.variable.name] = SetValue(field.text) if field.text else USE_DEFAULT
+        self._send(self.book.ask_for(mode_id, inputs))
 
     def _apply(self, mode_id: str, values: dict[str, str]) -> bool:
         inputs = as_inputs(self.book.variables(mode_id), values)

@@ -46,6 +46,13 @@ class Entry(msgspec.Struct, frozen=True):
         return [v.name for v in self.mode.variables if v.required and not v.value]
 
 
+class _Asked(msgspec.Struct, frozen=True):
+    """A target under way: the modes it names, and the values that it sets."""
+
+    ids: list[str]
+    inputs: Mapping[str, Inputs]
+
+
 class ModeBook:
     """Changed by `take` (events) and by `ask_for` (what the person wants)."""
 
@@ -66,7 +73,7 @@ class ModeBook:
         self._errors: dict[str, list[ModeError]] = {}
         self._off: dict[str, RenderedMode] = {}  # switched off in the bar: listed until it is left
         self._order: list[str] = []
-        self._asked: list[list[str]] = []  # targets that are not answered yet, by the ids they name
+        self._asked: list[_Asked] = []  # what is not answered yet
         self.version += 1
 
     # what the engine says
@@ -128,7 +135,7 @@ class ModeBook:
     @property
     def wanted(self) -> list[str]:
         """What will be on once everything asked for is done."""
-        return self._asked[-1] if self._asked else list(self._on)
+        return self._asked[-1].ids if self._asked else list(self._on)
 
     @property
     def waiting(self) -> bool:
@@ -146,6 +153,22 @@ class ModeBook:
 
     def mode(self, mode_id: str) -> RenderedMode | None:
         return self._listed().get(mode_id)
+
+    def explicit(self, mode_id: str) -> dict[str, str]:
+        """What the person has set, as against defaults, with what is under way: during a turn a second
+        change must not take back the first."""
+        mode = self.mode(mode_id)
+        states = mode.variables if mode else []
+        values = {
+            s.name: s.value for s in states if s.source in ("explicit", "session") and s.value is not None
+        }
+        for asked in self._asked:
+            for name, given in asked.inputs.get(mode_id, {}).items():
+                if isinstance(given, SetValue):
+                    values[name] = given.value
+                else:
+                    values.pop(name, None)
+        return values
 
     def definition(self, mode_id: str) -> ModeDefinition | None:
         return self._reached.get(mode_id)
@@ -179,7 +202,7 @@ class ModeBook:
 
     def _ask(self, ids: Sequence[str], inputs: Mapping[str, Inputs]) -> SetModeState:
         self._rev += 1
-        self._asked.append(list(ids))
+        self._asked.append(_Asked(list(ids), inputs))
         targets = [PersistentModeTarget(one, dict(inputs.get(one, {}))) for one in ids]
         return SetModeState(targets, client_rev=self._rev)
 
@@ -200,12 +223,6 @@ def _cleared(mode: RenderedMode, variables: Sequence[ModeVariable]) -> RenderedM
         for s in mode.variables
     ]
     return msgspec.structs.replace(mode, variables=states)
-
-
-def explicit_values(mode: RenderedMode | None) -> dict[str, str]:
-    """What was set by a person, as against defaults."""
-    states = mode.variables if mode else []
-    return {s.name: s.value for s in states if s.source in ("explicit", "session") and s.value is not None}
 
 
 def as_inputs(variables: Sequence[ModeVariable], values: Mapping[str, str]) -> dict[str, ModeVariableInput]:

@@ -117,7 +117,8 @@ def _label(state: ModeVariableState, focus: Focus | None, on: bool, width: int) 
     if editing is not None:
         from coder.terminal.mode_field import caret_line  # loaded by now: somebody edits
 
-        room = max(4, min(VALUE_COLUMNS * 2, width - text_width(state.name) - 8))
+        # the label may begin below the name, a quarter of the width in; the caret must be seen there too
+        room = max(4, min(VALUE_COLUMNS * 2, width - width // 4 - text_width(state.name) - 4))
         return [("strong", f"[{state.name}="), *caret_line(editing.caret, room), ("strong", "]")]
     lacking = state.required and not state.value
     style = "bad" if lacking or not state.is_valid else "dim" if state.value is None or not on else ""

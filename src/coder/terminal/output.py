@@ -12,6 +12,8 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from coder.terminal.safe import to_nowhere
+
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 _REFLOWING = (
     "TMUX",
@@ -78,6 +80,11 @@ class OneWrite(Vt100_Output):
         return Size(rows=max(1, size.rows - self._lower), columns=size.columns)
 
     @property
+    def all_rows(self) -> int:
+        """Of the terminal, also where it is said to be lower."""
+        return super().get_size().rows
+
+    @property
     def position(self) -> int:
         return len(self._buffer)
 
@@ -86,8 +93,14 @@ class OneWrite(Vt100_Output):
         return "".join(self._buffer[position:])
 
     def flush(self) -> None:
-        if not self._held:
+        """A terminal that is gone takes nothing more. The keyboard hears of it, and ends the session."""
+        if self._held:
+            return
+        try:
             super().flush()
+        except OSError:
+            self._buffer.clear()
+            to_nowhere(self.stdout)
 
     def erase_down(self) -> None:
         """Without erasing the whole screen from its first row, which tmux takes for a reason to push what

@@ -48,7 +48,7 @@ from coder.terminal.talk import Talk, begin, context_line, follow, prompt_text, 
 from coder.terminal.theme import Theme, chosen_theme
 from coder.terminal.width import Line, wrap
 
-_AWAY_SECONDS = 0.1
+_READING_SECONDS = 1.0  # a question that came while the person was typing is not answered by the end of that
 _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
 
 
@@ -101,16 +101,21 @@ class Repl:
             bar=shown.bar,
             prompt=shown.prompt,
         )
-        self.screen = Screen(output, self.editor.buffer, parts, bindings(self.actions), vim=ui.vim)
+        search = self.texts.say("terminal.search"), self.texts.say("terminal.search_back")
+        self.screen = Screen(
+            output, self.editor.buffer, parts, bindings(self.actions), vim=ui.vim, search=search
+        )
         app = self.screen.app
         self.actions.attach(app)
-        app.after_render += lambda _app: self.modes.shown()
+        app.after_render += lambda _app: self._rendered()
         self.screen.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
         app.key_processor.after_key_press += lambda _processor: self._key_pressed()
         name = f"coder · {options.cwd.name or options.cwd}"
         self.beacon = Beacon(ui, options.environ, name, self.screen.send)
         self.pacer = Pacer(self._draw)
         self._leaving = False
+        self._was_typing = False  # when the question came
+        self._held = False  # there is something to draw that an editor or a pager was in the way of
 
     # running
 
@@ -164,6 +169,7 @@ class Repl:
             case ApprovalRequested():
                 self.stream.take(event)
                 self.actions.leave_bar()
+                self._was_typing = not self.editor.empty
                 self.editor.stash()
                 self.beacon.call(self.texts.say("terminal.call_approval"))
             case ApprovalResolved():
@@ -218,11 +224,11 @@ class Repl:
         said = run_local(text, self, self.texts)
         if said is not None:
             self._echo_prompt(text)
-            self.stream.echo([[("", line)] for line in safe(said).split("\n")])
+            self.stream.echo([[("", line)] for line in safe(said).split("\n")], apart=self.talk.busy)
         elif self.talk.busy:
             self.talk.queue.append(text)
             if self.display.plain:
-                self.stream.echo([self.display.queued(text)])
+                self.stream.echo([self.display.queued(text)], apart=True)
         else:
             self._send(text)
         self._draw_soon()
@@ -251,6 +257,8 @@ class Repl:
         self._draw_soon()
 
     def _answer(self, event: ApprovalRequested, text: str) -> bool:
+        if self._was_typing and time.monotonic() - self.talk.asked < _READING_SECONDS:
+            return False
         found = approval_answer(text, can_always=event.can_always)
         if found is None:
             key = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
@@ -304,8 +312,7 @@ class Repl:
 
     def _draw(self) -> None:
         if self.screen.away:
-            if self.screen.app.is_running:  # an editor or pager has the terminal: when it is back
-                self.loop.call_later(_AWAY_SECONDS, self._draw_soon)
+            self._held = True
             return
         rows = self.stream.drain(0 if self.display.plain else live_limit(self.screen.rows))
         self.display.freeze()
@@ -314,6 +321,13 @@ class Repl:
         else:
             self.screen.redraw()
         self.modes.shown()
+
+    def _rendered(self) -> None:
+        """The screen is ours: it was drawn by a key, or because an editor or a pager has been left."""
+        self.modes.shown()
+        if self._held:
+            self._held = False
+            self._draw_soon()
 
     def _key_pressed(self) -> None:
         self.beacon.person_is_here()
@@ -351,6 +365,5 @@ class Repl:
         await reading
         self.stream.echo([[("dim", self.texts.say("view.bye", id=self.engine.desk.session.id))]])
         lines = [self.theme.line(row) for row in self.stream.drain(0)]
-        with contextlib.suppress(OSError):
-            self.screen.send("".join(f"{line}\r\n" for line in lines))
-            self.beacon.closed()
+        self.screen.send("".join(f"{line}\r\n" for line in lines))
+        self.beacon.closed()

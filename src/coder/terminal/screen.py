@@ -52,13 +52,21 @@ class Screen:
     """Draws the live rows, and commits finished ones to scrollback."""
 
     def __init__(
-        self, output: OneWrite, buffer: Buffer, parts: Parts, keys: KeyBindingsBase, *, vim: bool
+        self,
+        output: OneWrite,
+        buffer: Buffer,
+        parts: Parts,
+        keys: KeyBindingsBase,
+        *,
+        vim: bool,
+        search: tuple[str, str] = ("", ""),
     ) -> None:
+        """`search`: what stands before the text that is searched for, forward and backward."""
         self.output = output
         self.buffer = buffer
-        search = SearchToolbar()
+        toolbar = SearchToolbar(forward_search_prompt=search[0], backward_search_prompt=search[1])
         self.input = Window(
-            InputControl(buffer, search.control),
+            InputControl(buffer, toolbar.control),
             wrap_lines=True,
             dont_extend_height=True,
             height=self._input_height,
@@ -66,7 +74,7 @@ class Screen:
         )
         rows: list[AnyContainer] = [
             self.input,
-            search,
+            toolbar,
             _rows(parts.menu),
             _rows(parts.bar),
             Window(height=Dimension(min=0, preferred=0, weight=1)),
@@ -91,7 +99,7 @@ class Screen:
         return text, parts.prompt(), tuple(parts.menu()), tuple(parts.bar()), self.app.editing_mode
 
     def _input_height(self) -> Dimension:
-        return Dimension(min=1, max=max(1, self.rows // 2))
+        return Dimension(min=1, max=max(1, self.output.all_rows // 2))
 
     @property
     def columns(self) -> int:

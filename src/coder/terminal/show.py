@@ -20,7 +20,7 @@ from coder.protocol.events import (
     VerifyChanged,
 )
 from coder.protocol.modes import InstantModeExecuted
-from coder.terminal.safe import safe
+from coder.terminal.safe import printed, safe
 from coder.terminal.width import Line, clip, line_width, wrap
 from coder.texts import Texts
 
@@ -53,7 +53,7 @@ def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Lin
 def detail_lines(detail: str, kind: str, texts: Texts) -> list[Line]:
     if not detail:
         return []
-    lines = safe(detail).rstrip("\n").split("\n")
+    lines = (safe if kind == "diff" else printed)(detail).rstrip("\n").split("\n")
     if kind == "diff":
         return [[("", "  "), diff_span(line)] for line in lines]
     if len(lines) > MAX_DETAIL:

@@ -21,7 +21,7 @@ from coder.protocol.events import (
 )
 from coder.terminal.flow import Flow, thought_rows
 from coder.terminal.markdown import rows_of
-from coder.terminal.safe import safe
+from coder.terminal.safe import printed, safe
 from coder.terminal.show import approval_lines, diff_span, remark_lines, todo_lines, tool_lines, verify_lines
 from coder.terminal.width import Line, clip, wrap
 from coder.texts import Texts
@@ -42,7 +42,9 @@ class Stream:
         self._ready: list[Line] = []
         self._output = ""
         self._gap = False  # a blank line separates what follows from what stands above
-        self.answer: list[str] = []  # the text of the newest answer, for /copy
+        self._below_block = False  # a tool call or a remark stands above: a blank line, if prose follows
+        self._answering = False  # more of the newest answer may come
+        self.answer: list[str] = []  # its text, for /copy
 
     def take(self, event: AnyEvent) -> None:
         match event:
@@ -55,7 +57,8 @@ class Stream:
             case Recorded() | StateChanged():
                 pass
             case ContentRestarted():
-                self._flow, self._gap = None, self._flow is not None
+                self._gap = self._gap or (self._flow is not None and self._flow.started)
+                self._flow = None
                 self._pieces.clear()
                 self.answer.clear()
                 self._put(remark_lines(event, self._texts))
@@ -64,6 +67,7 @@ class Stream:
 
     def _take_whole(self, event: AnyEvent) -> None:
         """Events that are shown at once."""
+        shown = len(self._ready)
         match event:
             case ToolCallChanged():
                 if event.state not in ("scheduled", "executing"):
@@ -84,53 +88,67 @@ class Stream:
             case _:
                 remarks = remark_lines(event, self._texts)
                 self._put([row for line in remarks for row in wrap(line, self._columns())])
+        if len(self._ready) > shown:
+            self._answering = False
+            self._below_block = not isinstance(event, CommandDone | TurnEnded)
 
     def _say(self, kind: str, text: str) -> None:
         if self._flow is None or self._flowing != kind:
             self._end_flow()
             self._flow = Flow(rows_of if kind == "content" else thought_rows)
             self._flowing = kind
-            if self._gap:
-                self._ready.append([])
-                self._gap = False
-            if kind == "content":
-                self.answer.clear()
         if kind == "content":
+            if not self._answering:
+                self.answer.clear()
             self.answer.append(text)
+        self._answering = kind == "content"
         self._pieces.append(text)
 
     def _feed(self) -> None:
         """Pieces come faster than frames: they are taken in together."""
         if self._flow is not None and self._pieces:
             text, self._pieces = "".join(self._pieces), []
-            self._ready += self._flow.feed(safe(text), self._columns())
+            self._flowed(self._flow.feed(safe(text), self._columns()))
+
+    def _flowed(self, rows: list[Line]) -> None:
+        """Prose and thoughts stand apart from what is above them, where there is anything to them."""
+        if rows:
+            self._ready += [[], *rows] if rows[0] and (self._gap or self._below_block) else rows
+            self._gap = self._below_block = False
 
     def _end_flow(self) -> None:
         self._feed()
         if self._flow is not None:
-            self._ready += self._flow.finish(self._columns())
-            self._gap = True
+            self._flowed(self._flow.finish(self._columns()))
+            self._gap = self._gap or self._flow.started
         self._flow = None
 
     def _put(self, lines: list[Line]) -> None:
         if not lines:
             return
         self._end_flow()
-        if self._gap:
+        if self._gap and lines[0]:
             self._ready.append([])
-        self._gap = False
+        self._gap = self._below_block = False
         self._ready += lines
 
     def _end_of_turn(self, event: TurnEnded) -> None:
         self._end_flow()
-        self._gap = False
         self._output = ""
         if event.status == "cancelled":
-            self._ready += wrap([("note", safe(event.error))], self._columns())
+            self._put(wrap([("note", safe(event.error))], self._columns()))
+        self._gap = self._below_block = self._answering = False
 
-    def echo(self, lines: list[Line]) -> None:
-        """What the person typed, or a line of the terminal's own, in its place in the stream."""
-        self._put(lines)
+    def echo(self, lines: list[Line], *, apart: bool = False) -> None:
+        """What the person typed, or a line of the terminal's own, in its place in the stream. `apart`: an
+        answer that is being given has nothing to do with it, and goes on below."""
+        if not apart:
+            self._put(lines)
+            return
+        self._feed()
+        self._gap = self._gap or (self._flow is not None and self._flow.started)
+        self._ready += [[], *lines] if self._gap and lines[0] else lines
+        self._gap, self._below_block = False, True
 
     # what the screen asks for
 
@@ -139,15 +157,17 @@ class Stream:
         unfinished block: the less is live, the less a resize can spoil."""
         self._feed()
         if self._flow is not None and limit:
-            self._ready += self._flow.settle(self._columns())
+            self._flowed(self._flow.settle(self._columns()))
         ready, self._ready = self._ready, []
         return ready
 
     def live(self, limit: int) -> list[Line]:
         width = self._columns()
         rows = [clip(row, width) for row in self._flow.live(width)[-limit:]] if self._flow is not None else []
+        if rows and rows[0] and (self._gap or self._below_block):
+            rows.insert(0, [])
         if self._output and limit:
-            lines = safe(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
+            lines = printed(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
             rows += [clip([("dim", f"  {line.expandtabs(4)}")], width) for line in lines]
         return rows[-limit:] if limit else []
 
@@ -156,7 +176,8 @@ def command_lines(event: CommandDone) -> list[Line]:
     """A command's answer; a diff in its colours."""
     if not event.text:
         return []
-    lines = safe(event.text).rstrip("\n").split("\n")
+    shown = printed if event.command.startswith("!") else safe
+    lines = shown(event.text).rstrip("\n").split("\n")
     if any(line.startswith("@@ ") for line in lines) and event.command.startswith("/diff"):
         return [[diff_span(line)] for line in lines]
     return [[("" if event.ok else "note", line)] if line else [] for line in lines]

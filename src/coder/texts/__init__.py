@@ -26,7 +26,8 @@ _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
 class Phrase:
     """A text that is not said yet: its key and values, to be put into words in any language.
 
-    A value may itself be a phrase. As a string it is English, which is what models and records get.
+    A value may itself be a phrase, or several. As a string it is English, which is what models and records
+    get.
     """
 
     __slots__ = ("key", "values")
@@ -49,6 +50,22 @@ class Phrase:
 
     def __repr__(self) -> str:
         return f"Phrase({self.key!r}, {self.values!r})"
+
+
+class Fault(Exception):
+    """What went wrong, as a phrase. As a string it is English; `text` is for the person."""
+
+    def __init__(self, what: str | Phrase, /, **values: object) -> None:
+        """`what` is a phrase, or the key of one."""
+        self.phrase = Phrase(what, **values) if isinstance(what, str) else what
+        super().__init__(self.phrase.key)
+
+    def text(self, texts: Texts) -> str:
+        """The sentence in the person's language."""
+        return self.phrase.text(texts)
+
+    def __str__(self) -> str:
+        return str(self.phrase)
 
 
 class Texts:
@@ -85,6 +102,8 @@ class Texts:
         return None
 
     def _word(self, value: object) -> object:
+        if isinstance(value, tuple):
+            return ", ".join(str(self._word(one)) for one in value)
         return value.text(self) if isinstance(value, Phrase) else value
 
 

@@ -24,7 +24,7 @@ TEXTS: dict[str, str] = {
     ),
     "compact.nothing": "There is nothing to compact yet.",
     "demo.foot": (
-        "Everything above is recorded: coder show {id} --cwd {folder}\nTo use a model of your own, set "
+        "Everything above is recorded: {coder} show {id} --cwd {folder}\nTo use a model of your own, set "
         "CODER_API_KEY (or CODER_BASE_URL for a local server) and run coder in your project."
     ),
     "demo.head": "A tour: a scripted model, real tools, a project with a failing test in {folder}\n",
@@ -62,9 +62,10 @@ TEXTS: dict[str, str] = {
     "help.fork": "sessions are linear; says so",
     "help.help": "this list",
     "help.keys": (
-        "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line; Ctrl+D on an empty line "
-        "leaves, on text it sends.\nEsc or Ctrl+C stops what is running. !command runs a shell command "
-        "of your own."
+        "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
+        "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
+        "What you send while it works waits; Up takes it back. Down: the mode bar.\n"
+        "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",
     "help.model": "show or set the model (kept in .coder/config.json)",
@@ -85,6 +86,7 @@ TEXTS: dict[str, str] = {
     "mode.unknown": "There is no operating mode {name}; there are {names}.",
     "model.current": "Model: {model}",
     "model.retry": "{reason} Trying again in {wait} s (attempt {attempt}).",
+    "model.one_name": "A model has one name without blanks: /model NAME.",
     "model.set": "Model: {model}",
     "permissions.head": "preset {preset}, operating mode {mode}:",
     "permissions.unknown": "There is no preset {name}; there are {names}.",
@@ -197,9 +199,6 @@ TEXTS: dict[str, str] = {
     "sandbox.required": "The sandbox is required (sandbox.mode) and there is none here: {reason}",
     "sandbox.rerun": "If you allow it, it runs once more without the sandbox, and can do whatever you can.",
     # policy: secrets
-    "secrets.count": "{n} secrets were replaced by placeholders",
-    "secrets.count.one": "one secret was replaced by a placeholder",
-    "secrets.none": "no secrets seen",
     "budget.bad": "{text} is not an amount; say for example /budget 2.00, or /budget off.",
     "budget.none": "{spent} USD spent, no budget set.",
     "budget.state": "{spent} of {limit} USD spent.",
@@ -211,7 +210,7 @@ TEXTS: dict[str, str] = {
     "loop.on": "The loop guard is on.",
     "status.label.budget": "budget",
     # context: skills and memory
-    "help.memory": "what is remembered; add [--home] FACT, forget N",
+    "help.memory": "what is remembered (add --home: for every project)",
     "memory.added": "Remembered: {fact} ({path})",
     "memory.forgotten": "Forgotten: {fact}",
     "memory.home": "About you",
@@ -246,6 +245,8 @@ TEXTS: dict[str, str] = {
     "terminal.pasted": "[pasted {n} lines]",
     "terminal.pasted.one": "[pasted 1 line]",
     "terminal.queued": "queued (Up takes it back): {text}",
+    "terminal.search": "I-search: ",
+    "terminal.search_back": "I-search backward: ",
     "terminal.stopping": "stopping …",
     "terminal.theme": "Theme: {name} (there are {names}).",
     "terminal.theme_unknown": "There is no theme {name}; there are {names}.",
@@ -384,6 +385,10 @@ TEXTS: dict[str, str] = {
     # record: the log, and which session is meant
     "record.full": "the disk is full",
     "record.in_use": "Session {id} is open in another process.",
+    "record.leads_out": (
+        "The session's record is not written: {folder} leads out of this folder by a link, to {real}. "
+        "Remove the link, or name a folder with --log-dir."
+    ),
     "record.no_folder": (
         "Cannot record the session in {folder}: {why}. Choose another folder with --log-dir."
     ),

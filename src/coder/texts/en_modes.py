@@ -19,6 +19,7 @@ TEXTS: dict[str, str] = {
     "modes.braces": (
         "{found} holds no variable name. Write {{{{name}}}}, or \\{{{{ for the braces themselves."
     ),
+    "modes.built_in_flag": "{name} is a command; the custom mode of that name is {command}.",
     "modes.command_again": (
         "{mode}: the value of {name} cannot be used in a command with `{construct}`, where the "
         "shell would read it again. Use the variable as a plain argument."
@@ -44,6 +45,7 @@ TEXTS: dict[str, str] = {
     "modes.import_exists": "{source}: kept what is there already ({target})",
     "modes.import_failed": "{source}: {why}",
     "modes.import_none": "There is nothing to import: no .md files in {folder}.",
+    "modes.import_outside": "the target leads out of {folder}",
     "modes.import_quoted": "{command} takes its arguments as one variable now: type them in double quotes",
     "modes.import_summary": "{done} imported, {kept} kept, {failed} failed.",
     "modes.instant_as_flag": (
@@ -98,6 +100,9 @@ TEXTS: dict[str, str] = {
     "modes.value_number": "{value} is not a number",
     "modes.value_path": "{value} is not a path",
     "modes.value_pattern": "{value} does not match {pattern}",
+    "modes.value_slow": (
+        "this value takes too long to match against {pattern}; the mode needs a simpler pattern"
+    ),
     "modes.variable_invalid": "{mode}: {name}: {why}.",
     "modes.variable_missing": "{mode}: {name} is missing: {why}.",
     "modes.variable_twice": "The variable {name} is declared twice.",

@@ -16,7 +16,7 @@ TEXTS: dict[str, str] = {
     "compact.inflated": "摘要比原文还长，已丢弃；/compact 可再试。",
     "compact.nothing": "目前没有可压缩的内容。",
     "demo.foot": (
-        "以上均已记录：coder show {id} --cwd {folder}\n"
+        "以上均已记录：{coder} show {id} --cwd {folder}\n"
         "要使用自己的模型，请设置 CODER_API_KEY（或用 CODER_BASE_URL 指向本地服务），"
         "然后在你的项目中运行 coder。"
     ),
@@ -49,8 +49,8 @@ TEXTS: dict[str, str] = {
     "help.help": "本列表",
     "help.keys": (
         "Enter 发送；Alt+Enter、Ctrl+J 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
-        "Esc 或 Ctrl+C 中断正在进行的工作。!命令 直接执行你自己的 "
-        "shell 命令。"
+        "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
+        "运行中发送的消息会排队，按 Up 取回。按 Down 进入模式栏。"
     ),
     "help.mode": "查看或切换运行模式",
     "help.model": "查看或切换模型（保存到 .coder/config.json）",
@@ -71,6 +71,7 @@ TEXTS: dict[str, str] = {
     "mode.unknown": "没有运行模式 {name}；可选 {names}。",
     "model.current": "模型：{model}",
     "model.retry": "{reason} {wait} 秒后重试（第 {attempt} 次）。",
+    "model.one_name": "模型名称是一个不含空格的词：/model 名称。",
     "model.set": "模型：{model}",
     "permissions.head": "预设 {preset}，运行模式 {mode}：",
     "permissions.unknown": "没有预设 {name}；可选 {names}。",
@@ -161,9 +162,6 @@ TEXTS: dict[str, str] = {
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
     "sandbox.rerun": "若允许，它将不经沙箱再运行一次，可以做你能做的任何事。",
     # policy: secrets
-    "secrets.count": "已有 {n} 个密钥被替换为占位符",
-    "secrets.count.one": "已有 1 个密钥被替换为占位符",
-    "secrets.none": "未发现密钥",
     "budget.bad": "{text} 不是金额；例如 /budget 2.00，或 /budget off。",
     "budget.none": "已用 {spent} 美元，未设预算。",
     "budget.state": "已用 {spent} / {limit} 美元。",
@@ -175,10 +173,10 @@ TEXTS: dict[str, str] = {
     "loop.on": "循环检测已开启。",
     "status.label.budget": "预算",
     # context: skills and memory
-    "help.memory": "查看已记住的内容；add [--home] 内容，forget 编号",
+    "help.memory": "查看、添加或忘记已记住的内容（add --home：用于所有项目）",
     "memory.added": "已记住：{fact}（{path}）",
     "memory.forgotten": "已忘记：{fact}",
-    "memory.home": "关于您",
+    "memory.home": "关于你",
     "memory.known": "早已记住：{fact}",
     "memory.missing": "没有编号为 {number} 的内容；/memory 会列出所有编号。",
     "memory.none": "还没有记住任何内容。内容保存在 {project} 和 {home}。",
@@ -198,7 +196,7 @@ TEXTS: dict[str, str] = {
     "help.copy": "把最近的回答复制到剪贴板",
     "help.theme": "查看或设置配色",
     "help.vim": "开关 vim 键位",
-    "terminal.answer_always": "始终允许",
+    "terminal.answer_always": "总是允许",
     "terminal.answer_no": "已拒绝",
     "terminal.answer_yes": "已允许",
     "terminal.busy": "{seconds} 秒 · Esc 停止",
@@ -209,6 +207,8 @@ TEXTS: dict[str, str] = {
     "terminal.paged": "（{n} 行差异，已在分页器中显示）",
     "terminal.pasted": "[已粘贴 {n} 行]",
     "terminal.queued": "已排队（按 Up 取回）：{text}",
+    "terminal.search": "往后搜索：",
+    "terminal.search_back": "往前搜索：",
     "terminal.stopping": "正在停止 …",
     "terminal.theme": "配色：{name}（可选 {names}）。",
     "terminal.theme_unknown": "没有配色 {name}；可选 {names}。",
@@ -296,7 +296,7 @@ TEXTS: dict[str, str] = {
     "shell_undo.outside": "/undo 只覆盖它在此目录内的改动，不包括目录之外。",
     "undo.cut_off": "会话中断时正在运行的命令所做的改动不在撤销范围内：{commands}",
     "undo.kept": "保留 {path}：其中已有其他内容",
-    "undo.more": "…… 另有 {n} 项",
+    "undo.more": "… 另有 {n} 项",
     "undo.no_change": "没有文件需要改动",
     "undo.own_commands": "你自己运行的命令所做的改动不在撤销范围内：{commands}",
     "undo.usage": "用法：/undo [N] [force]，/undo show [N]",
@@ -333,6 +333,9 @@ TEXTS: dict[str, str] = {
     # record: the log, and which session is meant
     "record.full": "磁盘已满",
     "record.in_use": "会话 {id} 正在另一个进程中打开。",
+    "record.leads_out": (
+        "不写会话记录：{folder} 经由链接指向本文件夹之外的 {real}。请删除该链接，或用 --log-dir 指定文件夹。"
+    ),
     "record.no_folder": "无法在 {folder} 记录会话：{why}。请用 --log-dir 另选一个文件夹。",
     "record.no_history": "无法写入历史 {path}：{why}。",
     "record.not_written": "无法写入会话记录 {path}：{why}。此前记录的内容是安全的。",

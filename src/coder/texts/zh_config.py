@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "config.allowlist_not_saved": "无法把始终允许的内容保存到 {file}：{why}。",
+    "config.allowlist_not_saved": "无法把总是允许的内容保存到 {file}：{why}。",
     "config.bad_header": "{where} 含有 HTTP 头不允许的字符。",
     "config.bad_home": "找不到主目录；请把 CODER_HOME 设为存放 coder 自身文件的文件夹。",
     "config.bad_value": "{where} 的值是 {found}；可用：{allowed}。",

@@ -16,6 +16,7 @@ TEXTS: dict[str, str] = {
         "启用 {mode} 后全部模式的指令将达 {length} 个字符，上限为 {limit}。请先关闭其他模式。"
     ),
     "modes.braces": "{found} 中没有变量名。请写 {{{{name}}}}；若要花括号本身请写 \\{{{{。",
+    "modes.built_in_flag": "{name} 是内置命令；同名的自定义模式为 {command}。",
     "modes.command_again": (
         "{mode}：命令中含有 `{construct}`，shell 会再次解析变量 {name} 的值，因此不能使用。"
         "请把变量作为普通参数。"
@@ -41,12 +42,13 @@ TEXTS: dict[str, str] = {
     "modes.import_exists": "{source}：目标已存在，予以保留（{target}）",
     "modes.import_failed": "{source}：{why}",
     "modes.import_none": "没有可导入的内容：{folder} 中没有 .md 文件。",
+    "modes.import_outside": "目标位于 {folder} 之外",
     "modes.import_quoted": "{command} 的参数现在是一个变量：输入时请加双引号",
     "modes.import_summary": "导入 {done} 个，保留 {kept} 个，失败 {failed} 个。",
     "modes.instant_as_flag": '{mode} 是瞬时模式，不能常驻；请作为消息触发：coder --once "{mode} …"。',
     "modes.kind_instant": "瞬时",
     "modes.kind_persistent": "常驻",
-    "modes.kind_prompt": "保存提示",
+    "modes.kind_prompt": "保存的提示词",
     "modes.leftover": "不属于模式参数，未发送：{text}",
     "modes.leftover_flag": "--mode 只接受模式及其参数；多余内容：{text}",
     "modes.list_none": "这里没有自定义模式。模式是放在本目录 .coder/modes 或 {home} 中的 Markdown 文件。",
@@ -88,6 +90,7 @@ TEXTS: dict[str, str] = {
     "modes.value_number": "{value} 不是数字",
     "modes.value_path": "{value} 不是路径",
     "modes.value_pattern": "{value} 不匹配 {pattern}",
+    "modes.value_slow": "该值与 {pattern} 匹配耗时过长；该模式需要更简单的正则表达式",
     "modes.variable_invalid": "{mode}：{name}：{why}。",
     "modes.variable_missing": "{mode}：缺少参数 {name}：{why}。",
     "modes.variable_twice": "变量 {name} 声明了两次。",

@@ -168,7 +168,7 @@ TEXTS: dict[str, str] = {
     "policy.risk.unseen": "看不见它会运行什么。",
     "policy.risk.writes_hidden": "会写入一个名字未知的文件。",
     # rulings
-    "policy.always": "其中每条命令都在始终允许的名单上。",
+    "policy.always": "其中每条命令都在总是允许的名单上。",
     "policy.configured.allow": "配置允许：{what}。",
     "policy.configured.ask": "配置要求先询问：{what}。",
     "policy.configured.deny": "配置禁止 {tool}（permission.tools）。",

@@ -29,12 +29,18 @@ class ToolResult(msgspec.Struct, frozen=True):
     detail_kind: DetailKind = ""
     meta: dict[str, Any] = {}
     phrase: Phrase | None = None  # the summary, for those who read another language
+    around: str = (
+        ""  # what a part of is shown, where the part alone does not give its secrets away; told nobody
+    )
 
     def for_person(self, texts: Texts) -> str:
         """The summary in the language of the person; `summary` itself is English."""
         if self.phrase is None or texts.lang == "en":
             return self.summary
         return self.phrase.text(texts)
+
+
+KEY_MARK = "PRIVATE KEY"  # a text that holds a key, of which a tool may show a part
 
 
 def summed_up(phrase: Phrase, for_model: str, **more: Any) -> ToolResult:
@@ -64,6 +70,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     subject: str
     kind: Literal["command", "diff", "text"] = "text"
+    fault: ToolResult | None = None  # what the call would come to, where it cannot succeed
 
 
 class OutsideWorkspace(Exception):

@@ -231,7 +231,7 @@ def reports(changes: list[Change], context: ToolContext) -> list[Report]:
     return [
         _report(change, before.get(change.moved_from) if change.moved_from else change.before, context)
         for change in changes
-        if change.moved_to is None
+        if change.moved_to is None or change.after is not None  # something else has taken its place
     ]
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 import msgspec
 
-from coder.tools.textfile import split_lines
+from coder.tools.textfile import common_ends, split_lines
 
 Block = tuple[int, int, int, int]
 
@@ -42,13 +42,7 @@ def _cut(line: str) -> str:
 
 def line_blocks(old: list[str], new: list[str]) -> list[Block]:
     """The changed blocks: `old[a:b]` became `new[c:d]`."""
-    limit = min(len(old), len(new))
-    head = 0
-    while head < limit and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < limit - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = common_ends(old, new)
     a, b, c, d = head, len(old) - tail, head, len(new) - tail
     if a == b and c == d:
         return []

@@ -52,7 +52,7 @@ class Edit:
         try:
             return diff_preview([_planned(args, context).change], context)
         except Stop as stop:
-            return Preview(stop.result.for_model)
+            return Preview(stop.result.for_model, fault=stop.result)
 
     async def run(
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]

@@ -27,6 +27,10 @@ MAX_HTML = 2 << 20  # of a page that is turned into text
 DEFAULT_CHARS = 20_000
 MAX_CHARS = 100_000
 REDIRECTS = 5
+# What some versions of Python call global and is not: protocol assignments, relays, documentation.
+_SPECIAL = ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "3fff::/20")
+# Codecs of Python that are no charset of the web; some take the square of the time.
+_NO_CHARSET = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7")
 _TEXT_TYPES = ("json", "xml", "javascript", "ecmascript", "yaml", "toml", "csv", "x-sh", "graphql", "sql")
 
 DESCRIPTION = f"""\
@@ -100,7 +104,7 @@ class Fetch:
         except _Refused as refusal:
             return denied(str(refusal))
         except HttpFault as fault:
-            return failed(f"{clean(url)}: {fault.detail}")
+            return failed(f"{clean(url)}: {fault}")
         finally:
             await client.close()
         return await _result(page, offset, min(limit, MAX_CHARS))
@@ -183,6 +187,10 @@ def is_public(ip: str) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(str(inner))
+        if address not in ipaddress.ip_network("2000::/3"):
+            return False
+    if any(address in ipaddress.ip_network(network) for network in _SPECIAL):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
@@ -208,7 +216,10 @@ def _next(url: str, response: Response) -> str:
     location = response.headers.get("location", "").strip()
     if not location:
         raise HttpFault("redirect", Phrase("fault.redirect_nowhere", status=response.status))
-    return urljoin(url, location)
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        raise HttpFault("redirect", Phrase("fault.redirect_nowhere", status=response.status)) from None
 
 
 async def _body(response: Response, url: str) -> _Page:
@@ -273,6 +284,8 @@ def _charset(page: _Page, html: bool) -> str:
         head = page.data[:2048].decode("latin-1")
         named = re.search(r"<meta[^>]{1,200}charset=[\"']?([\w.:-]{1,40})", head, re.IGNORECASE)
     try:
-        return codecs.lookup(named[1]).name if named else "utf-8"
-    except LookupError:
+        name = codecs.lookup(named[1]).name if named else "utf-8"
+        "".encode(name)  # not so with what turns bytes into bytes, such as base64
+    except (LookupError, UnicodeError):
         return "utf-8"
+    return "utf-8" if name.replace("_", "-") in _NO_CHARSET else name

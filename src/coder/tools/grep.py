@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
 from itertools import groupby
 
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import KEY_MARK, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.globs import BadGlob, matcher, name_globs
 from coder.tools.ignoring import Place
+from coder.tools.opening import read_file
 from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
 from coder.tools.ripgrep import MAX_LINE_BYTES
 from coder.tools.search import BadPattern, Line, Outcome, find_lines
@@ -19,6 +22,8 @@ MAX_MATCHES = 1000
 MAX_LINE = 300  # characters of a line that are shown
 MAX_TEXT = 100_000  # characters of the whole answer
 MAX_PATTERN = 10_000
+_BASE64 = re.compile(r"[A-Za-z0-9+/=]{16,90}")
+_MAX_KEY_FILE = 1 << 20
 
 
 class Grep:
@@ -128,7 +133,18 @@ def _told(
         "engine": found.engine,
     }
     summary = Phrase("tool.matches", count=f"{told}{'+' if more else ''}", files=files)
-    return summed_up(summary, "\n\n".join(parts), meta=meta)
+    return summed_up(summary, "\n\n".join(parts), meta=meta, around=_keys_around(lines, place))
+
+
+def _keys_around(lines: list[Line], place: Place) -> str:
+    """The files of lines that may be of a private key: alone, a line of base64 does not say what it is."""
+    texts = []
+    for path in dict.fromkeys(line.path for line in lines if _BASE64.fullmatch(line.text.strip())):
+        with contextlib.suppress(OSError, ValueError):
+            text = read_file(place.base / path, _MAX_KEY_FILE).decode("utf-8", errors="replace")
+            if KEY_MARK in text:
+                texts.append(text)
+    return "\n".join(texts)
 
 
 def _line(line: Line) -> str:

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from coder.tools.textfile import Span
+from coder.tools.textfile import Span, common_ends
 
 Key = Callable[[str], str]
 Shift = Callable[[str], str]
@@ -63,18 +63,6 @@ def _quotes(text: str, old: str, new: str) -> list[Span]:
         head, tail = common_ends(old, new)
         spans.append((start + head, start + len(old) - tail, new[head : len(new) - tail]))
     return spans
-
-
-def common_ends(old: str | list[str], new: str | list[str]) -> tuple[int, int]:
-    """How much two sequences share at the start, and then at the end."""
-    limit = min(len(old), len(new))
-    head = 0
-    while head < limit and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < limit - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
 
 
 def _by_lines(key: Key, *, indented: bool = False) -> Callable[[str, str, str], list[Span]]:

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 # A folder is only passed through: with O_PATH no permission to read it is needed, as in any path.
 _PASS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -72,10 +73,26 @@ def status_of(path: Path) -> os.stat_result:
 
 def read_file(path: Path, most: int | None = None) -> bytes:
     """The bytes of the regular file at `path`, at most `most` of them."""
-    with os.fdopen(open_file(path), "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    with _regular(open_file(path), path) as stream:
         return stream.read() if most is None else stream.read(most)
+
+
+def read_whole(path: Path, most: int, bound: Path | None = None) -> bytes:
+    """All of the regular file that `path` leads to, as `open_inside` follows it. OSError where that is
+    something else, or longer than `most` bytes."""
+    with _regular(open_inside(path, bound), path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
+    return data
+
+
+def _regular(descriptor: int, path: Path) -> BinaryIO:
+    stream = os.fdopen(descriptor, "rb")
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return stream
+    stream.close()
+    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 def read_at(name: str, folder: int) -> bytes | None:

@@ -57,7 +57,7 @@ class Patch:
         try:
             return diff_preview(_planned(args, context), context)
         except Stop as stop:
-            return Preview(stop.result.for_model)
+            return Preview(stop.result.for_model, fault=stop.result)
 
     async def run(
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
@@ -214,11 +214,17 @@ class _Plan:
                     failed(f"{name} exists already; cannot move there. Nothing was changed", path=name)
                 )
             self._after[path] = None
-            self._moves[path] = target
-            self._modes[target] = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+            self._move(path, target)
         self._after[target] = after
         if file.executable is not None:
             self._modes[target] = _executable(target if target == path else path, file.executable)
+
+    def _move(self, path: Path, target: Path) -> None:
+        """A file that this patch moved already came from elsewhere, with the bits it has there."""
+        bits = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+        source = next((old for old, new in self._moves.items() if new == path), path)
+        self._moves[source] = target
+        self._modes[target] = self._modes.pop(path, bits)
 
 
 def _executable(path: Path, wanted: bool) -> int:

@@ -67,10 +67,17 @@ class _Capture:
 
     def text(self) -> str:
         tail = bytes(self.tail[-(self.keep // 2) :]) if self.truncated else bytes(self.tail)
-        left_out = self.total - len(self.head) - len(tail)
-        if left_out <= 0:
+        if self.total <= len(self.head) + len(tail):
             return decode(bytes(self.head) + tail)
-        return f"{decode(bytes(self.head))}\n[… {left_out} bytes left out …]\n{decode(tail)}"
+        head, tail = _whole_lines(bytes(self.head), tail)
+        left_out = self.total - len(head) - len(tail)
+        return f"{decode(head)}\n[… {left_out} bytes left out …]\n{decode(tail)}"
+
+
+def _whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
+    """Without the halves of lines at the cut, unless lines are very long: half a key looks like none."""
+    end, start = head.rfind(b"\n", len(head) // 2), tail.find(b"\n", 0, len(tail) // 2)
+    return head[:end] if end >= 0 else head, tail[start + 1 :]
 
 
 def decode(data: bytes) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import KEY_MARK, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
 from coder.tools.filelines import (
     MAX_LINE,
@@ -44,6 +44,7 @@ class Page(msgspec.Struct):
     total: int | None
     encoding: str
     remarks: list[str] = []
+    around: str = ""  # the whole text, where a key in it may be shown in part
 
 
 class Read:
@@ -146,6 +147,8 @@ def _whole(file: TextFile, offset: int, limit: int) -> Page:
     first = max(1, total + 1 + offset) if offset < 0 else offset
     shown_lines = _fitting(map(shorten, lines[first - 1 : first - 1 + limit]))
     page = Page(first, shown_lines, first - 1 + len(shown_lines) < total, total, file.encoding)
+    if len(shown_lines) < total and KEY_MARK in file.text:
+        page.around = file.text
     if file.encoding != "utf-8" or file.bom:
         page.remarks.append(file.encoding + (" with byte order mark" if file.bom else ""))
     if file.mixed:
@@ -237,7 +240,8 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
         ending = ["end of file" if page.total is None else f"end of file, {page.total} lines"]
     text += f"\n[{'; '.join([*ending, *page.remarks])}]"
     key = "tool.lines" if page.total is None else "tool.lines_of"
-    return summed_up(Phrase(key, first=page.first, last=last, total=page.total), text, meta=meta)
+    phrase = Phrase(key, first=page.first, last=last, total=page.total)
+    return summed_up(phrase, text, meta=meta, around=page.around)
 
 
 def _binary(file: BinaryIO, name: str) -> ToolResult:

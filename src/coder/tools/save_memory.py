@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from coder.texts import Phrase
+from coder.texts import Fault, Phrase
 from coder.tools.base import (
     Arguments,
     Journal,
@@ -41,12 +41,11 @@ class Saved(msgspec.Struct, frozen=True):
     added: bool
 
 
-class NotSaved(Exception):
+class NotSaved(Fault):
     """Why the fact was not kept, and what would work. `refused`: it could be, but may not."""
 
     def __init__(self, phrase: Phrase, *, refused: bool = False) -> None:
-        super().__init__(str(phrase))
-        self.phrase = phrase
+        super().__init__(phrase)
         self.refused = refused
 
 

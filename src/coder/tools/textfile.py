@@ -202,7 +202,12 @@ def _trimmed(text: str, start: int, end: int, new: str) -> Span:
     """The span without what old and new have in common at either end, so that only the change is touched."""
     if "\r\n" in new:
         return start, end, new
-    old = text[start:end]
+    head, tail = common_ends(text[start:end], new)
+    return start + head, end - tail, new[head : len(new) - tail]
+
+
+def common_ends(old: str | list[str], new: str | list[str]) -> tuple[int, int]:
+    """How much two sequences share at the start, and then at the end."""
     limit = min(len(old), len(new))
     head = 0
     while head < limit and old[head] == new[head]:
@@ -210,7 +215,7 @@ def _trimmed(text: str, start: int, end: int, new: str) -> Span:
     tail = 0
     while tail < limit - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    return start + head, end - tail, new[head : len(new) - tail]
+    return head, tail
 
 
 def split_lines(text: str) -> list[str]:

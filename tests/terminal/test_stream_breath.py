@@ -1,0 +1,89 @@
+"""The stream breathes: one blank line between what the model says and what it did, never two; and what the
+terminal itself says in between breaks no answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from coder.protocol.events import (
+    AnyEvent,
+    CommandDone,
+    Content,
+    Thought,
+    ToolCallChanged,
+    TurnEnded,
+)
+from coder.protocol.usage import Usage
+from coder.terminal.safe import printed
+from coder.terminal.stream import Stream
+from coder.terminal.width import Line, plain
+from coder.texts import Texts
+
+WIDTH, LIVE = 40, 5
+READ = ToolCallChanged("1", "read", "success", "a.txt")
+DIFF = ToolCallChanged("2", "write", "success", "b.txt", detail="@@ -0,0 +1 @@\n+x", detail_kind="diff")
+LONG = " ".join(f"w{at}" for at in range(40))
+
+
+def rows(*events: AnyEvent | list[Line]) -> list[str]:
+    """What reached scrollback, with a frame after each event; a list is an echo of the terminal's own."""
+    stream = Stream(Texts("en"), lambda: WIDTH)
+    out: list[Line] = []
+    for event in events:
+        if isinstance(event, list):
+            stream.echo(event, apart=True)
+        else:
+            stream.take(event)
+        out += stream.drain(LIVE)
+    stream.take(TurnEnded(1, "ok", "", 1, Usage(), 0))
+    return [plain(row) for row in [*out, *stream.drain(LIVE)]]
+
+
+def test_prose_and_thoughts_stand_apart_from_tool_calls() -> None:
+    shown = rows(Thought("hm"), READ, READ, Thought("so"), DIFF, Content("done\n\nreally"))
+    assert shown == [
+        *("hm", "", "✓ read a.txt", "✓ read a.txt", "", "so", ""),
+        *("✓ write b.txt", "  @@ -0,0 +1 @@", "  +x", "", "done", "", "really"),
+    ]
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n\n", " \n\n\n"])
+def test_a_model_that_says_nothing_leaves_no_gap(blank: str) -> None:
+    assert rows(READ, Content(blank), READ) == ["✓ read a.txt", "✓ read a.txt"]
+    assert rows(Content("a"), READ, Thought(blank), Content("b")) == ["a", "", "✓ read a.txt", "", "b"]
+    assert rows(Content("a"), Thought(blank), READ) == ["a", "", "✓ read a.txt"]
+
+
+@pytest.mark.parametrize("say", [Content, Thought])
+def test_blank_lines_before_the_first_word_break_no_paragraph(say: type[Content | Thought]) -> None:
+    shown = rows(say("\n\n"), *(say(char) for char in LONG))
+    assert "" not in shown
+    assert " ".join(shown) == LONG
+
+
+def test_a_line_of_the_terminal_s_own_cuts_no_word_and_no_code() -> None:
+    note: list[Line] = [[], [("", "note")]]
+    assert rows(Content("one tw"), note, Content("o three")) == ["", "note", "", "one two three"]
+    shown = rows(Content("```py\na = 1\n"), note, Content("# b\n```\n"))
+    assert shown == ["```py", "a = 1", "", "note", "", "# b", "```"]
+
+
+def test_the_answer_is_copied_whole_although_something_was_said_in_between() -> None:
+    stream = Stream(Texts("en"), lambda: WIDTH)
+    stream.take(Content("first half, "))
+    stream.echo([[("", "note")]], apart=True)
+    stream.take(Content("second half"))
+    assert "".join(stream.answer) == "first half, second half"
+    stream.take(READ)
+    stream.take(Content("another"))
+    assert "".join(stream.answer) == "another"
+
+
+def test_a_progress_bar_is_its_last_state() -> None:
+    assert printed("a\r\nb\r\n") == "a\nb\n"
+    assert printed("10%\r20%\r50%\r100%\ndone\x1b[0m") == "…100%\ndone␛[0m"
+    assert printed("evil\rgood") == "evil\\x0dgood"  # not a bar: nothing is hidden
+    bar = ToolCallChanged("3", "bash", "success", "make", detail="\r1%\r9%\r99%\nok\n", detail_kind="output")
+    assert rows(bar) == ["✓ bash make", "  …99%", "  ok"]
+    assert rows(CommandDone("!make", "\r1%\r9%\r99%", ok=True)) == ["…99%"]
+    assert rows(CommandDone("/diff", "+a\r", ok=True)) == ["+a\\x0d"]

@@ -1,0 +1,63 @@
+"""The terminal goes away in the middle of something: what runs is stopped, and the record is completed."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from pty_kit import Terminal
+from talk_kit import WRITE, bash, many
+
+from kit import ScriptedServer
+from kit.driving import Project, left_running
+
+WORD = "36.17"
+PHASES = {
+    "idle": ({"text": ""}, ""),
+    "answer": ({"text": many(900), "delay": 0.02}, "word9"),
+    "command": (bash(f"echo ready > f; echo ready; sleep {WORD} & sleep {WORD}"), ""),
+    "question": (WRITE, "Allow?"),
+}
+
+
+class Closing(Terminal):
+    """Can be closed as a window is."""
+
+    def close(self) -> int:
+        os.close(self.fd)
+        self.fd = os.open(os.devnull, os.O_RDONLY)
+        _, status = os.waitpid(self.pid, 0)
+        self.status = os.waitstatus_to_exitcode(status)
+        return self.status
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_it_leaves_in_order(project: Project, phase: str, term: str) -> None:
+    turn, seen = PHASES[phase]
+    shell = ["--mode", "yolo"] if phase == "command" else []
+    with ScriptedServer([turn]) as server, Closing(project, server.url, *shell, term=term) as terminal:
+        terminal.until(lambda: terminal.screen.endswith(">"))
+        if phase != "idle":
+            terminal.send("go")
+            terminal.until(lambda: bool(left_running(WORD)) if phase == "command" else seen in terminal.text)
+        assert terminal.close() == 0
+    assert not left_running(WORD)
+    if phase != "idle":
+        assert [event["type"] for event in project.events()][-2:] == ["turn_end", "session_end"]
+
+
+def test_a_line_terminal_that_is_told_to_end_does_so_with_its_command(project: Project) -> None:
+    turn, _ = PHASES["command"]
+    with (
+        ScriptedServer([turn]) as server,
+        Terminal(project, server.url, "--mode", "yolo", term="dumb") as terminal,
+    ):
+        terminal.until(lambda: terminal.screen.endswith(">"))
+        terminal.send("go")
+        terminal.until(lambda: bool(left_running(WORD)))
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.ended() == 0
+        assert "Cancelled" in terminal.text
+    assert not left_running(WORD)
