@@ -17,6 +17,8 @@ from test_stream_pty import long_answer
 from kit import ScriptedServer
 from kit.driving import Project
 
+_A_MOMENT = 300_000  # nanoseconds: being stopped takes some, a frame takes more
+
 
 class Reflowing(Paper):
     """As VTE, kitty and tmux do it: rows that were broken because they were full are one line."""
@@ -102,15 +104,26 @@ class Window(Terminal):
         self._stream = pyte.ByteStream(self.page)
 
     def resize(self, columns: int, rows: int) -> None:
-        stat = Path(f"/proc/{self.pid}/stat")
-        self.until(lambda: stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "S")
-        os.kill(self.pid, signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)
+        self.until(self._stopped_between_frames)
         self.pump(0)
         self.page.resize(rows, columns)
         self._set_size(columns, rows)
         os.kill(self.pid, signal.SIGCONT)
         os.kill(self.pid, signal.SIGWINCH)
+
+    def _stopped_between_frames(self) -> bool:
+        """Asleep when looked at, and hardly run since: not in the middle of a frame for the old size."""
+        folder = Path(f"/proc/{self.pid}")
+        state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        ran = int((folder / "schedstat").read_text(encoding="utf-8").split()[0])
+        if state != "S":
+            return False
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+        if int((folder / "schedstat").read_text(encoding="utf-8").split()[0]) - ran < _A_MOMENT:
+            return True
+        os.kill(self.pid, signal.SIGCONT)
+        return False
 
 
 @pytest.mark.parametrize(
