@@ -20,8 +20,8 @@ from coder.record.undo import UndoJournal
 REPORT = Path(__file__).with_name("UNDO.md")
 HEAD = """# What undo adds to a command
 
-A workspace of {count:,} files; {cores} cores, Python {python}. Written by `./dev bench undo`: what is done before and
-after a command that is not known to be read-only, the median of seven.
+A workspace of {count:,} files; {cores} cores, Python {python}. Written by `./dev bench undo`: what is done
+before and after a command that is not known to be read-only, the median of seven.
 
 | what | ms |
 | --- | --- |
