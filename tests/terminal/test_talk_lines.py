@@ -20,6 +20,8 @@ from coder.protocol.events import (
     PastTurn,
     SessionStarted,
     StateChanged,
+    Thought,
+    ToolCallChanged,
     TurnEnded,
 )
 from coder.protocol.ops import Cancel, UserInput
@@ -45,7 +47,7 @@ def test_context_model_cost_and_budget_before_each_prompt(project: Project, colu
         ScriptedServer([{"text": "hi", "usage": USAGE}]) as server,
         Terminal(project, server.url, "--mode", "plan", columns=columns, rows=rows) as terminal,
     ):
-        terminal.until(lambda: "context: 0 tokens · model: scripted" in terminal.screen)
+        terminal.until(lambda: "tokens · model: scripted" in terminal.screen)
         assert "\n[plan] " in terminal.screen
         terminal.send("go")
         terminal.until(lambda: line[: columns - 1] in terminal.screen)
@@ -276,3 +278,20 @@ def test_counts_of_one_are_said_as_one(project: Project) -> None:
         terminal.until_idle()
         terminal.send("/copy")
         terminal.until("Copied 1 character to")
+
+
+def test_the_spinner_says_what_the_model_is_at() -> None:
+    talk = Talk(model="m", mode="default")
+    begin(talk)
+    said = []
+    for event in (
+        None,
+        Thought("hm"),
+        Content("well"),
+        ToolCallChanged("1", "read", "scheduled", "a"),
+        Content("so"),
+    ):
+        if event is not None:
+            follow(talk, event)
+        said.append(Texts("en").say(talk.doing))
+    assert said == ["waiting for the model", "thinking", "answering", "waiting for the model", "answering"]

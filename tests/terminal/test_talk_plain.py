@@ -64,7 +64,7 @@ def test_a_dumb_terminal_asks_cancels_and_says_the_same(project: Project, column
     ):
         terminal.until(lambda: terminal.screen.endswith(">"))
         assert terminal.text.startswith("session ")
-        assert says(terminal, "context: 0 tokens · model: scripted")
+        assert says(terminal, "tokens · model: scripted")
         terminal.type("go\n")
         terminal.until(lambda: says(terminal, "(a reason may follow):"))
         assert "+hello" in terminal.text
@@ -137,7 +137,7 @@ def test_the_language(project: Project, lang: str, lc_all: str, args: list[str],
         ScriptedServer([gate]) as server,
         Terminal(project, server.url, *args, LANG=lang, LC_ALL=lc_all) as terminal,
     ):
-        terminal.until(lambda: "context: 0 tokens · model: scripted\n[default] " in terminal.screen)
+        terminal.until(lambda: "tokens · model: scripted\n[default] " in terminal.screen)
         terminal.send("go")
         terminal.until(lambda: says(terminal, "等待模型" if chinese else "waiting for the model"))
         gate.open()

@@ -109,6 +109,8 @@ class Session:
 
             session.instruct(user_instructions(base.text, ""), "instructions", {})
         session._announce(resumed=False)
+        if desk.session_kind == "interactive":  # somebody reads how full the context is, from the start
+            session.show_state()
         for fault in (*base.faults, *desk.memory.faults()):
             desk.emit(Notice(fault.text(desk.texts), "warning"))
         return session

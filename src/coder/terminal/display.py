@@ -110,7 +110,7 @@ class Display:
         columns, _ = self.size()
         tail = " · " + say("terminal.busy", seconds=seconds(self.talk))
         what = clip(
-            [("", activity(self.talk) or say("terminal.waiting"))], max(4, columns - text_width(tail) - 2)
+            [("", activity(self.talk) or say(self.talk.doing))], max(4, columns - text_width(tail) - 2)
         )
         return [("spin", f"{frame} "), *what, ("dim", tail)]
 

@@ -14,9 +14,11 @@ from coder.protocol.events import (
     ApprovalRequested,
     ApprovalResolved,
     CommandDone,
+    Content,
     InputDone,
     SessionStarted,
     StateChanged,
+    Thought,
     ToolCallChanged,
     TurnEnded,
     VerifyChanged,
@@ -46,6 +48,7 @@ class Talk(msgspec.Struct):
     queue: list[str] = []
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
+    doing: str = "terminal.waiting"  # what the model is at, as a text's key
     sent: bool = False  # an input of the person's is under way
     mode_model: str = ""  # what the custom modes that are on ask for
     effort: str = ""
@@ -58,6 +61,7 @@ class Talk(msgspec.Struct):
 def begin(talk: Talk) -> None:
     """An input was sent."""
     talk.phase, talk.since, talk.cancelled, talk.sent = "running", time.monotonic(), False, True
+    talk.doing = "terminal.waiting"
 
 
 def follow(talk: Talk, event: AnyEvent) -> None:
@@ -68,11 +72,10 @@ def follow(talk: Talk, event: AnyEvent) -> None:
         case SessionStarted():
             talk.session_id, talk.model, talk.mode = event.session_id, event.model, event.mode
             talk.mode_model = talk.effort = ""
-        case ToolCallChanged(call_id, tool, state, argument):
-            if state == "executing":
-                talk.calls[call_id] = f"{safe(tool)} {safe(argument)}".rstrip()
-            elif state != "scheduled":
-                talk.calls.pop(call_id, None)
+        case Thought() | Content():
+            talk.doing = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
+        case ToolCallChanged():
+            _called(talk, event)
         case VerifyChanged(state, command):
             talk.verifying = safe(command) if state == "started" else ""
         case ApprovalRequested():
@@ -87,6 +90,14 @@ def follow(talk: Talk, event: AnyEvent) -> None:
             talk.cancelled = True
         case InputDone() | ModeStateChanged():
             _done(talk, event)
+
+
+def _called(talk: Talk, event: ToolCallChanged) -> None:
+    talk.doing = "terminal.waiting"
+    if event.state == "executing":
+        talk.calls[event.call_id] = f"{safe(event.tool)} {safe(event.argument)}".rstrip()
+    elif event.state != "scheduled":
+        talk.calls.pop(event.call_id, None)
 
 
 def _done(talk: Talk, event: InputDone | ModeStateChanged) -> None:
@@ -120,7 +131,7 @@ def _is_beginning(detail: str, subject: str) -> bool:
 
 
 def activity(talk: Talk) -> str:
-    """What is running, in a few words; empty where the model is being waited for."""
+    """What is running, in a few words; empty where it is the model's turn."""
     if talk.verifying:
         return talk.verifying
     return " · ".join(talk.calls.values())

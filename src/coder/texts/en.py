@@ -253,6 +253,8 @@ TEXTS: dict[str, str] = {
     "terminal.vim_off": "vim keys are off.",
     "terminal.vim_on": "vim keys are on.",
     "terminal.waiting": "waiting for the model",
+    "terminal.thinking": "thinking",
+    "terminal.writing": "answering",
     # context: @ commands
     "attach.binary": "@{name} is not text and was left out.",
     "attach.cut": "@{name} is long: its first {limit} bytes were put in.",

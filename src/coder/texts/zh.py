@@ -215,6 +215,8 @@ TEXTS: dict[str, str] = {
     "terminal.vim_off": "vim 键位已关闭。",
     "terminal.vim_on": "vim 键位已开启。",
     "terminal.waiting": "等待模型",
+    "terminal.thinking": "正在思考",
+    "terminal.writing": "正在回答",
     # context: @ commands
     "attach.binary": "@{name} 不是文本，未放入。",
     "attach.cut": "@{name} 太长：只放入前 {limit} 字节。",
