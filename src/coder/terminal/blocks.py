@@ -28,6 +28,7 @@ _HR = re.compile(r"^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
 _SHAPED = re.compile(r"^(?:>| {4}|\t)")
 # The beginning of a line that may become anything: not shown before it is clear what.
 _UNCLEAR = re.compile(r"^\s*(?:[-=*+#`~|: >]+|\d{1,9}[.)]?)\s*$")
+_CLEAR_BY = 60  # characters after which a line is what it is
 _DELIMITER = re.compile(r"\\.|`+|\*+|_+|~~|\[|\]")
 
 
@@ -107,7 +108,17 @@ class Splitter:
         if self._blank and not self._fence and not piece.isspace():
             self._close(done)
             self._in_list = self._in_list and self._partial[0][0] == " "
+        if self._lines and self._is_item_already():
+            self._close(done)
         self._cut_partial(done)
+
+    def _is_item_already(self) -> bool:
+        """Whether the line that has no end yet begins an item for sure: what stands above it is complete."""
+        if self._fence or self._within:
+            return False
+        begun = "".join(self._partial)[:_CLEAR_BY]
+        item = _ITEM.match(begun)
+        return item is not None and not _UNCLEAR.match(begun) and self._may_begin_item(item)
 
     def _line(self, line: str, done: list[Block]) -> None:
         if self._fence:

@@ -40,7 +40,8 @@ class Flow:
         self._paint = paint
         self._splitter = Splitter()
         self._carried = Carried()
-        self._ink = 0  # characters of the unfinished block that are in scrollback
+        self._ink = 0  # characters of the tail that are in scrollback, as painted
+        self._read = 0  # and as written: the tail may hold the beginning of the next block already
         self._blank = False  # a blank row is owed before the next text
         self._tail: tuple[Block, int, list[Line]] | None = None  # as it was painted last, at which width
         self.started = False
@@ -76,6 +77,7 @@ class Flow:
             return []
         flushed = self._flushed(tail, width)
         self._ink += sum(map(_ink_of, out))
+        self._read = at
         return self._owed([*flushed, *out])
 
     # painting
@@ -97,8 +99,9 @@ class Flow:
             out += self._owed(self._flushed(block, width))
             rows, self._carried = self._paint(block, width, self._carried)
             out += self._owed(_without(rows, self._ink))
-            left = 0 if block.closes else max(0, self._ink - sum(map(_ink_of, rows)))
-            self._ink, self._tail = left, None
+            beyond = not block.closes or self._read > len(block.text)
+            self._ink = max(0, self._ink - sum(map(_ink_of, rows))) if beyond else 0
+            self._read, self._tail = max(0, self._read - len(block.text)), None
         return out
 
     def _begun(self, block: Block) -> Carried:
@@ -137,7 +140,16 @@ def _stable(text: str) -> int:
     """How much of an unfinished block what comes later cannot change. A first line with bars in it may be the
     head of a table."""
     first, _, others = text.partition("\n")
-    return 0 if "|" in first and not others else stable_prefix(text)
+    if "|" in first and not others:
+        return 0
+    at = stable_prefix(text)
+    line = text.rfind("\n", 0, at) + 1
+    # `-` alone below a text makes a heading of it, until an item's words follow.
+    return at if _has_words(text[line:at]) else line
+
+
+def _has_words(text: str) -> bool:
+    return any(char.isalpha() for char in text)
 
 
 def _part(tail: Block, at: int) -> Block:
@@ -158,7 +170,12 @@ def _joined(blocks: list[Block]) -> list[Block]:
 
 def _ink_of(row: Line) -> int:
     """Its characters that are not blank. A row without any counts too: there are as many at every width."""
-    return sum(len("".join(text.split())) for style, text in row if style not in _REPEATED) or 1
+    return sum(len("".join(_own(*span).split())) for span in row if span[0] not in _REPEATED) or 1
+
+
+def _own(style: str, text: str) -> str:
+    """Without the marks of a heading: text that stands there already may become one by the line below it."""
+    return text.lstrip("# ") if style == "heading" else text
 
 
 def _without(rows: list[Line], ink: int) -> list[Line]:
@@ -180,6 +197,7 @@ def _cut_row(row: Line, ink: int) -> Line:
     for style, text in row:
         kept = text
         if style not in _REPEATED and not (not out and text.isspace()):
+            kept = _own(style, kept) if ink else kept
             while ink and kept:
                 ink -= not kept[0].isspace()
                 kept = kept[1:] if ink else kept[1:].lstrip()

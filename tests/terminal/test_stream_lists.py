@@ -1,0 +1,81 @@
+"""However an answer arrives and wherever rows are broken: all of it once, as if it had come whole."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coder.terminal.flow import Flow
+from coder.terminal.markdown import rows_of
+from coder.terminal.width import Line
+
+SHAPES = {
+    "list": "- {}\n- {}\n- {}",
+    "numbers": "1. {}\n2. {}\n3. {}",
+    "paragraph": "{}\n{}",
+    "quote": "> {}\n> {}",
+    "nested": "- {}\n  - {}\n    - {}\n- {}",
+    "heading": "## {}",
+    "code": "```\n{}\n```",
+    "list in a paragraph": "{}:\n- {}\n- {}\n{}",
+    "heading by a line below": "{}\n===",
+    "loose": "- {}\n\n  {}\n\n- {}",
+}
+
+
+def written(random: Random) -> str:
+    """Every word is another, so that one that is doubled, lost or cut in two shows."""
+    number = 0
+
+    def words() -> str:
+        nonlocal number
+        said = []
+        for _ in range(random.randint(1, 14)):
+            number += 1
+            said.append(f"w{number:04}x" if random.random() < 0.7 else f"第{number:04}项")
+        return random.choice([" ", " ", ""]).join(said)
+
+    shapes = [random.choice(list(SHAPES.values())) for _ in range(random.randint(1, 5))]
+    parts = [shape.format(*(words() for _ in range(shape.count("{}")))) for shape in shapes]
+    return random.choice(["\n\n", "\n"]).join(parts) + "\n"
+
+
+def ink(rows: list[Line]) -> str:
+    """A heading's marks aside: it may have been shown before the line came that makes it one."""
+    return "".join("".join(text for _, text in row) for row in rows).replace(" ", "").replace("#", "")
+
+
+def streamed(text: str, width: int, random: Random) -> list[Line]:
+    flow, rows, at = Flow(rows_of), list[Line](), 0
+    while at < len(text):
+        size = random.randint(1, 20)
+        rows += flow.feed(text[at : at + size], width)
+        if random.random() < 0.7:
+            rows += flow.settle(width)
+            flow.live(width)
+        at += size
+    return [*rows, *flow.finish(width)]
+
+
+def whole(text: str, width: int) -> list[Line]:
+    flow = Flow(rows_of)
+    return [*flow.feed(text, width), *flow.finish(width)]
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([20, 30, 40, 80]))
+def test_it_is_as_if_it_had_come_whole(random: Random, width: int) -> None:
+    text = written(random)
+    assert ink(streamed(text, width, random)) == ink(whole(text, width))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("width", [20, 44])
+def test_every_shape_with_rows_that_are_broken(shape: str, width: int) -> None:
+    words = "第二项：中文也要正确换行，所以这一行写得很长很长很长 and words too"
+    count = SHAPES[shape].count("{}")
+    text = SHAPES[shape].format(*(f"{words} {at}" for at in range(count))) + "\n\nDone.\n"
+    for seed in range(30):
+        assert ink(streamed(text, width, Random(seed))) == ink(whole(text, width))
