@@ -62,9 +62,9 @@ def _load_room() -> None:
 
 def _any_folder(desk: Desk, names: Sequence[str] = ("modes",)) -> bool:
     # os.path, for which a folder above us that we may not look into holds nothing; pathlib would raise
-    homes = [desk.home, Path(os.path.expanduser(desk.environment.get("CODEX_HOME") or "~/.codex"))]  # noqa: PTH111
+    homes = [desk.home, Path(os.path.expanduser(desk.environment.get("CODEX_HOME") or "~/.codex"))]  # noqa: PTH111 - text
     places = [p / name for p in (desk.root, *desk.root.parents) for name in (".coder", ".codex")]
-    return any(os.path.isdir(place / name) for place in (*homes, *places) for name in names)  # noqa: PTH112
+    return any(os.path.isdir(place / name) for place in (*homes, *places) for name in names)  # noqa: PTH112 - no raise
 
 
 def keeper_of(session: Session) -> ModeKeeper:
