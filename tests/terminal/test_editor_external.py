@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pty_kit import ANSWERS, ENTER, Terminal, sent
+from talk_kit import SIZES
 
 from coder.terminal.external import edited_text
 from kit import ScriptedServer
@@ -39,10 +40,14 @@ def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
     assert edited_text("x", {"EDITOR": editor}) == "a\ufffd\nb"
 
 
-def test_from_the_prompt_and_back(project: Project) -> None:
+@SIZES
+def test_from_the_prompt_and_back(project: Project, columns: int, rows: int) -> None:
     """A paste goes there in full; an editor that fails leaves the prompt as it was, placeholder and all."""
     editor = script(project.home / "edit", 'test -e fails && exit 1; printf " and this" >> "$1"')
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, EDITOR=editor) as terminal:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows, EDITOR=editor) as terminal,
+    ):
         terminal.until_idle()
         project.write("fails", "")
         terminal.paste("one\ntwo")

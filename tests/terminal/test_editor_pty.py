@@ -200,9 +200,13 @@ def test_a_paste_is_shown_short_also_while_a_turn_runs(project: Project, columns
         assert sent(server, terminal, 2) == "\tfirst\nsecond \x1b[31mred\nthird\nwhy?".strip()
 
 
-def test_what_is_queued_is_taken_back_edited_and_sent(project: Project) -> None:
+@SIZES
+def test_what_is_queued_is_taken_back_edited_and_sent(project: Project, columns: int, rows: int) -> None:
     script = [{"text": "slow answer", "chunk": 1, "delay": 0.1}, {"text": "done"}]
-    with ScriptedServer(script) as server, Terminal(project, server.url) as terminal:
+    with (
+        ScriptedServer(script) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         begin_of(terminal)
         terminal.send("go")
         terminal.until(lambda: len(server.chats) == 1)

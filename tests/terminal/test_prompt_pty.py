@@ -7,6 +7,7 @@ import stat
 
 import pytest
 from pty_kit import ANSWERS, BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Terminal, messages, sent
+from talk_kit import SIZES, says
 
 from kit import ScriptedServer
 from kit.driving import Project
@@ -34,8 +35,12 @@ def test_prompt_lines_and_a_turn(project: Project, columns: int, rows: int) -> N
     ["\x1b\r", "\n", "\\\r", "\x1b[13;2u", "\x1b[27;2;13~"],
     ids=["alt", "ctrl-j", "\\", "csi-u", "27"],
 )
-def test_ways_to_make_a_new_line(project: Project, newline: str) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_ways_to_make_a_new_line(project: Project, newline: str, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type("one")
         terminal.type(newline)
@@ -78,8 +83,12 @@ def test_ctrl_c_clears_and_twice_on_an_empty_line_leaves(project: Project) -> No
         assert not server.chats
 
 
-def test_double_escape_clears_and_a_single_one_does_not(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_double_escape_clears_and_a_single_one_does_not(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type("kept")
         terminal.until("> kept")
@@ -93,14 +102,18 @@ def test_double_escape_clears_and_a_single_one_does_not(project: Project) -> Non
         assert not server.chats
 
 
-def test_emacs_keys(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_emacs_keys(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type("two three four")
         terminal.type("\x01one \x05 five")  # Ctrl+A, Ctrl+E
-        terminal.until("> one two three four five")
+        terminal.until(lambda: says(terminal, "> one two three four five"))
         terminal.type("\x17six\x1bb\x1bb\x0b\x19!")  # Ctrl+W, Alt+B twice, Ctrl+K, Ctrl+Y
-        terminal.until("> one two three four six!")
+        terminal.until(lambda: says(terminal, "> one two three four six!"))
         terminal.type("\x15start\x1b\x7f")  # Ctrl+U, Alt+Backspace
         terminal.type("done")
         terminal.until("> done")
@@ -108,16 +121,17 @@ def test_emacs_keys(project: Project) -> None:
         assert sent(server, terminal) == "done"
 
 
-def test_history_across_sessions_private_to_the_project(project: Project) -> None:
+@SIZES
+def test_history_across_sessions_private_to_the_project(project: Project, columns: int, rows: int) -> None:
     with ScriptedServer(ANSWERS) as server:
-        with Terminal(project, server.url) as terminal:
+        with Terminal(project, server.url, columns=columns, rows=rows) as terminal:
             terminal.until_idle()
             for at, text in enumerate(("alpha first", "beta second")):
                 terminal.send(text)
                 sent(server, terminal, at + 1)
             terminal.type(CTRL_D)
             terminal.ended()
-        with Terminal(project, server.url) as terminal:
+        with Terminal(project, server.url, columns=columns, rows=rows) as terminal:
             terminal.until_idle()
             terminal.type("draft")
             terminal.until("> draft")
@@ -139,7 +153,10 @@ def test_history_across_sessions_private_to_the_project(project: Project) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     other = project.home / "other"
     other.mkdir()
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, "--cwd", str(other)) as terminal:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, "--cwd", str(other), columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type(UP)
         terminal.type("nothing before this")
@@ -158,13 +175,17 @@ def test_up_moves_within_the_text_before_it_goes_to_history(project: Project) ->
         terminal.until(lambda: terminal.screen.endswith("> earlier"))
 
 
-def test_a_paste_is_a_placeholder_and_is_sent_whole(project: Project) -> None:
+@SIZES
+def test_a_paste_is_a_placeholder_and_is_sent_whole(project: Project, columns: int, rows: int) -> None:
     pasted = "line 1\nline 2\n\tline 3"
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type("see ")
         terminal.paste(pasted.replace("\n", "\r"))
-        terminal.until("see [pasted 3 lines]")
+        terminal.until(lambda: says(terminal, "see [pasted 3 lines]"))
         assert "line 2" not in terminal.screen
         terminal.type(" and ")
         terminal.paste(pasted)

@@ -62,7 +62,7 @@ def test_context_model_cost_and_budget_before_each_prompt(project: Project, colu
 @pytest.mark.parametrize(
     ("folder", "columns", "shown"),
     [
-        ("~/work/project", 80, "~/work/project"),
+        ("~/code/project", 80, "~/code/project"),
         ("/some/where/far/away/in/the/tree/project", 60, "…/project"),
         ("/some/where/project", 40, "…/project"),
         ("/some/where/a-very-long-name-of-a-folder", 40, "…of-a-folder"),
