@@ -1,4 +1,4 @@
-"""Why a configuration was refused: the first fault, as a sentence that names key, value and what is allowed.
+"""Why a configuration was refused: its faults, as sentences that name key, value and what is allowed.
 
 msgspec is the judge; this module walks the same types to find what it objected to, because its
 own messages name neither the file nor the choices. Imported only when something is wrong.
@@ -29,14 +29,19 @@ _CHOICES: Final = {
         schema.Preset,
         schema.SandboxMode,
         schema.Theme,
+        schema.Transport,
     )
 }
 
 
 def refusal(settings: object, file: str, said: str) -> ConfigError:
     """The error for `settings`, which msgspec refused with the words `said`."""
-    fault = _first_fault(settings, inspect.type_info(schema.Config), "", file)
-    return fault or ConfigError("config.invalid", file=file, what=shown(said))
+    return next(faults_in(settings, file), None) or ConfigError("config.invalid", file=file, what=shown(said))
+
+
+def faults_in(settings: object, file: str) -> Iterator[ConfigError]:
+    """Everything that is wrong with the types and ranges of `settings`."""
+    return _faults(settings, inspect.type_info(schema.Config), "", file)
 
 
 def found(value: object, key: str) -> str:
@@ -65,20 +70,20 @@ def _keys_of(kind: inspect.Type, prefix: str) -> Iterator[str]:
             yield from _keys_of(field.type, f"{prefix}{field.encode_name}.")
 
 
-def _first_fault(value: object, kind: inspect.Type, key: str, file: str) -> ConfigError | None:
+def _faults(value: object, kind: inspect.Type, key: str, file: str) -> Iterator[ConfigError]:
     if isinstance(kind, inspect.UnionType):
-        inner = _without_null(kind)
-        return None if value is None else _first_fault(value, inner, key, file)
-    if not _fits(value, kind):
-        return bad_value(f"{file}: {shown(key)}" if key else file, found(value, key), _allowed(kind, value))
-    if isinstance(kind, inspect.StructType) and isinstance(value, dict):
-        return _fault_in_struct(value, kind, key, file)
-    inner_faults: Iterator[ConfigError | None] = iter(())
-    if isinstance(kind, inspect.DictType) and isinstance(value, dict):
-        inner_faults = (_first_fault(v, kind.value_type, _join(key, str(k)), file) for k, v in value.items())
+        if value is not None:
+            yield from _faults(value, _without_null(kind), key, file)
+    elif not _fits(value, kind):
+        yield bad_value(f"{file}: {shown(key)}" if key else file, found(value, key), _allowed(kind, value))
+    elif isinstance(kind, inspect.StructType) and isinstance(value, dict):
+        yield from _faults_in_struct(value, kind, key, file)
+    elif isinstance(kind, inspect.DictType) and isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _faults(inner, kind.value_type, _join(key, str(name)), file)
     elif isinstance(kind, inspect.ListType) and isinstance(value, list):
-        inner_faults = (_first_fault(v, kind.item_type, f"{key}[{i}]", file) for i, v in enumerate(value))
-    return next((fault for fault in inner_faults if fault), None)
+        for at, inner in enumerate(value):
+            yield from _faults(inner, kind.item_type, f"{key}[{at}]", file)
 
 
 def bad_value(where: str, found: str, allowed: Phrase | str) -> ConfigError:
@@ -86,18 +91,16 @@ def bad_value(where: str, found: str, allowed: Phrase | str) -> ConfigError:
     return ConfigError("config.bad_value", where=where, found=found, allowed=allowed)
 
 
-def _fault_in_struct(
+def _faults_in_struct(
     value: dict[str, Any], kind: inspect.StructType, key: str, file: str
-) -> ConfigError | None:
+) -> Iterator[ConfigError]:
     fields = {field.encode_name: field.type for field in kind.fields}
     for name, inner in value.items():
         path = _join(key, name)
-        if name not in fields:
-            return _unknown(path, list(fields), file)
-        fault = _first_fault(inner, fields[name], path, file)
-        if fault:
-            return fault
-    return None
+        if name in fields:
+            yield from _faults(inner, fields[name], path, file)
+        else:
+            yield _unknown(path, list(fields), file)
 
 
 def _unknown(path: str, siblings: list[str], file: str) -> ConfigError:

@@ -176,7 +176,7 @@ _ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (
 
 def _switches_off(entry: object) -> bool:
     """An MCP server that is only turned off is a tightening."""
-    return entry in ({"disabled": True}, {"enabled": False})
+    return entry == {"disabled": True}
 
 
 def _tool_is_looser(tool: str, person: Config, together: Config) -> bool:

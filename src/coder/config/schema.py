@@ -6,7 +6,7 @@ value is checked, so importing this module builds classes and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ Decision = Literal["allow", "ask", "deny"]
 SandboxMode = Literal["auto", "require", "off"]
 Theme = Literal["auto", "dark", "light", "none"]
 Lang = Literal["", "en", "zh"]
+Transport = Literal["", "stdio", "http", "streamable-http", "sse"]
 
 DEFAULT_CONTEXT_WINDOW: Final = 128_000
 
@@ -141,10 +142,35 @@ class SkillsSection(Section, frozen=True):
     paths: list[str] = []
 
 
-class McpSection(Section, frozen=True):
-    """MCP servers in the common `mcpServers` shape; what an entry may hold is that room's business."""
+class McpServer(Section, frozen=True):
+    """One MCP server, in the common `mcpServers` shape: a program that we start, or an address.
 
-    servers: dict[str, dict[str, Any]] = {}
+    `tools`: patterns of those that the model is offered, none for all; `sandbox`, `writable`: for a program.
+    """
+
+    type: Transport = ""
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = {}
+    disabled: bool = False
+    tools: list[str] = []
+    timeout_ms: Milliseconds = 120_000
+    startup_timeout_ms: Milliseconds = 30_000
+    sandbox: bool = True
+    writable: list[str] = []
+
+    def __repr__(self) -> str:
+        """Without environment, arguments and headers, which may hold keys."""
+        return f"McpServer(command={self.command!r}, disabled={self.disabled!r})"
+
+
+class McpSection(Section, frozen=True):
+    """MCP servers by name."""
+
+    servers: dict[str, McpServer] = {}
 
 
 class IdeSection(Section, frozen=True):

@@ -14,11 +14,12 @@ _TOKEN: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+'
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A key of an object and where its value stands, in bytes."""
+    """A key of an object, where it stands and where its value does, in bytes."""
 
     key: str
     start: int
     end: int
+    key_start: int
 
 
 def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | None:
@@ -39,20 +40,60 @@ def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | Non
     return data[:start] + value + data[end:]
 
 
+def without_member(data: bytes, path: tuple[str, ...]) -> bytes | None:
+    """The text with what stands at `path` taken out, with its comma and, where they are its own, its lines.
+
+    `None` where nothing stands there. `data` must be valid JSONC.
+    """
+    plain = strip(data)
+    start = _first_token(plain, 0)
+    for depth, name in enumerate(path):
+        found = list(members(plain, start)) if plain[start : start + 1] == b"{" else []
+        named = [at for at, member in enumerate(found) if member.key == name]
+        if not named:
+            return None
+        if depth < len(path) - 1:
+            start = found[named[-1]].start
+            continue
+        for at in reversed(named):  # of equal keys an earlier one would count next
+            data = _cut(data, plain, found, at)
+            plain = strip(data)
+    return data
+
+
+def _cut(data: bytes, plain: bytes, found: list[Member], at: int) -> bytes:
+    member = found[at]
+    after = _first_token(plain, member.end)
+    if plain[after : after + 1] == b",":
+        end = after + 1
+        start = member.key_start
+        line = data.rfind(b"\n", 0, start) + 1
+        if not data[line:start].strip() and not data[end : data.find(b"\n", end)].strip():
+            return data[:line] + data[data.find(b"\n", end) + 1 :]
+        return data[:start] + data[end:].lstrip(b" ")
+    if at == 0:
+        return data[: member.key_start].rstrip(b" \t") + data[member.end :]
+    comma = found[at - 1].end + plain[found[at - 1].end :].index(b",")
+    between = data[comma + 1 : member.key_start]
+    # A comment there stays, with the end of its line, without which it would go on over what follows.
+    return data[:comma] + (between.rstrip(b" \t") if between.strip() else b"") + data[member.end :]
+
+
 def members(plain: bytes, start: int) -> Iterator[Member]:
     """The members of the object that begins at `start` in plain JSON."""
     depth = 0
     key: str | None = None
-    value_start = -1
+    key_start = value_start = -1
     end = start
     for match in re.compile(_TOKEN, re.DOTALL).finditer(plain, start):
         token = match[0]
         closes = token in (b"}", b"]")
         if depth == 1 and key is not None and (token == b"," or closes):
-            yield Member(key=key, start=value_start, end=end)
+            yield Member(key=key, start=value_start, end=end, key_start=key_start)
             key, value_start = None, -1
         elif depth == 1 and key is None and token.startswith(b'"'):
             key = msgspec.json.decode(token, type=str)
+            key_start = match.start()
         elif depth == 1 and token != b":" and value_start < 0:
             value_start = match.start()
         depth += (token in (b"{", b"[")) - closes

@@ -29,6 +29,11 @@ class Conversation:
         self.counter = counter
         self._counted, self._tokens = 0, -1
 
+    def use_tools(self, tools: Sequence[ToolSpec]) -> None:
+        """Other tools are offered from now on."""
+        self._tools = tools
+        self.replace(self.messages)
+
     def append(self, message: Message) -> None:
         self.messages.append(message)
         self.bytes += _bytes(message)

@@ -1,7 +1,8 @@
 """MCP as the editor's companion speaks it: JSON-RPC over local streamable HTTP, by hand.
 
 One endpoint: requests are posted and answered as JSON or as a short event stream; what the editor says by
-itself comes over one long event stream. The official SDK takes 690 ms to import, for these few messages.
+itself comes over one long event stream. It shares the messages with `coder.mcp` and not the wire: an editor's
+own notifications are what it is for, and the end of its stream is the end of the connection.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-import msgspec
-
+from coder.mcp import jsonrpc
 from coder.model.faults import HttpFault
 from coder.model.http import HttpClient, Response
 from coder.model.sse import LineTooLong, SseParser
@@ -19,8 +19,6 @@ from coder.texts import Fault
 PROTOCOL = "2025-06-18"
 _ANSWER = 60.0  # seconds without a byte; the companion is on this machine and answers at once
 _LISTENING = 7 * 86_400.0  # the editor may say nothing for days; a companion that ends closes the stream
-_MAX_MESSAGE = 16 * 1024 * 1024  # bytes; a diff's content may be a large file
-_METHOD_NOT_FOUND = -32601
 
 Message = dict[str, Any]
 
@@ -65,7 +63,7 @@ class CompanionWire:
         """The result; raises `IdeFault`."""
         self._next_id += 1
         wanted = self._next_id
-        response = await self._post({"jsonrpc": "2.0", "id": wanted, "method": method, "params": params})
+        response = await self._post(jsonrpc.request(wanted, method, params))
         try:
             if session := response.headers.get("mcp-session-id"):
                 self._headers["Mcp-Session-Id"] = session
@@ -105,7 +103,7 @@ class CompanionWire:
         await self._http.close()
 
     async def _notify(self, method: str) -> None:
-        (await self._post({"jsonrpc": "2.0", "method": method})).abort()
+        (await self._post(jsonrpc.notification(method))).abort()
 
     async def _answer(self, request_id: object, method: str) -> None:
         """A ping gets its answer; nothing else can be asked of us."""
@@ -113,7 +111,7 @@ class CompanionWire:
         if method == "ping":
             body["result"] = {}
         else:
-            body["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported"}
+            body["error"] = {"code": jsonrpc.METHOD_NOT_FOUND, "message": f"{method} is not supported"}
         (await self._post(body)).abort()
 
     async def _post(self, message: Message) -> Response:
@@ -123,7 +121,7 @@ class CompanionWire:
             "Accept": "application/json, text/event-stream",
         }
         try:
-            response = await self._http.request("POST", self._url, headers, msgspec.json.encode(message))
+            response = await self._http.request("POST", self._url, headers, jsonrpc.encode(message))
         except HttpFault as fault:
             raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         if response.status >= 300:
@@ -135,34 +133,14 @@ class CompanionWire:
 async def _messages(response: Response) -> AsyncGenerator[Message, None]:
     """The JSON-RPC messages of a body, whether it is one object, a batch or an event stream."""
     if "text/event-stream" not in response.headers.get("content-type", ""):
-        for message in _decoded(await response.read(_MAX_MESSAGE)):
+        for message in jsonrpc.decode(await response.read(jsonrpc.MAX_MESSAGE)):
             yield message
         return
-    parser = SseParser(_MAX_MESSAGE)
+    parser = SseParser(jsonrpc.MAX_MESSAGE)
     async for chunk in response.chunks():
         for data in parser.feed(chunk):
-            for message in _decoded(data.encode("utf-8")):
+            for message in jsonrpc.decode(data.encode("utf-8")):
                 yield message
-
-
-def _decoded(data: bytes) -> list[Message]:
-    """What is no JSON object is left out: a companion's slip is no reason to drop the connection."""
-    try:
-        value = msgspec.json.decode(data) if data.strip() else None
-    except (msgspec.DecodeError, RecursionError):
-        value = _decoded_leniently(data)
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
-
-
-def _decoded_leniently(data: bytes) -> Any:
-    """JavaScript cuts text in the middle of a character and sends the half, which is no Unicode."""
-    import json
-
-    try:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
-        return msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return None
 
 
 def _result(message: Mapping[str, Any]) -> Message:

@@ -20,6 +20,7 @@ OPERATING_MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
 READING_TOOLS = ("read", "list", "glob", "grep", "todoread", "todowrite", "skill")
 WRITING_TOOLS = ("write", "edit", "patch", "save_memory")
 OUTWARD_TOOLS = ("fetch", "task")
+_STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LIFTED = frozenset({"write", "edit", "patch"})
 
 _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
@@ -42,7 +43,7 @@ def decide(
     mcp: bool = False,
 ) -> Ruling:
     """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line."""
-    overridden = (overrides or {}).get(tool)
+    overridden = _override(tool, overrides or {}, mcp)
     if tool == "bash" and not mcp:
         return _decide_bash(preset, mode, overridden, shell, allowlist)
     row = _row(tool, mcp)
@@ -70,6 +71,16 @@ def matrix(
         rows.append((label, row("bash", verdict)))
     rows.extend((tool, row(tool)) for tool in OUTWARD_TOOLS)
     return [*rows, ("MCP tools", row("", mcp=True))]
+
+
+def _override(tool: str, overrides: Mapping[str, Decision], mcp: bool) -> Decision | None:
+    """What the settings say of a tool. Servers' tools can be named by a pattern; of several the strictest."""
+    if tool in overrides or not mcp:
+        return overrides.get(tool)
+    from fnmatch import fnmatchcase
+
+    matching = [overrides[name] for name in overrides if fnmatchcase(tool, name)]
+    return next((word for word in _STRICTEST if word in matching), None)
 
 
 def _row(tool: str, mcp: bool) -> str:

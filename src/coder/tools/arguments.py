@@ -22,6 +22,13 @@ class BadArguments(Exception):
     """What is wrong, and what the tool takes."""
 
 
+def as_object(arguments: Any) -> dict[str, Any]:
+    """For a tool whose parameters are another's to check; raises `BadArguments`."""
+    if not isinstance(arguments, dict):
+        raise BadArguments("the arguments must be a JSON object")
+    return arguments
+
+
 def checked(arguments: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     """The arguments with their types made right; raises `BadArguments`."""
     if not isinstance(arguments, dict):

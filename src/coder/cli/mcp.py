@@ -1,0 +1,105 @@
+"""`coder mcp`: try the MCP servers that there are; `add` and `remove` those of the person's own file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+import msgspec
+
+from coder.cli.common import parser_for, settings_from
+from coder.cli.errors import Exit, UsageError
+from coder.config.own import has_own, set_own, unset_own
+from coder.engine.setup import Settings, try_servers
+from coder.terminal.safe import safe, safe_json
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("mcp", arguments)
+    add, say = parser.options.add_argument, parser.say
+    positional = parser.arguments.add_argument
+    positional(
+        "action", nargs="?", choices=("list", "add", "remove"), default="list", help=say("cli.help.mcp")
+    )
+    positional("name", nargs="?", default="", metavar="NAME", help=say("cli.help.mcp_name"))
+    positional("target", nargs="*", metavar="PROGRAM ARG | URL", help=say("cli.help.mcp_target"))
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help=say("cli.help.mcp_env"))
+    add("--header", action="append", default=[], metavar="NAME=VALUE", help=say("cli.help.mcp_header"))
+    add("--json", action="store_true", help=say("cli.help.json_object"))
+    own, program = _at_dashes(arguments)
+    chosen = parser.parse_args(own)
+    chosen.target += program
+    options, settings = settings_from(chosen)
+    if chosen.action == "add":
+        return _add(chosen, settings)
+    if chosen.target or chosen.env or chosen.header or (chosen.name and chosen.action == "list"):
+        raise UsageError("cli.mcp_surplus")
+    if chosen.action == "remove":
+        return _remove(chosen.name, settings)
+    tried = asyncio.run(try_servers(options, settings))
+    if chosen.json:
+        print(safe_json(msgspec.json.encode({"servers": tried.data})).decode("utf-8"))
+    else:
+        for line in tried.lines or [settings.texts.say("servers.none")]:
+            print(safe(line))
+        for one in settings.loaded.ignored:
+            if one.key.startswith("mcp.servers."):
+                print(safe(one.text(settings.texts)))
+    return Exit.ANSWERED if tried.ok else Exit.FAILED
+
+
+def _at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What is ours, and the program's line after `--`, whose options are its own."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _add(chosen: argparse.Namespace, settings: Settings) -> int:
+    if not chosen.name or not chosen.target:
+        raise UsageError("cli.mcp_add_usage")
+    first, *rest = chosen.target
+    entry: dict[str, Any]
+    if first.startswith(("http://", "https://")):
+        if rest or chosen.env:
+            raise UsageError("cli.mcp_surplus")
+        entry = {"url": first, "headers": _pairs(chosen.header)}
+    else:
+        if chosen.header:
+            raise UsageError("cli.mcp_surplus")
+        entry = {"command": first, "args": rest, "env": _pairs(chosen.env)}
+    kept = {key: value for key, value in entry.items() if value}
+    _check_text(chosen.name, first, *rest, *chosen.env, *chosen.header)
+    place = ("mcp", "servers", chosen.name)
+    if has_own(settings.home, place):
+        raise UsageError("servers.there_already", name=chosen.name, file=str(settings.home / "config.json"))
+    file = set_own(settings.home, place, kept)
+    print(settings.texts.say("servers.added", name=safe(chosen.name), file=safe(str(file))))
+    return Exit.ANSWERED
+
+
+def _remove(name: str, settings: Settings) -> int:
+    if not name:
+        raise UsageError("cli.mcp_remove_usage")
+    if not unset_own(settings.home, ("mcp", "servers", name)):
+        file = settings.home / "config.json"
+        raise UsageError("servers.not_yours", name=name, file=str(file))
+    print(settings.texts.say("servers.removed", name=safe(name)))
+    return Exit.ANSWERED
+
+
+def _check_text(*words: str) -> None:
+    """A file of settings is text: bytes that are none cannot stand in it."""
+    for word in words:
+        if not word.isascii() and word != word.encode("utf-8", "replace").decode("utf-8"):
+            raise UsageError("cli.mcp_not_text", text=ascii(word))
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError("cli.mcp_pair", text=text)
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,235 @@
+"""MCP servers in a session: what they are started in, and when the model is offered their tools.
+
+Programs that we start run in the sandbox that commands run in; in plan mode none runs at all. The list of
+tools changes between turns only, so that within one the provider's prompt cache holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.config.schema import Config, McpServer
+from coder.engine.desk import Desk
+from coder.engine.redact import HIDDEN
+from coder.engine.session import Session
+from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program, secrets_of
+from coder.mcp.servers import Server, Servers
+from coder.mcp.shapes import Endpoint, McpFault
+from coder.mcp.tools import McpTool
+from coder.policy.sandbox import Sandbox, SandboxLevel
+from coder.protocol.events import Notice
+from coder.texts import Phrase, Texts
+from coder.tools.base import is_mcp
+
+_PATIENCE = 1.0  # seconds of waiting for servers before a person is told what for
+_LONGEST_INSTRUCTIONS = 2_000  # characters, about 500 tokens in every request from then on
+_AFTER_PROMPT = 0.25  # seconds: the prompt comes first, and starting programs takes it the processor
+
+Level = Callable[[], Awaitable[SandboxLevel]]
+
+
+def make_servers(
+    config: Config,
+    root: Path,
+    home: Path,
+    *,
+    environment: Mapping[str, str],
+    variables: Mapping[str, str],
+    own_keys: Sequence[str],
+    level: Level,
+) -> Servers:
+    """`environment` is that of commands; `variables` those that settings may name. Starts nothing."""
+    around = Surroundings(root, environment, variables, own_keys)
+
+    async def reach(name: str, settings: McpServer) -> Endpoint:
+        wrap: Wrap = list
+        if is_program(settings):
+            wrap = await _wrapping(name, settings)
+        return await asyncio.to_thread(endpoint_of, name, settings, around, wrap)
+
+    async def _wrapping(name: str, settings: McpServer) -> Wrap:
+        found = await _level(name, settings)
+        return Sandbox(
+            found,
+            root,
+            home,
+            writable=[*config.sandbox.writable, *settings.writable],
+            network=config.sandbox.network,
+            environment=environment,
+        ).wrap
+
+    async def _level(name: str, settings: McpServer) -> SandboxLevel:
+        """The weakest restricts nothing, and still ends the server and all its children with us."""
+        mode = config.sandbox.mode
+        if mode == "off" or (not settings.sandbox and mode != "require"):
+            return SandboxLevel()
+        found = await level()
+        if mode == "require" and (found.rung == "none" or not settings.sandbox):
+            why = Phrase("sandbox.required", reason=found.reason or "-")
+            raise McpFault("servers.no_sandbox", name=name, why=why)
+        return found
+
+    return Servers(config.mcp.servers, reach, root)
+
+
+def servers_of(desk: Desk, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
+    """Give a desk its servers, and keep what they are let in with out of records."""
+    from coder.engine.shelter import sandbox_level
+
+    settings = desk.config.mcp.servers
+    desk.secrets = [*desk.secrets, *secrets_of(settings, variables)]
+    desk.mcp = make_servers(
+        desk.config,
+        desk.root,
+        desk.home,
+        environment=desk.environment,
+        variables=variables,
+        own_keys=own_keys,
+        level=partial(sandbox_level, desk),
+    )
+
+
+class TriedServers(msgspec.Struct, frozen=True):
+    """What became of servers that were started and ended again: for a person, and for programs."""
+
+    lines: list[str]
+    data: list[dict[str, object]]
+
+    @property
+    def ok(self) -> bool:
+        return not any(one["fault"] for one in self.data)
+
+
+async def tried(servers: Servers, texts: Texts) -> TriedServers:
+    """Start all and end them again."""
+    from coder.engine.command_mcp import server_data, server_lines
+
+    servers.start()
+    try:
+        await servers.settled()
+        return TriedServers(server_lines(servers, texts), server_data(servers))
+    finally:
+        await servers.close()
+
+
+def start_servers(desk: Desk) -> None:
+    """With the session; where somebody looks at a prompt, a moment after it is there."""
+    if desk.mcp is None or desk.mode == "plan":
+        return
+    if desk.session_kind == "interactive":
+        servers = desk.mcp
+        asyncio.get_running_loop().call_later(
+            _AFTER_PROMPT, lambda: servers.start() if desk.mode != "plan" else None
+        )
+    else:
+        desk.mcp.start()
+
+
+async def follow_mode(desk: Desk) -> None:
+    """In plan mode no server runs: what it could do by itself no policy sees."""
+    if desk.mcp is None:
+        return
+    if desk.mode == "plan":
+        await desk.mcp.rest()
+    else:
+        desk.mcp.start()
+
+
+async def offer_tools(session: Session) -> None:
+    """Before a turn: the tools of all servers that run, or ran; waits for those that are on their way."""
+    desk = session.desk
+    servers = desk.mcp
+    if servers is None:
+        return
+    await follow_mode(desk)
+    if servers.starting:
+        await _wait(desk, servers)
+    _tell(desk, servers)
+    tools = {name: tool for name, tool in desk.tools.items() if not is_mcp(name)}
+    tools |= {tool.spec.name: tool for tool in servers.tools() if _keeps_secrets(desk, tool)}
+    before = desk.specs
+    desk.tools = tools
+    if desk.specs != before:
+        session.conversation.use_tools(desk.specs)
+    _pass_on_instructions(session, servers)
+
+
+def _keeps_secrets(desk: Desk, tool: McpTool) -> bool:
+    """What a server is let in with stands in no description of its tools either. False where a name holds it:
+    that cannot be another one for the model than for the server."""
+    function = tool.spec.function
+    said = [function.name, function.description, *_texts(function.parameters)]
+    found = [secret for secret in desk.secrets if any(secret in text for text in said)]
+    if not found:
+        return True
+    about, parameters = _hidden(function.description, found), _hidden(function.parameters, found)
+    function = msgspec.structs.replace(function, description=about, parameters=parameters)
+    tool.spec = msgspec.structs.replace(tool.spec, function=function)
+    left = [function.name, *_texts(parameters)]
+    return not any(secret in text for text in left for secret in found)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text inside, names of fields as well."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in (*value, *(value.values() if isinstance(value, dict) else ())):
+            yield from _texts(inner)
+
+
+def _hidden(value: Any, secrets: Sequence[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _hidden(inner, secrets) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(inner, secrets) for inner in value]
+    for secret in secrets if isinstance(value, str) else ():
+        value = value.replace(secret, HIDDEN)
+    return value
+
+
+def _pass_on_instructions(session: Session, servers: Servers) -> None:
+    """What a server says of how its tools are used, once a session."""
+    for server in servers.all.values():
+        connection = server.connection
+        if connection is None or not connection.instructions or server.name in session.told_servers:
+            continue
+        session.told_servers.add(server.name)
+        words = connection.instructions[:_LONGEST_INSTRUCTIONS]
+        session.add_note(f"The MCP server {server.name} says of its tools:\n{words}", "mcp")
+
+
+async def _wait(desk: Desk, servers: Servers) -> None:
+    settled = asyncio.ensure_future(servers.settled())
+    try:
+        _done, waiting = await asyncio.wait([settled], timeout=_PATIENCE)
+        if waiting and servers.starting:
+            desk.emit(Notice(desk.say("servers.waiting", names=", ".join(servers.starting))))
+        await settled
+    finally:
+        settled.cancel()
+
+
+def _tell(desk: Desk, servers: Servers) -> None:
+    """Each fault once: by its text, so that another one is said again."""
+    for server in servers.all.values():
+        said = _to_tell(server)
+        if said is not None and desk.told_of_servers.get(server.name) != said:
+            desk.emit(Notice(said.text(desk.texts), "warning"))
+        if said is not None:
+            desk.told_of_servers[server.name] = said
+
+
+def _to_tell(server: Server) -> Phrase | None:
+    if server.fault is not None and server.state in ("failed", "ended"):
+        return Phrase("servers.failed", why=server.fault)
+    if server.left_out:
+        kept = len(server.remotes)
+        return Phrase("servers.too_many", name=server.name, n=kept + server.left_out, kept=kept)
+    return None

@@ -1,0 +1,146 @@
+"""Where a server is reached: its settings made into a command line or an address.
+
+Variables (`${NAME}`, `${NAME:-otherwise}`) are put in here, from what the person's environment holds less the
+provider's keys: no server is given those, by whatever name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from coder.config.schema import McpServer
+from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault, StdioEndpoint
+
+Wrap = Callable[[list[str]], list[str]]
+_IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a server is started in. `variables`: what settings may name; `own_keys`: the provider's."""
+
+    root: Path
+    environment: Mapping[str, str]
+    variables: Mapping[str, str]
+    own_keys: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"Surroundings(root={self.root!r})"
+
+
+def is_program(settings: McpServer) -> bool:
+    """Whether we start it ourselves, so that the sandbox and undo are ours to see to."""
+    return bool(settings.command)
+
+
+def endpoint_of(name: str, settings: McpServer, around: Surroundings, wrap: Wrap) -> Endpoint:
+    """Raises `McpFault`. `wrap` puts the sandbox in front of a command line."""
+    _check_kind(name, settings)
+    fill = _Filling(name, around)
+    if settings.url:
+        return _address(name, settings, fill)
+    command = fill.text(settings.command, "command")
+    folder = _folder(name, settings, around, fill)
+    environment = {**around.environment, **fill.named(settings.env, "env")}
+    program = shutil.which(_relative_to(command, folder), path=environment.get("PATH"))
+    if program is None:
+        raise McpFault("servers.no_program", name=name, program=command)
+    argv = [program, *(fill.text(arg, "args") for arg in settings.args)]
+    if folder != around.root:
+        argv = ["/bin/sh", "-c", _IN_FOLDER, "sh", str(folder), *argv]
+    return StdioEndpoint(wrap(argv), around.root, environment)
+
+
+def secrets_of(settings: Mapping[str, McpServer], variables: Mapping[str, str]) -> list[str]:
+    """Values of servers' settings that are keys by their name: no model and no record may see them."""
+    found: set[str] = set()
+    for server in settings.values():
+        for key, value in (*server.env.items(), *server.headers.items(), ("", server.url)):
+            filled = _VARIABLE.sub(lambda m: variables.get(m["name"], m["otherwise"] or ""), value)
+            found.update(_secrets_in(key, filled))
+    return sorted((one for one in found if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def _secrets_in(name: str, value: str) -> Iterator[str]:
+    """A value that is one by its name, without its scheme (`Bearer …`), and each of several (`a=…; b=…`); of
+    any other the password and the keys in an address."""
+    if _SECRET_NAME.search(name):
+        words = value.split(" ")
+        yield words[1] if len(words) == 2 and len(words[1]) >= _SHORTEST_SECRET else value
+        yield from (part.partition("=")[2].strip(' ",') for part in value.split(";"))
+    for match in _IN_ADDRESS.finditer(value):
+        if match["password"] or _SECRET_NAME.search(match["name"] or ""):
+            yield match["password"] or match["value"]
+
+
+_SHORTEST_SECRET = 8  # characters: a shorter one occurs by chance
+_SECRET_NAME = re.compile(
+    r"key|token|secret|pass|_pwd|credential|auth|cookie|session|bearer|(?<![a-z])pat(?![a-z])", re.IGNORECASE
+)
+_IN_ADDRESS = re.compile(
+    r"://[^/?#@\s]*?:(?P<password>[^/?#\s]+)@|[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)"
+)
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<otherwise>[^}]*))?\}")
+
+
+class _Filling:
+    """Puts variables into a server's settings."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self.around = around
+
+    def text(self, text: str, where: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            found = self.around.variables.get(match["name"]) or match["otherwise"]
+            if found is None:
+                raise McpFault("servers.no_variable", name=self.name, where=where, variable=match["name"])
+            return found
+
+        filled = _VARIABLE.sub(value, text)
+        if any(key in filled for key in self.around.own_keys):
+            raise McpFault("servers.own_key", name=self.name, where=where)
+        return filled
+
+    def named(self, values: Mapping[str, str], where: str) -> dict[str, str]:
+        return {key: self.text(value, f"{where}.{key}") for key, value in values.items()}
+
+
+def _check_kind(name: str, settings: McpServer) -> None:
+    if settings.command and settings.url:
+        raise McpFault("servers.two_endpoints", name=name)
+    if not settings.command and not settings.url:
+        raise McpFault("servers.no_endpoint", name=name)
+    wants = "command" if settings.type == "stdio" else "url" if settings.type else ""
+    if wants and not getattr(settings, wants):
+        raise McpFault("servers.type_wants", name=name, type=settings.type, wants=wants)
+
+
+def _address(name: str, settings: McpServer, fill: _Filling) -> HttpEndpoint:
+    url = fill.text(settings.url, "url")
+    if not url.startswith(("http://", "https://")):
+        raise McpFault("servers.bad_url", name=name)
+    headers = fill.named(settings.headers, "headers")
+    return HttpEndpoint(url, headers, legacy_sse=settings.type == "sse")
+
+
+def _folder(name: str, settings: McpServer, around: Surroundings, fill: _Filling) -> Path:
+    if not settings.cwd:
+        return around.root
+    text = fill.text(settings.cwd, "cwd")
+    if text == "~" or text.startswith("~/"):
+        text = around.environment.get("HOME", "~") + text[1:]
+    folder = around.root / text
+    if not folder.is_dir():
+        raise McpFault("servers.no_folder", name=name, folder=text)
+    return folder
+
+
+def _relative_to(command: str, folder: Path) -> str:
+    """A path such as `./server` is meant from the server's folder; a bare name is looked for on PATH."""
+    return str(folder / command) if os.sep in command else command

@@ -1,0 +1,166 @@
+"""Which of the protocol's two eras a server speaks, and what every request of that era carries.
+
+Until 2025-11-25 a session began with an `initialize` handshake. Since 2026-07-28 there is none: each request
+says its version, and `server/discover` tells what a server is. The specification has a client that speaks
+both ask for `server/discover` first (stdio: Backward Compatibility; Streamable HTTP: the same); whatever is
+not a modern answer means `initialize`. That costs an old server one more line and its error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from coder.mcp.jsonrpc import RpcError, Wire
+from coder.mcp.shapes import Hello, Json, McpFault, bounded, single_line
+
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+_UNSUPPORTED_VERSION = -32022
+_MODERN_ERRORS = (-32020, -32021)  # headers that do not match, a capability that is missing
+_META = "io.modelcontextprotocol/"
+_INSTRUCTIONS = 8_000  # characters; they are in every request of a session
+_NAME = 80
+
+
+def client_info() -> Json:
+    from coder import __version__
+
+    return {"name": "coder", "version": __version__}
+
+
+def modern_params(params: Json) -> Json:
+    """With what every request of the new era carries. Nothing can be asked of us, so no capability."""
+    meta = {
+        f"{_META}protocolVersion": MODERN,
+        f"{_META}clientInfo": client_info(),
+        f"{_META}clientCapabilities": {},
+    }
+    return {**params, "_meta": meta}
+
+
+def modern_headers(method: str, params: Json) -> dict[str, str]:
+    """What HTTP repeats of a request for those who route without reading it."""
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    name = params.get("name")
+    if method == "tools/call" and isinstance(name, str):
+        headers["Mcp-Name"] = header_value(name)
+    return headers
+
+
+def header_value(text: str) -> str:
+    """Text as a header carries it: as it is where that is safe, else in Base64 with a mark."""
+    plain = text.isascii() and text.isprintable() and text == text.strip()
+    if plain and not (text.startswith("=?base64?") and text.endswith("?=")):
+        return text
+    from base64 import b64encode
+
+    return f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
+
+
+async def agree(name: str, wire: Wire, patience: float) -> Hello:
+    """Find out the era and open the conversation. A server that has read the probe and says nothing to it is
+    offered the handshake too: there are some that leave unknown methods unanswered."""
+    probe = asyncio.create_task(discover(name, wire))
+    handshake: asyncio.Task[Hello] | None = None
+    try:
+        await asyncio.wait({probe}, timeout=patience)
+        while not probe.done() and wire.unread():
+            await asyncio.wait({probe}, timeout=patience)
+        if probe.done() and (hello := probe.result()) is not None:
+            return hello
+        handshake = asyncio.create_task(shake_hands(name, wire))
+        hello = await _first(probe, handshake)
+        wire.settle(hello.version, modern=hello.modern)  # both may have spoken
+        return hello
+    finally:
+        for task in (probe, handshake):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+async def _first(probe: asyncio.Task[Hello | None], handshake: asyncio.Task[Hello]) -> Hello:
+    """What is answered first holds, unless it is a no and the other, later, gets a yes."""
+    if not probe.done():
+        await asyncio.wait({probe, handshake}, return_when=asyncio.FIRST_COMPLETED)
+    if probe.done() and (hello := probe.result()) is not None:
+        return hello
+    try:
+        return await handshake
+    except McpFault:
+        hello = None if probe.done() else await probe
+        if hello is None:
+            raise
+        return hello
+
+
+async def discover(name: str, wire: Wire) -> Hello | None:
+    """The probe; `None` for a server of the old era."""
+    method = "server/discover"
+    try:
+        result = await wire.request(
+            method, modern_params({}), headers=modern_headers(method, {}), courtesy=False
+        )
+    except RpcError as error:
+        if error.code in _MODERN_ERRORS:
+            raise McpFault("mcp.refused", name=name, why=error.message) from None
+        offered = _versions(error.data, "supported") if error.code == _UNSUPPORTED_VERSION else []
+        if offered and not set(offered) & set(LEGACY):
+            raise _no_version(name, offered) from None
+        return None
+    except McpFault as fault:
+        if fault.phrase.key == "mcp.invalid":  # no modern answer either
+            return None
+        raise
+    if MODERN not in _versions(result, "supportedVersions"):
+        return None
+    meta = result.get("_meta")
+    wire.settle(MODERN, modern=True)
+    return _hello(MODERN, result, meta.get(f"{_META}serverInfo") if isinstance(meta, dict) else None)
+
+
+async def shake_hands(name: str, wire: Wire) -> Hello:
+    """The handshake of the old era; the server chooses the version."""
+    result = await _initialize(name, wire, LEGACY[0])
+    version = result.get("protocolVersion")
+    if version not in LEGACY:
+        raise _no_version(name, [single_line(version, 40)])
+    wire.settle(str(version), modern=False)
+    await wire.notify("notifications/initialized")
+    return _hello(str(version), result, result.get("serverInfo"))
+
+
+async def _initialize(name: str, wire: Wire, version: str) -> Json:
+    """Some servers refuse a version instead of offering another, but name those that they know."""
+    params: Json = {"protocolVersion": version, "capabilities": {"roots": {}}, "clientInfo": client_info()}
+    try:
+        return await wire.request("initialize", params, courtesy=False)
+    except RpcError as error:
+        known = [one for one in _versions(error.data, "supported") if one in LEGACY]
+        if not known or version in known or version != LEGACY[0]:
+            raise McpFault("mcp.refused", name=name, why=error.message) from None
+    return await _initialize(name, wire, max(known))
+
+
+def _versions(data: Any, key: str) -> list[str]:
+    named = data.get(key) if isinstance(data, dict) else None
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+
+
+def _no_version(name: str, offered: list[str]) -> McpFault:
+    theirs = single_line(", ".join(offered), 100)
+    return McpFault("mcp.version", name=name, theirs=theirs, ours=", ".join((MODERN, *LEGACY)))
+
+
+def _hello(version: str, result: Json, info: Any) -> Hello:
+    info = info if isinstance(info, dict) else {}
+    words = (single_line(info.get("name"), _NAME), single_line(info.get("version"), _NAME))
+    capabilities = result.get("capabilities")
+    return Hello(
+        version=version,
+        modern=version == MODERN,
+        server=" ".join(word for word in words if word),
+        instructions=bounded(result.get("instructions"), _INSTRUCTIONS),
+        capabilities=capabilities if isinstance(capabilities, dict) else {},
+    )

@@ -1,0 +1,187 @@
+"""The MCP servers of a desk: started when first wanted, started again after an end, ended with the desk.
+
+A server that does not come up is named and missing; nothing else fails or waits for longer than its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+from coder.config.schema import McpServer
+from coder.mcp.client import Connection, connect
+from coder.mcp.endpoint import is_program
+from coder.mcp.names import tool_name
+from coder.mcp.shapes import CallOutcome, Endpoint, McpFault, RemoteTool
+from coder.mcp.tools import McpTool
+from coder.texts import Phrase
+
+MAX_TOOLS = 128  # of one server: every request carries them all, and some providers take no more
+# What programs say where the sandbox keeps them from writing: npx and uvx want their caches.
+_SHUT_OUT = ("EROFS", "EACCES", "Read-only file system", "Permission denied")
+
+State = Literal["off", "waiting", "starting", "ready", "failed", "ended"]
+Reach = Callable[[str, McpServer], Awaitable[Endpoint]]
+
+
+class Server:
+    """One server. Its tools stay known while it does not run, so that the model's list of tools is stable."""
+
+    def __init__(self, name: str, settings: McpServer, reach: Reach, root: Path) -> None:
+        self.name = name
+        self.settings = settings
+        self.remotes: list[RemoteTool] = []
+        self.left_out = 0  # tools beyond the bound
+        self.fault: Phrase | None = None  # why it does not run
+        self.connection: Connection | None = None
+        self._reach = reach
+        self._root = root
+        self._starting: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._ended = False  # it ran, and ended by itself
+        self._resting = False
+
+    @property
+    def state(self) -> State:
+        if self.settings.disabled:
+            return "off"
+        if self.connection is not None:
+            return "ready"
+        if self._starting is not None:
+            return "starting"
+        if self._ended:
+            return "ended"
+        return "waiting" if self.fault is None else "failed"
+
+    def start(self) -> None:
+        """Returns at once. One that runs, is on its way, or is switched off stays as it is."""
+        self._resting = False
+        if self.state in ("off", "ready", "starting"):
+            return
+        self._ended = False
+        self._starting = asyncio.create_task(self._connect())
+
+    async def settled(self) -> None:
+        """Until it runs or will not. Whoever stops waiting does not stop the start."""
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None]
+    ) -> CallOutcome:
+        """Raises `McpFault`. One that has ended since is started once more."""
+        if self._resting:
+            raise McpFault("servers.in_plan", name=self.name)
+        if self.connection is None:
+            self.start()
+            await self.settled()
+        if self.connection is None:
+            raise McpFault(self.fault or Phrase("servers.unavailable", name=self.name, why="-"))
+        return await self.connection.call(
+            tool, arguments, timeout_ms=self.settings.timeout_ms, on_progress=on_progress
+        )
+
+    async def rest(self) -> None:
+        """End it until it is started again; what it can do stays known."""
+        self._resting = True
+        await self.close()
+
+    async def close(self) -> None:
+        for task in (self._starting, self._refreshing):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._starting = self._refreshing = None
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _connect(self) -> None:
+        try:
+            endpoint = await self._reach(self.name, self.settings)
+            self.connection = await connect(
+                self.name,
+                endpoint,
+                root=self._root,
+                startup_timeout_ms=self.settings.startup_timeout_ms,
+                on_tools_changed=self._tools_changed,
+                on_closed=self._closed,
+            )
+            self.fault = None
+            self._offer(self.connection.tools)
+        except McpFault as fault:
+            self.fault = self._explained(fault)
+        except OSError as error:  # the sandbox has no temporary folder, say
+            self.fault = Phrase("servers.unavailable", name=self.name, why=error.strerror or str(error))
+        finally:
+            self._starting = None
+
+    def _explained(self, fault: McpFault) -> Phrase:
+        """With what to do where a program seems to have wanted to write what the sandbox keeps from it."""
+        confined = is_program(self.settings) and self.settings.sandbox
+        if confined and any(sign in str(fault) for sign in _SHUT_OUT):
+            return Phrase("servers.confined", why=fault.phrase, name=self.name)
+        return fault.phrase
+
+    def _offer(self, remotes: list[RemoteTool]) -> None:
+        patterns = self.settings.tools or ["*"]
+        wanted = [one for one in remotes if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
+        self.remotes = wanted[:MAX_TOOLS]
+        self.left_out = len(wanted) - len(self.remotes)
+
+    def _tools_changed(self) -> None:
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            if self.connection is not None:
+                with contextlib.suppress(McpFault):  # what was known stays
+                    self._offer(await self.connection.refresh_tools())
+        finally:
+            self._refreshing = None
+
+    def _closed(self, why: Phrase) -> None:
+        self.connection = None
+        self._ended = True
+        self.fault = why
+
+
+class Servers:
+    """All of them, in the order of the settings."""
+
+    def __init__(self, settings: Mapping[str, McpServer], reach: Reach, root: Path) -> None:
+        self.all = {name: Server(name, one, reach, root) for name, one in settings.items()}
+
+    def start(self) -> None:
+        """Those that have not been tried yet, or rest. Returns at once; needs a running loop."""
+        for server in self.all.values():
+            if server.state == "waiting":
+                server.start()
+
+    async def settled(self) -> None:
+        """Until each runs or will not."""
+        await asyncio.gather(*(server.settled() for server in self.all.values()))
+
+    @property
+    def starting(self) -> list[str]:
+        return [name for name, server in self.all.items() if server.state == "starting"]
+
+    def tools(self) -> list[McpTool]:
+        """What the model can be offered now."""
+        made: dict[str, McpTool] = {}
+        for server in self.all.values():
+            for remote in server.remotes if server.state != "off" else ():
+                name = tool_name(server.name, remote.name, made)
+                made.setdefault(name, McpTool(name, server, remote, covered=is_program(server.settings)))
+        return list(made.values())
+
+    async def rest(self) -> None:
+        await asyncio.gather(*(server.rest() for server in self.all.values()))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(server.close() for server in self.all.values()))

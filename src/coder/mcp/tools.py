@@ -1,0 +1,99 @@
+"""A server's tool as one of ours: what the model is told of it, what a person is asked, what comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
+from coder.protocol.messages import FunctionSpec, ToolSpec
+from coder.texts import Phrase
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+
+KEEP_CHARACTERS = 32_000  # of an answer: about 8,000 tokens, as of a command's output
+_LONGEST_VALUE = 80  # characters of an argument in the one-line summary
+
+
+class Caller(Protocol):
+    """The server that answers a tool's calls."""
+
+    @property
+    def name(self) -> str: ...
+
+    def call(
+        self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None]
+    ) -> Awaitable[CallOutcome]: ...
+
+
+class McpTool:
+    """Runs alone, as all tools do that may change something: what a server says of itself is not believed."""
+
+    concurrent = False
+
+    def __init__(self, name: str, server: Caller, remote: RemoteTool, *, covered: bool) -> None:
+        """`covered`: the server's program runs here, so what it does to files can be taken back."""
+        self.server = server
+        self.remote = remote
+        self.covered = covered
+        about = f"[MCP server {server.name}] {remote.description}".rstrip()
+        self.spec = ToolSpec(
+            function=FunctionSpec(name=name, description=about, parameters=remote.parameters)
+        )
+
+    def argument(self, args: Arguments) -> str:
+        return ", ".join(f"{key}: {_short(value)}" for key, value in args.items())
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        pretty = msgspec.json.format(msgspec.json.encode(dict(args)), indent=2).decode("utf-8")
+        return Preview(subject=f"{self.server.name} › {self.remote.name}\n{pretty}")
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        begun = time.monotonic()
+        try:
+            outcome = await self.server.call(self.remote.name, dict(args), on_output)
+        except McpFault as fault:
+            return failed(str(fault), fault.phrase, server=self.server.name)
+        meta: dict[str, Any] = {
+            "server": self.server.name,
+            "parts": outcome.parts,
+            "duration_ms": round((time.monotonic() - begun) * 1000),
+        }
+        text, kept = _bounded(outcome.text or "(no output)", context)
+        if kept is not None:
+            meta["output_file"] = str(kept)
+        return summed_up(
+            Phrase("tool.mcp_done" if outcome.ok else "tool.mcp_failed", n=len(outcome.text)),
+            text if outcome.ok else f"error: {text}",
+            ok=outcome.ok,
+            detail=text,
+            detail_kind="output",
+            meta=meta,
+        )
+
+
+def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:
+    """The text as the model sees it; where that is not all, a file that `read` can page has the rest."""
+    if len(text) <= KEEP_CHARACTERS:
+        return text, None
+    half = KEEP_CHARACTERS // 2
+    cut = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    path = context.outputs / f"mcp-{time.time_ns():x}.txt"
+    data = text.encode("utf-8", errors="replace")[: context.limits.output_limit_bytes]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(0o600, exist_ok=False)
+        path.write_bytes(data)
+    except OSError:  # a full disk must not fail the call: head and tail are still there
+        return cut, None
+    return f"{cut}\n[output was cut; more of it is in {path}]", path
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

@@ -1,0 +1,43 @@
+"""What is said of MCP servers as the person set them up, in English."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    # where a server is reached
+    "servers.no_endpoint": "MCP server {name} has neither `command` nor `url`: set one of them.",
+    "servers.two_endpoints": "MCP server {name} has both `command` and `url`: set one of them.",
+    "servers.type_wants": "MCP server {name}: type {type} wants `{wants}`.",
+    "servers.bad_url": "MCP server {name}: `url` must begin with http:// or https://.",
+    "servers.no_program": "MCP server {name}: the program {program} was not found.",
+    "servers.no_folder": "MCP server {name}: the folder {folder} does not exist.",
+    "servers.no_variable": "MCP server {name}: {where} names the variable {variable}, which is not set.",
+    "servers.own_key": "MCP server {name}: {where} would hold the provider's own key, "
+    "which no server is given.",
+    "servers.no_sandbox": "MCP server {name} was not started: {why}",
+    # what became of it
+    "servers.in_plan": "MCP server {name} does not run in plan mode.",
+    "servers.unavailable": "MCP server {name} does not run: {why}",
+    "servers.confined": "{why} It runs in the sandbox: name the folders that it must write under "
+    'mcp.servers.{name}.writable (for npx: "~/.npm", for uvx: "~/.cache/uv").',
+    "servers.failed": "{why} Its tools are missing; see /mcp.",
+    "servers.too_many": "MCP server {name} has {n} tools; the first {kept} are offered. "
+    "Name the ones you want under mcp.servers.{name}.tools.",
+    "servers.waiting": "Waiting for MCP servers: {names}.",
+    # `/mcp` and `coder mcp`
+    "servers.none": "No MCP servers are configured. To add one: coder mcp add NAME -- PROGRAM ARG…",
+    "servers.state.off": "off",
+    "servers.state.waiting": "not started",
+    "servers.state.starting": "starting",
+    "servers.state.ready": "ready",
+    "servers.state.failed": "failed",
+    "servers.state.ended": "ended",
+    "servers.tools": "{n} tools",
+    "servers.tools.one": "1 tool",
+    "servers.added": "{name} was added to {file}. Try it with: coder mcp",
+    "servers.removed": "{name} was removed.",
+    "servers.there_already": "{file} has an MCP server {name} already; first: coder mcp remove {name}",
+    "servers.not_yours": "There is no MCP server {name} in {file}.",
+    "servers.restarted": "{name} was started again.",
+    "servers.no_server": "There is no MCP server {name}; there are: {names}.",
+    "servers.usage": "Usage: /mcp [restart NAME]",
+}

@@ -1,0 +1,41 @@
+"""What is said of MCP servers as the person set them up, in Chinese."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    # where a server is reached
+    "servers.no_endpoint": "MCP 服务器 {name} 既没有 `command` 也没有 `url`：请设置其中之一。",
+    "servers.two_endpoints": "MCP 服务器 {name} 同时有 `command` 和 `url`：请只设置其中之一。",
+    "servers.type_wants": "MCP 服务器 {name}：类型 {type} 需要 `{wants}`。",
+    "servers.bad_url": "MCP 服务器 {name}：`url` 必须以 http:// 或 https:// 开头。",
+    "servers.no_program": "MCP 服务器 {name}：找不到程序 {program}。",
+    "servers.no_folder": "MCP 服务器 {name}：文件夹 {folder} 不存在。",
+    "servers.no_variable": "MCP 服务器 {name}：{where} 用到的变量 {variable} 没有设置。",
+    "servers.own_key": "MCP 服务器 {name}：{where} 会含有模型服务的密钥，任何服务器都拿不到它。",
+    "servers.no_sandbox": "MCP 服务器 {name} 没有启动：{why}",
+    # what became of it
+    "servers.in_plan": "MCP 服务器 {name} 在 plan 模式下不运行。",
+    "servers.unavailable": "MCP 服务器 {name} 没有运行：{why}",
+    "servers.confined": "{why} 它在沙箱中运行：请在 mcp.servers.{name}.writable 中写明它需要写入的文件夹"
+    '（npx 用 "~/.npm"，uvx 用 "~/.cache/uv"）。',
+    "servers.failed": "{why} 它的工具不可用；详见 /mcp。",
+    "servers.too_many": "MCP 服务器 {name} 有 {n} 个工具，只提供前 {kept} 个。"
+    "请在 mcp.servers.{name}.tools 中写明需要的工具。",
+    "servers.waiting": "正在等待 MCP 服务器：{names}。",
+    # `/mcp` and `coder mcp`
+    "servers.none": "没有配置 MCP 服务器。添加方法：coder mcp add 名称 -- 程序 参数…",
+    "servers.state.off": "已关闭",
+    "servers.state.waiting": "未启动",
+    "servers.state.starting": "正在启动",
+    "servers.state.ready": "就绪",
+    "servers.state.failed": "失败",
+    "servers.state.ended": "已结束",
+    "servers.tools": "{n} 个工具",
+    "servers.added": "已把 {name} 添加到 {file}。可用 coder mcp 试连。",
+    "servers.removed": "已删除 {name}。",
+    "servers.there_already": "{file} 中已有名为 {name} 的 MCP 服务器；请先移除：coder mcp remove {name}",
+    "servers.not_yours": "{file} 中没有名为 {name} 的 MCP 服务器。",
+    "servers.restarted": "{name} 已重新启动。",
+    "servers.no_server": "没有名为 {name} 的 MCP 服务器；现有：{names}。",
+    "servers.usage": "用法：/mcp [restart 名称]",
+}

@@ -1,0 +1,106 @@
+"""`coder mcp`: servers added, tried and removed, by the real process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.driving import Project, left_running
+
+SERVER = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
+
+
+def settings(project: Project) -> dict[str, object]:
+    text = (project.home / ".coder" / "config.json").read_text(encoding="utf-8")
+    servers: dict[str, object] = json.loads(text)["mcp"]["servers"]
+    return servers
+
+
+def test_add_try_remove(project: Project) -> None:
+    nothing = project.coder("mcp")
+    assert (nothing.returncode, nothing.stderr) == (0, "")
+    assert "coder mcp add NAME" in nothing.stdout
+    words = ["--env", "TOKEN=${MINE:-none}", "--", sys.executable, SERVER, str(project.cwd)]
+    assert project.coder("mcp", "add", "plain", *words).returncode == 0
+    entry = {"command": sys.executable, "args": [SERVER, str(project.cwd)], "env": {"TOKEN": "${MINE:-none}"}}
+    assert settings(project) == {"plain": entry}
+    tried = project.coder("mcp")
+    assert tried.returncode == 0, tried.stderr
+    assert tried.stdout.startswith("plain: ready · 7 tools · plain 1\n  echo\n")
+    (one,) = json.loads(project.coder("mcp", "--json").stdout)["servers"]
+    assert (one["name"], one["state"], one["tools"][0], one["fault"]) == ("plain", "ready", "echo", "")
+    assert left_running(str(project.cwd)) == []
+    assert project.coder("mcp", "remove", "plain").returncode == 0
+    assert settings(project) == {}
+
+
+def test_an_address_with_headers(project: Project) -> None:
+    done = project.coder(
+        "mcp", "add", "far", "http://127.0.0.1:9/mcp", "--header", "Authorization=Bearer ${T}"
+    )
+    assert done.returncode == 0
+    assert settings(project) == {
+        "far": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${T}"}}
+    }
+    tried = project.coder("mcp", env={"T": "secret-token-value"})
+    assert tried.returncode == 1
+    assert tried.stdout.startswith("far: failed\n  ")
+    assert "secret-token-value" not in tried.stdout + tried.stderr
+
+
+def test_one_that_fails_is_said_and_is_the_status(project: Project) -> None:
+    project.coder("mcp", "add", "gone", "--", "no-such-program")
+    tried = project.coder("mcp", "--lang", "zh")
+    assert tried.returncode == 1
+    assert tried.stdout == "gone: 失败\n  MCP 服务器 gone：找不到程序 no-such-program。\n"
+
+
+def test_what_a_project_wants_is_not_tried_before_trust(project: Project) -> None:
+    marker = project.cwd / "started"
+    project.write(
+        ".coder/config.json",
+        json.dumps({"mcp": {"servers": {"x": {"command": "touch", "args": [str(marker)]}}}}),
+    )
+    tried = project.coder("mcp")
+    assert not marker.exists()
+    assert "mcp.servers.x" in tried.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["add"], "coder mcp add NAME"),
+        (["add", "x"], "coder mcp add NAME"),
+        (["add", "x", "--env", "broken", "--", "sh"], "broken is not NAME=VALUE"),
+        (["add", "x", "--header", "A=b", "--", "sh"], "--header for an address"),
+        (["add", "x", "https://x", "--env", "A=b"], "--env is for a program"),
+        (["remove"], "coder mcp remove NAME"),
+        (["remove", "x"], "There is no MCP server x"),
+        (["list", "x"], "does not go together"),
+        (["what"], "what"),
+    ],
+)
+def test_wrong_words_get_a_sentence(project: Project, words: list[str], says: str) -> None:
+    done = project.coder("mcp", *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (project.home / ".coder" / "config.json").exists()
+
+
+def test_what_is_there_is_not_written_over(project: Project) -> None:
+    entry = {"command": "sh", "writable": ["~/.npm"], "env": {"T": "x"}}
+    project.configure(mcp={"servers": {"s": entry}})
+    done = project.coder("mcp", "add", "s", "--", "true")
+    assert done.returncode == 2
+    assert "coder mcp remove s" in done.stderr
+    assert settings(project) == {"s": entry}
+
+
+@pytest.mark.parametrize("words", [["a\udcff", "--", "sh"], ["a", "--", "sh", "\udcff"]])
+def test_bytes_that_are_no_text_get_a_sentence(project: Project, words: list[str]) -> None:
+    done = project.coder("mcp", "add", *words)
+    assert done.returncode == 2
+    assert "UTF-8" in done.stderr

@@ -1,0 +1,154 @@
+"""Real servers: those of the official SDK, in both eras, over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from coder.mcp.client import Connection, HttpEndpoint, McpFault, StdioEndpoint
+from coder.mcp.eras import shake_hands
+from coder.mcp.http import HttpWire
+from coder.mcp.stdio import StdioWire
+from kit.mcp_meeting import Meeting, until
+
+SERVER = Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py"
+
+
+def stdio(root: Path) -> StdioEndpoint:
+    return StdioEndpoint([sys.executable, str(SERVER), "stdio"], root, dict(os.environ))
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[HttpEndpoint]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    argv = [sys.executable, str(SERVER), "http", str(port)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _wait_for(port)
+            yield HttpEndpoint(f"http://127.0.0.1:{port}/mcp")
+        finally:
+            process.terminate()
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+@asynccontextmanager
+async def in_the_old_era(root: Path, endpoint: StdioEndpoint | HttpEndpoint) -> AsyncGenerator[Meeting, None]:
+    """The SDK's servers answer either opening; this one only shakes hands."""
+    meeting = Meeting(root)
+    wire: StdioWire | HttpWire
+    if isinstance(endpoint, StdioEndpoint):
+        wire = StdioWire("sdk", endpoint, meeting, meeting.closed.append)
+    else:
+        wire = HttpWire("sdk", endpoint, meeting)
+    meeting.connection = Connection("sdk", wire, await shake_hands("sdk", wire))
+    await meeting.connection.refresh_tools()
+    try:
+        yield meeting
+    finally:
+        await meeting.connection.close()
+
+
+@asynccontextmanager
+async def in_the_new_era(root: Path, endpoint: StdioEndpoint | HttpEndpoint) -> AsyncGenerator[Meeting, None]:
+    meeting = Meeting()
+    await meeting.open(root, endpoint)
+    try:
+        yield meeting
+    finally:
+        await meeting.connection.close()
+
+
+async def work_through(meeting: Meeting, *, modern: bool) -> None:
+    connection = meeting.connection
+    assert connection.version == ("2026-07-28" if modern else "2025-11-25")
+    assert connection.server == "sdk 9.9"
+    assert connection.instructions == "Use with care."
+    tools = {tool.name: tool for tool in connection.tools}
+    assert tools["add"].description == "Add two numbers."
+    assert tools["add"].parameters["required"] == ["a", "b"]
+    assert '"total": 3' in (await meeting.call("add", a=1, b=2)).text
+    failed = await meeting.call("boom")
+    assert not failed.ok
+    assert failed.text == "Error executing tool boom"
+    assert not (await meeting.call("add", a="x", b=2)).ok
+    assert (await meeting.call("picture")).text == "[image/png, 1,234 bytes, not shown]"
+    heard: list[str] = []
+    outcome = await connection.call("slow", {"steps": 3}, timeout_ms=30_000, on_progress=heard.append)
+    assert (outcome.text, heard) == ("done", ["1/3 working", "2/3 working", "3/3 working"])
+    if modern:
+        with pytest.raises(McpFault, match="wants an answer"):
+            await meeting.call("question")
+    await cancel_one(meeting)
+    await meeting.call("grow")
+    await until(lambda: meeting.changed > 0)
+    assert "grown" in [tool.name for tool in await connection.refresh_tools()]
+
+
+async def cancel_one(meeting: Meeting) -> None:
+    before = (await meeting.call("ends")).text
+    heard: list[str] = []
+    call = asyncio.create_task(
+        meeting.connection.call("never", {}, timeout_ms=60_000, on_progress=heard.append)
+    )
+    await until(lambda: heard)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    async with asyncio.timeout(30):
+        while (await meeting.call("ends")).text == before:  # noqa: ASYNC110 - it ends in another process
+            await asyncio.sleep(0.01)
+
+
+def test_stdio_in_the_new_era(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with in_the_new_era(tmp_path, stdio(tmp_path)) as meeting:
+            await work_through(meeting, modern=True)
+
+    asyncio.run(scenario())
+
+
+def test_stdio_in_the_old_era(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with in_the_old_era(tmp_path, stdio(tmp_path)) as meeting:
+            await work_through(meeting, modern=False)
+
+    asyncio.run(scenario())
+
+
+def test_http_in_the_new_era(tmp_path: Path, address: HttpEndpoint) -> None:
+    async def scenario() -> None:
+        async with in_the_new_era(tmp_path, address) as meeting:
+            await work_through(meeting, modern=True)
+
+    asyncio.run(scenario())
+
+
+def test_http_in_the_old_era(tmp_path: Path, address: HttpEndpoint) -> None:
+    async def scenario() -> None:
+        async with in_the_old_era(tmp_path, address) as meeting:
+            await work_through(meeting, modern=False)
+
+    asyncio.run(scenario())

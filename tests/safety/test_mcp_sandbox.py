@@ -1,0 +1,139 @@
+"""MCP servers that we start are as confined as the model's commands, on each rung; and none outlives us."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import SECRET, available, level_of
+from test_sandbox_engine import HOSTILE, prepared, state
+
+from coder.protocol.events import Notice, TurnEnded
+from kit import ScriptedServer
+from kit.driving import Driver, Project, left_running, of
+
+RUNGS = available()
+SERVER = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
+
+
+def entry(project: Project, **more: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [SERVER, str(project.cwd)], **more}
+
+
+def shell(line: str) -> list[Any]:
+    return [{"calls": [{"name": "mcp__s__shell", "arguments": {"line": line}}]}, {"text": "ok"}]
+
+
+def played(
+    project: Project, rung: str, script: list[Any], server: dict[str, Any], **sections: Any
+) -> tuple[Driver, list[str]]:
+    """The session, and what the server's tool answered."""
+    project.configure(mcp={"servers": {"s": server}}, permission={"preset": "yolo"}, **sections)
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url)
+        driver.engine.desk.sandbox_level = level_of(rung)
+        driver.start()
+        await driver.send("go")
+        await driver.close()
+        return driver
+
+    with ScriptedServer(script) as model:
+        driver = asyncio.run(scenario(model.url))
+    assert left_running(str(project.cwd)) == []
+    return driver, [event["content"] for event in project.of_type("observation")]
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_hostile_server_gets_no_further_than_a_hostile_command(project: Project, rung: str) -> None:
+    before = prepared(project)
+    _, (said,) = played(project, rung, shell(HOSTILE), entry(project))
+    assert (project.cwd / "tried").read_text(encoding="utf-8") == "done\n"
+    assert state(project) == before
+    stolen = project.cwd / "stolen"
+    assert SECRET not in said
+    assert not stolen.exists() or SECRET not in stolen.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_its_background_children_end_with_it(project: Project, rung: str) -> None:
+    line = f"setsid sh -c 'exec sleep 3051' {project.cwd} >/dev/null 2>&1 & echo $!"
+    played(project, rung, shell(line), entry(project))
+    assert left_running("3051") == []
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("network", [True, False])
+def test_the_network_setting_holds_for_it(project: Project, rung: str, network: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        port = outside.getsockname()[1]
+        line = f"bash -c '> /dev/tcp/127.0.0.1/{port} && echo reached'"
+        _, (said,) = played(project, rung, shell(line), entry(project), sandbox={"network": network})
+    assert ("reached" in said) == network
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_what_it_is_given_to_write_it_can_write(project: Project, rung: str) -> None:
+    cache = project.home / "cache"
+    cache.mkdir()
+    other = project.home / "other"
+    other.mkdir()
+    line = f"echo x > {cache}/made; echo x > {other}/made"
+    played(project, rung, shell(line), entry(project, writable=[str(cache)]))
+    assert (cache / "made").exists()
+    assert not (other / "made").exists()
+
+
+def test_one_that_wants_to_write_elsewhere_is_told_how(project: Project) -> None:
+    line = f"echo > {project.home}/cache.db"
+    driver, _ = played(project, RUNGS[0], [{"text": "ok"}], {"command": "sh", "args": ["-c", line]})
+    (said,) = [notice.text for notice in of(driver.seen, Notice) if "MCP server s" in notice.text]
+    assert "mcp.servers.s.writable" in said
+
+
+def test_without_the_sandbox_only_where_the_person_says_so(project: Project) -> None:
+    line = f"echo x > {project.home}/made"
+    rung = RUNGS[0]
+    played(project, rung, shell(line), entry(project, sandbox=False))
+    assert (project.home / "made").exists()
+
+
+@pytest.mark.parametrize(("rung", "mine"), [("none", True), (RUNGS[0], False)])
+def test_a_required_sandbox_is_required_of_servers_too(project: Project, rung: str, mine: bool) -> None:
+    driver, (said,) = played(
+        project, rung, shell("echo hi"), entry(project, sandbox=mine), sandbox={"mode": "require"}
+    )
+    assert said.startswith("error: there is no tool")
+    assert any("was not started" in notice.text for notice in of(driver.seen, Notice))
+    assert of(driver.seen, TurnEnded)[0].status == "ok"
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_it_ends_with_coder_killed(project: Project, confined: bool) -> None:
+    """In the middle of a call, so that it does not look at its stdin: what wraps it must end it."""
+    server = entry(project, sandbox=confined)
+    log = project.cwd / "server.log"
+    server["env"] = {"TOOL_SERVER_LOG": str(log)}
+    script = [{"calls": [{"name": "mcp__s__sleep", "arguments": {"seconds": 600}}]}, {"text": "ok"}]
+    project.configure(mcp={"servers": {"s": server}}, permission={"preset": "yolo"})
+    with ScriptedServer(script) as model:
+        coder = project.started("--once", "go", url=model.url)
+        try:
+            wait_for(lambda: log.exists() and "call sleep" in log.read_text(encoding="utf-8"))
+        finally:
+            coder.send_signal(signal.SIGKILL)
+            coder.communicate()
+    wait_for(lambda: left_running(str(project.cwd)) == [])
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
