@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from shop import Shop
 
-from coder.record.shell_undo import ShellChanges, ShellUndo
+from coder.record.shell_undo import ShellChanges
 from coder.record.tree import TreeLimits
 from coder.record.undo import UndoJournal
 from coder.record.undo_merge import three_way
 from coder.record.undo_tidy import UNUSED_SECONDS
 from coder.tools.storing import replace_file
-
-
-class Shop:
-    """A workspace, its journal and its shell undo; several processes' worth where asked."""
-
-    def __init__(self, folder: Path, limits: TreeLimits | None = None) -> None:
-        self.root, self.home = folder / "ws", folder / "home"
-        self.root.mkdir(exist_ok=True)
-        self.limits = limits
-        self.journal = UndoJournal(folder / "undo")
-        self.journal.begin_turn(1)
-        self.shell = ShellUndo(self.root, self.home, self.journal, limits)
-
-    def put(self, name: str, text: str | bytes) -> Path:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    def run(self, line: str) -> ShellChanges:
-        self.shell.before(line)
-        subprocess.run(["/bin/sh", "-c", line], cwd=self.root, check=True)
-        return self.shell.after()
-
-    def again(self) -> None:
-        """As the next process of the same session finds it."""
-        self.shell.close()
-        self.shell = ShellUndo(self.root, self.home, self.journal, self.limits)
-
-    def names(self, paths: list[str]) -> list[str]:
-        return [str(Path(path).relative_to(self.root)) for path in paths]
 
 
 @pytest.fixture(params=["watched", "walked"])
@@ -232,6 +201,31 @@ def test_lost_contents_are_read_again(shop: Shop) -> None:
     assert (shop.root / "a").read_text() == "1\n"
 
 
+def test_many_sessions_after_it_take_nothing_from_one_that_goes_on(shop: Shop) -> None:
+    """Each keeps contents of its own; what the first needs stays, as long as it is there."""
+    for name in ("a", "b"):
+        shop.put(name, "1\n")
+    shop.run("true")
+    for number in range(12):
+        passing = Shop(shop.root.parent, session=f"passing-{number}")
+        passing.run(f"echo {number} > passing")
+        passing.shell.close()
+    shop.run("echo 2 > a")
+    for pack in (shop.home / "trees").rglob("*.pack"):
+        pack.unlink()
+    assert shop.run("echo 2 > b").uncovered == []
+    shop.journal.undo()
+    assert shop.held() == {"a": "1\n", "b": "1\n", "passing": "11\n"}
+
+
+def test_packs_are_few_when_nobody_else_is_there(shop: Shop) -> None:
+    for number in range(12):
+        shop.put("a", f"{number}\n")
+        shop.run(f"echo {number} > b")
+        shop.again()
+    assert len(list((shop.home / "trees").rglob("*.pack"))) <= 9
+
+
 def test_nothing_is_kept_in_the_workspace_and_only_for_oneself(shop: Shop) -> None:
     shop.put("a", "1\n")
     shop.run("echo 2 > a")
@@ -343,8 +337,8 @@ def test_an_undo_that_was_cut_off_is_completed_and_can_be_done_again(
         patch.setattr("coder.record.undo_state.replace_file", full)
         with pytest.raises(OSError, match="No space left"):
             shop.journal.undo()
-    assert shop.journal.redo().turn == 0  # it was not undone yet
     again = UndoJournal(shop.journal.folder)
+    assert [(shop.root / name).read_text() for name in "abc"] == ["1\n", "2\n", "2\n"]
     assert again.undo().turn == 1
     assert [(shop.root / name).read_text() for name in "abc"] == ["1\n"] * 3
     assert again.redo().turn == 1
@@ -360,6 +354,19 @@ def test_a_folder_with_something_of_a_person_s_in_it_stays_and_is_named(shop: Sh
     assert shop.names(outcome.kept) == ["made"]
     assert shop.names(outcome.removed) == ["made/file"]
     assert [p.name for p in (shop.root / "made").iterdir()] == ["mine"]
+
+
+def test_a_folder_that_has_to_be_made_for_it_goes_with_the_redo(shop: Shop) -> None:
+    shop.put("d/e/f", "1\n")
+    shop.run("rm -r d/e")
+    (shop.root / "d").rmdir()
+    previewed = shop.journal.preview()
+    outcome = shop.journal.undo()
+    assert previewed == [outcome]
+    assert shop.names(outcome.restored) == ["d/e", "d/e/f", "d"]
+    assert shop.held() == {"d/e/f": "1\n"}
+    shop.journal.redo()
+    assert list(shop.root.iterdir()) == []
 
 
 # a person's change since

@@ -54,6 +54,7 @@ async def undo_command(desk: Desk, args: str) -> Reply:
     if asked is None:
         return Reply(desk.say("undo.usage"), ok=False, data={"usage": True})
     journal = desk.session.undo
+    await _find_out_what_was_cut_off(desk)
     if asked.show:
         outcomes = await asyncio.to_thread(journal.preview, asked.count, force=asked.force)
         lines = [line for one in outcomes for line in _told(desk, one, "would")]
@@ -65,7 +66,16 @@ async def redo_command(desk: Desk, args: str) -> Reply:
     asked = _asked(args)
     if asked is None or asked.show:
         return Reply(desk.say("redo.usage"), ok=False, data={"usage": True})
+    await _find_out_what_was_cut_off(desk)
     return await _do(desk, "redo", desk.session.undo.redo_turns, asked)
+
+
+async def _find_out_what_was_cut_off(desk: Desk) -> None:
+    """Commands that were killed with the session: what they had changed by then belongs to their turn."""
+    if desk.session.undo.cut_off():
+        from coder.engine.shelter import undo_of
+
+        await asyncio.to_thread(undo_of(desk.session).recover)
 
 
 async def _do(desk: Desk, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
@@ -83,7 +93,7 @@ async def _do(desk: Desk, action: str, turns: Callable[..., list[UndoOutcome]], 
         return Reply(desk.say(f"{action}.failed", reason=reason), ok=False)
     _keep(desk, action, outcomes, asked.force)
     lines = [line for one in outcomes for line in _told(desk, one, action)]
-    refused = bool(outcomes and outcomes[-1].conflicts)
+    refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
         return Reply("\n".join(lines) or desk.say("redo.nothing"), ok=not refused, data=_data(outcomes))
     return Reply(_text(desk, outcomes, lines), ok=not refused, data=_data(outcomes))
@@ -127,6 +137,10 @@ def _told(desk: Desk, outcome: UndoOutcome, manner: str) -> list[str]:
         names = _lines(desk, [f"  {shown(path)}" for path in outcome.conflicts])
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
         return [desk.say(key, turn=outcome.turn, files="\n".join(names))]
+    left = _left(desk, outcome, manner)
+    if outcome.refused:
+        key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
+        return [desk.say(key, turn=outcome.turn, files="\n".join(_lines(desk, left)))]
     each = {
         "restored": (outcome.restored, "undo.would_restore" if manner == "would" else "undo.restored"),
         "removed": (outcome.removed, "undo.would_remove" if manner == "would" else "undo.removed"),
@@ -136,8 +150,19 @@ def _told(desk: Desk, outcome: UndoOutcome, manner: str) -> list[str]:
     }
     lines = [f"  {desk.say(key, path=shown(path))}" for paths, key in each.values() for path in paths]
     lines += [f"  {desk.say('undo.copy', path=path)}" for path in outcome.kept_copies]
+    lines += [*left, desk.say("undo.force_rest")] if left else []
     head = "undo.preview" if manner == "would" else f"{manner}.done"
     return [desk.say(head, turn=outcome.turn), *_lines(desk, lines or [f"  {desk.say('undo.no_change')}"])]
+
+
+def _left(desk: Desk, outcome: UndoOutcome, manner: str) -> list[str]:
+    """What may be somebody else's doing."""
+    shown = _shown_paths(desk)
+    shared, unsure = ("undo.shared", "undo.unsure")
+    if manner == "would":
+        shared, unsure = ("undo.would_leave_shared", "undo.would_leave_unsure")
+    each = {shared: outcome.shared, unsure: outcome.unsure}
+    return [f"  {desk.say(key, path=shown(path))}" for key, paths in each.items() for path in paths]
 
 
 def _merged_key(manner: str) -> str:
@@ -160,7 +185,7 @@ def _shown_paths(desk: Desk) -> Callable[[str], str]:
 def _keep(desk: Desk, action: str, outcomes: Iterable[UndoOutcome], force: bool) -> None:
     """The record first: a resumed session takes the note from there."""
     for outcome in outcomes:
-        if outcome.conflicts:
+        if outcome.refused:
             continue
         note = _note(desk, action, outcome)
         meta: dict[str, Any] = {
@@ -172,6 +197,8 @@ def _keep(desk: Desk, action: str, outcomes: Iterable[UndoOutcome], force: bool)
             "kept": outcome.kept,
             "uncovered": outcome.uncovered,
             "kept_copies": outcome.kept_copies,
+            "shared": outcome.shared,
+            "unsure": outcome.unsure,
             "forced": force,
         }
         desk.session.log.append("undo", note, meta=meta)
@@ -187,6 +214,8 @@ def _note(desk: Desk, action: str, outcome: UndoOutcome) -> str:
     what, state = ("undone", "as before it") if action == "undo" else ("done again", "as after it")
     note = f"The person has {what} the file changes of turn {outcome.turn}; these files are {state}: "
     note += f"{names([*outcome.restored, *outcome.removed]) or 'none'}."
+    if outcome.shared or outcome.unsure:
+        note += f" Left as they are: {names([*outcome.shared, *outcome.unsure])}."
     if outcome.merged:
         note += f" Merged with later changes of the person: {names(outcome.merged)}."
     return note

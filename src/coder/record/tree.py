@@ -12,22 +12,19 @@ import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from coder.record.files import write_atomically
+from coder.record.tree_index import Base, Entries, IndexFile, Kind, Saved, Seen
 from coder.record.tree_store import BlobStore
 from coder.record.tree_watch import Watch
 from coder.record.undo_tidy import forget_unused
 from coder.tools.ignoring import Rules
 
-_VERSION = 1
 _RACY_NS = 50_000_000  # a file touched this recently may change again without its times telling
 _FEW = 1_000  # entries that can all be asked about each time, at the price of a few milliseconds
+_REPOSITORIES = 20  # further down that are asked whether git's own state has changed
 _GIT, _IGNORE = b".git", b".gitignore"
-
-Kind = Literal["file", "link", "folder", "other"]
 
 
 class TreeLimits(msgspec.Struct, frozen=True):
@@ -38,26 +35,7 @@ class TreeLimits(msgspec.Struct, frozen=True):
     entries: int = 200_000
 
 
-class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One entry. `digest`: of a file's content or a link's target; empty where that is not kept."""
-
-    kind: Kind
-    mode: int
-    size: int
-    mtime: int
-    ctime: int
-    inode: int
-    digest: bytes
-
-
 _LEFT_OUT = Seen("other", 0, 0, 0, 0, 0, b"")
-
-
-class _Saved(msgspec.Struct, array_like=True):
-    version: int
-    packs: list[tuple[str, int]]
-    entries: dict[bytes, Seen]
-    ignored: list[bytes]
 
 
 Changed = dict[bytes, tuple[Seen | None, Seen | None]]
@@ -71,42 +49,50 @@ class Tree:
         self.folder = folder
         self.limits = limits
         self.store = BlobStore(folder, limits.total_bytes)
-        self.entries: dict[bytes, Seen] = {}
+        self.entries: Entries = {}
+        self.index = IndexFile(folder / "index")
         self.also: set[bytes] = set()  # kept whatever .gitignore says
+        self.shared = False  # other sessions are at work here
         self.partial = False  # more entries than the limit: those beyond it are not known
         self._excluded = {os.fsencode(os.path.realpath(path)) for path in excluded}
         self._ignored: set[bytes] = set()
         self._repositories: set[bytes] = set()  # git's own folders further down: left out, but missed if gone
+        self._heads: set[bytes] = set()  # what a bare repository has, and little else
         self._linked: set[bytes] = set()  # files with further hard links: those are written unseen by a watch
         self._new_links: set[int] = set()  # inodes that got a further name
         self._formerly_ignored: set[bytes] = set()
+        self._dropped: list[bytes] = []  # folders that are gone, during one sync
         self._rules: dict[bytes, Rules] = {}
         self._straight: dict[bytes, bool] = {}  # folders without a link above them, during one sync
         self._rules_changed = False
         self._settled = False  # there is a former state that changed rules could disagree with
         self._watch: Watch | None = None
         self._unsaved = False
+        self._touched: set[bytes] = set()  # entries that are others than `note` has last written
 
     # asking
 
-    def sync(self) -> Changed:
-        """Bring the index up to date; what changed since the last time. The first time nothing has."""
-        first = self._watch is None
+    def sync(self, *, doubt_links: bool = False) -> Changed:
+        """Bring the index up to date; what changed since the last time. The first time nothing has.
+        `doubt_links`: files may have been written by way of further names, which nobody is told of."""
+        first = self._watch is None and not self._settled
         if first:
             self._load()
         changed: Changed = {}
         self._straight.clear()
+        self._dropped.clear()
         told = None if self._watch is None else self._watch.changed()
         if told is None:
             self._walk_all(changed)
         else:
             self._look_at(told, changed)
         self._find_linked()
-        for path in self.also | self._linked | self._written_unseen():
+        doubt_links = doubt_links or len(self.entries) <= _FEW or self._came_and_went()
+        for path in self.also | self._linked | (self._written_unseen() if doubt_links else set()):
             self._look_alone(path, changed)
         self._miss(told, changed)
         self.store.flush()
-        self._unsaved = self._unsaved or bool(changed)
+        self._unsaved = self._unsaved or bool(self._touched)
         if first:
             self.save()
             with contextlib.suppress(OSError):
@@ -114,9 +100,17 @@ class Tree:
             forget_unused(self.folder.parent, self.folder.name)
         return {path: pair for path, pair in changed.items() if not first and _differ(*pair)}
 
+    def inner_git(self) -> list[Path]:
+        """Git's own folders further down, as far as they are asked whether their state has changed."""
+        return [Path(os.fsdecode(path)) for path in sorted(self._repositories)[:_REPOSITORIES]]
+
     def content(self, seen: Seen) -> bytes | None:
         """What an entry held; None where it was not kept."""
         return self.store.get(seen.digest) if seen.digest else None
+
+    def repositories(self) -> list[bytes]:
+        """Git's own folders further down, and folders that may be bare ones, as of the last `sync`."""
+        return sorted(self._repositories | {os.path.dirname(path) for path in self._heads})
 
     # walking
 
@@ -154,7 +148,11 @@ class Tree:
     def _refresh(self, path: bytes, changed: Changed) -> None:
         if path in self._ignored or self._left_out(path):
             return
-        info = self._lstat(path)
+        try:
+            info = self._lstat(path)
+        except PermissionError:  # something was done in a folder that was closed to us then
+            changed[path] = (_LEFT_OUT, None)
+            return
         if info is None:
             self._drop(path, changed)
             return
@@ -169,6 +167,8 @@ class Tree:
                 self._put(path, info, changed)
                 self._visit(path, changed, set())
                 return
+            if old.mode != stat.S_IMODE(info.st_mode):  # it may have been closed to us up to now
+                self._visit(path, changed, set())
         elif self._is_folder(path):
             self._drop(path, changed)
         self._put(path, info, changed)
@@ -182,6 +182,9 @@ class Tree:
     def _miss(self, told: set[bytes] | None, changed: Changed) -> None:
         """What is left out cannot be brought back; where it was deleted, that is named."""
         ignored = self._ignored if told is None else self._ignored & told
+        if self._dropped:
+            within = tuple(self._dropped)
+            ignored |= {path for path in self._ignored if path.startswith(within)}
         for path in [p for p in ignored | self._repositories if not os.path.lexists(p)]:
             self._ignored.discard(path)
             self._repositories.discard(path)
@@ -190,30 +193,42 @@ class Tree:
     def _written_unseen(self) -> set[bytes]:
         """Files may be written by way of a further name that is gone by now, or lies where nobody watches."""
         found = set()
-        for path, seen in self.entries.items() if len(self.entries) <= _FEW else ():
+        for path, seen in self.entries.items():
             if seen.kind == "file":
                 with contextlib.suppress(OSError):
                     info = os.lstat(path)
-                    if (info.st_mtime_ns, info.st_size) != (seen.mtime, seen.size):
+                    times = (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
+                    if times != (seen.mtime, seen.ctime, seen.size):
                         found.add(path)
         return found
 
+    def _came_and_went(self) -> bool:
+        """Whether there was a name that is gone again: it may have been a further one of any file."""
+        made = self._watch.made() if self._watch is not None else set()
+        return any(path not in self.entries and not os.path.lexists(path) for path in made)
+
     def _look_alone(self, path: bytes, changed: Changed) -> None:
         """A path that has to be asked about each time: a tool wrote it, or it has other names."""
-        info = self._lstat(path)
+        try:
+            info = self._lstat(path)
+        except PermissionError:
+            return
         if info is None:
             self._drop(path, changed)
         elif not stat.S_ISDIR(info.st_mode):
             self._put(path, info, changed)
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
-        """None where there is nothing, or only something else by way of a folder that has become a link."""
+        """None where there is nothing, or only something else by way of a folder that has become a link.
+        PermissionError where it is in a folder that is closed to us."""
         parent = os.path.dirname(path)
         straight = self._straight.get(parent)
         if straight is None:
             straight = self._straight[parent] = os.path.realpath(parent) == parent
         try:
             return os.lstat(path) if straight else None
+        except PermissionError:
+            raise
         except OSError:
             return None
 
@@ -275,6 +290,8 @@ class Tree:
     # the index
 
     def _put(self, path: bytes, info: os.stat_result, changed: Changed) -> None:
+        if path.endswith(b"/HEAD"):
+            self._heads.add(path)
         old = self.entries.get(path)
         mode = stat.S_IMODE(info.st_mode)
         if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
@@ -290,10 +307,13 @@ class Tree:
             if old is not None and (old.mtime, old.ctime, old.inode, old.size, old.mode) == times:
                 return
             new = self._read(path, info, mode)
+            if old is not None and not new.digest and _only_closed(old, new):
+                new = msgspec.structs.replace(new, digest=old.digest)
         if old is None and len(self.entries) >= self.limits.entries:
             self.partial = True
             return
         self.entries[path] = new
+        self._touched.add(path)
         if path.endswith(b"/" + _IGNORE) and (old is None or old.digest != new.digest):
             self._rules_changed = self._rules_changed or self._settled
         self._record(path, old, new, changed)
@@ -323,10 +343,12 @@ class Tree:
             if self._watch is not None:
                 self._watch.forget(path)
             below = path + b"/"
+            self._dropped.append(below)
             for gone in [p for p in self.entries if p.startswith(below)]:
                 self._gone(gone, self.entries.pop(gone), changed)
 
     def _gone(self, path: bytes, old: Seen, changed: Changed) -> None:
+        self._touched.add(path)
         self._record(path, old, None, changed)
         self._rules_changed = self._rules_changed or path.endswith(b"/" + _IGNORE)
 
@@ -352,30 +374,40 @@ class Tree:
     # keeping it from one process to the next
 
     def _load(self) -> None:
-        self.store.forget_old()
-        try:
-            saved = msgspec.msgpack.decode((self.folder / "index").read_bytes(), type=_Saved)
-        except (OSError, msgspec.DecodeError):
-            return
-        there = dict(self.store.packs())
-        if saved.version != _VERSION or any(there.get(name, -1) < size for name, size in saved.packs):
-            return  # contents are gone: everything has to be read again
+        self.store.forget_old(in_use=self.shared)
+        saved = self.index.read(self.store.packs())
+        if saved is not None:
+            self._take_up(saved)
+
+    def go_on_from(self, base: Base) -> bool:
+        """Take up what another session saw last, so that `sync` tells what has changed since; False where
+        that is not known any more."""
+        saved = base.read(self.store.packs())
+        if saved is None:
+            return False
+        self._take_up(saved)
+        return True
+
+    def _take_up(self, saved: Saved) -> None:
         self.entries = saved.entries
         self._ignored = set(saved.ignored)
         self._settled = True
 
     def save(self) -> None:
         """Raises nothing: an index that cannot be kept is made again."""
-        if not self._unsaved:
-            return
-        self._unsaved = False
-        self.store.flush()
-        saved = _Saved(_VERSION, self.store.packs(), self.entries, sorted(self._ignored))
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(self.folder / "index", msgspec.msgpack.encode(saved))
-        except OSError:
-            return
+        if self._unsaved:
+            self._unsaved = False
+            self.store.flush()
+            self.index.write(self.store.packs(), self.entries, sorted(self._ignored))
+
+    def note(self, base: Base) -> None:
+        """Have what was seen last on disk, for whoever comes after a kill. Raises OSError."""
+        if base.wanted_whole:
+            self.save()
+            base.whole(self.index, self.store.packs(), self.entries, sorted(self._ignored))
+        else:
+            base.add({path: self.entries.get(path) for path in self._touched})
+        self._touched.clear()
 
     def close(self) -> None:
         if self._watch is not None:
@@ -392,6 +424,12 @@ def _differ(old: Seen | None, new: Seen | None) -> bool:
     if old.digest and new.digest:
         return old.digest != new.digest
     return (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
+
+
+def _only_closed(old: Seen, new: Seen) -> bool:
+    """Whether a file that we may not read any more still is what it was."""
+    was, now = (old.kind, old.inode, old.size, old.mtime), (new.kind, new.inode, new.size, new.mtime)
+    return was == now and not new.mode & stat.S_IRUSR
 
 
 def _content(path: bytes, limit: int) -> bytes | None:

@@ -33,6 +33,7 @@ class BlobStore:
         self._index = -1
         self._end = 0
         self._pending: list[bytes] = []
+        self._open: dict[str, int] = {}  # what others drop can still be read by those who have it open
 
     def packs(self) -> list[tuple[str, int]]:
         """Names and sizes, oldest first."""
@@ -42,11 +43,13 @@ class BlobStore:
         except OSError:
             return []
 
-    def forget_old(self) -> None:
-        """Keep within the bound by dropping whole packs, oldest first."""
+    def forget_old(self, *, in_use: bool = False) -> None:
+        """Keep within the bounds by dropping whole packs, oldest first. `in_use`: by other sessions, which
+        may have made many and need them all."""
         packs = self.packs()
         total = sum(size for _, size in packs)
-        while packs and (total > self.limit or len(packs) > _KEPT_PACKS):
+        most = len(packs) if in_use else _KEPT_PACKS
+        while packs and (total > self.limit or len(packs) > most):
             name, size = packs.pop(0)
             total -= size
             for path in (self.folder / name, (self.folder / name).with_suffix(".idx")):
@@ -59,6 +62,8 @@ class BlobStore:
             for name, size in self.packs():
                 self.size += size
                 with contextlib.suppress(OSError):
+                    if name not in self._open:
+                        self._open[name] = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
                     data = (self.folder / name).with_suffix(".idx").read_bytes()
                     whole = len(data) - len(data) % _RECORD.size
                     for digest, start, length in _RECORD.iter_unpack(data[:whole]):
@@ -109,16 +114,25 @@ class BlobStore:
             return None
         name, start, length = place
         try:
-            with (self.folder / name).open("rb") as file:
-                file.seek(start)
-                content = file.read(length)
+            content = self._read(name, start, length)
         except OSError:
             return None
         return content if digest_of(content) == digest else None
 
+    def _read(self, name: str, start: int, length: int) -> bytes:
+        fd = self._pack if name == f"{self._name}.pack" else self._open[name]
+        parts = []
+        while length and (part := os.pread(fd, length, start)):
+            parts.append(part)
+            start += len(part)
+            length -= len(part)
+        return b"".join(parts)
+
     def close(self) -> None:
         self.flush()
-        for fd in (self._pack, self._index):
+        for fd in (self._pack, self._index, *self._open.values()):
             if fd >= 0:
                 os.close(fd)
         self._pack = self._index = -1
+        self._open.clear()
+        self._where = None

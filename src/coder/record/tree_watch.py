@@ -29,6 +29,7 @@ class Watch:
         self._fd = -1
         self._folders: dict[int, bytes] = {}
         self._numbers: dict[bytes, int] = {}
+        self._made: set[bytes] = set()
         self._add: Callable[..., int] | None = None
         self.lost = not self._open()
 
@@ -96,8 +97,16 @@ class Watch:
                     if self._numbers.get(folder) == number:
                         del self._numbers[folder]
                 elif name:
-                    found.add(folder + b"/" + name)
+                    path = folder + b"/" + name
+                    found.add(path)
+                    if mask & (_CREATE | _MOVED_TO):
+                        self._made.add(path)
         return None
+
+    def made(self) -> set[bytes]:
+        """The names that came since the last call, whether they are still there or not."""
+        made, self._made = self._made, set()
+        return made
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -8,26 +8,29 @@ other lines, else it is named and nothing is overwritten.
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from coder.record.files import encode, write_all, write_atomically
-from coder.record.undo_plan import MERGED_BYTES, Change, Plan, Sight, plan
-from coder.record.undo_state import Held, Step, digest, path_of, state_of, take, text_of
-from coder.record.undo_tidy import KEPT, forget_unused
+from coder.record.files import encode, write_atomically
+from coder.record.undo_files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
+from coder.record.undo_plan import KILLED, MERGED_BYTES, Change, Plan, Sight, plan
+from coder.record.undo_state import Held, Step, path_of, state_of, take, text_of
+from coder.record.undo_tidy import KEPT, forget_unused, take_away_leftovers
 
-KEPT_TURNS = 20
+__all__ = ["KEPT_TURNS", "UndoJournal", "UndoOutcome"]
 _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
 
 
 class UndoOutcome(msgspec.Struct, frozen=True):
     """What an undo or redo did, or would do, or why it did nothing: `turn` is 0 where there was nothing.
 
-    `kept`: left as it is, because something else is in it by now; `kept_copies`: where a forced undo put
-    what it replaced."""
+    `kept`: left as it is, because something else is in it by now; `shared`: left, because a command of
+    another session ran when it changed; `unsure`: left, because it may have changed after a command was
+    killed; `kept_copies`: where a forced undo put what it replaced."""
 
     turn: int = 0
     restored: list[str] = []
@@ -37,6 +40,31 @@ class UndoOutcome(msgspec.Struct, frozen=True):
     conflicts: list[str] = []
     uncovered: list[str] = []
     kept_copies: list[str] = []
+    shared: list[str] = []
+    unsure: list[str] = []
+
+    @property
+    def refused(self) -> bool:
+        """Nothing was done, or would be."""
+        done = self.restored or self.removed or self.merged
+        return bool(self.conflicts or (not done and (self.shared or self.unsure)))
+
+    @property
+    def whole(self) -> bool:
+        return not (self.conflicts or self.shared or self.unsure)
+
+
+class _Task(msgspec.Struct, frozen=True):
+    """What an undo or redo goes back through. `name`: how it is called in the files while it is under way;
+    `begun`: what it was about to do when it was cut off. `drops`: the one that was cut off, and is gone back
+    on."""
+
+    turn: int
+    changes: list[Change]
+    name: str = ""
+    begun: list[Change] = []
+    drops: str = ""
+    rest: bool = False  # what the undo of a turn has left, because it may be somebody else's doing
 
 
 class UndoJournal:
@@ -44,9 +72,15 @@ class UndoJournal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.files = JournalFiles(folder)
+        self.lock = threading.RLock()  # commands are looked at in threads
         self._turn = 0
         self._written: set[Path] | None = None
         self._has_run = False  # a command, in this process
+
+    @property
+    def turn(self) -> int:
+        return self._turn
 
     def begin_turn(self, turn: int) -> None:
         self._turn = turn
@@ -55,38 +89,47 @@ class UndoJournal:
 
     def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
         """Durable before it returns: a kill between this and the change loses nothing. `path` is resolved."""
-        before = self._hold(path)
-        bits = mode if mode is not None else before.mode
-        later = Held() if after is None else Held(self._keep(after, MERGED_BYTES), bits)
-        made = [text_of(p) for p in path.parents if not p.exists()]
-        self.written().add(path)
-        self.add([Change(text_of(path), before, later, made, by_tool=True)])
+        with self.lock:
+            before = self._hold(path)
+            bits = mode if mode is not None else before.mode
+            later = Held() if after is None else Held(self.files.keep(after, MERGED_BYTES), bits)
+            made = [text_of(p) for p in path.parents if not p.exists()]
+            self.written().add(path)
+            self.add([Change(text_of(path), before, later, made, by_tool=True)])
 
-    def add(self, changes: Iterable[Change]) -> None:
-        """Further changes of this turn, whose contents have been kept with `keep`."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        manifest = self._manifest(self._turn)
-        changes = list(changes)
-        if not manifest.exists():
-            self._forget_old(changes)
-            forget_unused(self.folder.parent, self.folder.name)
-        # Each begins on a line of its own, also after one that a kill has torn.
-        lines = (b"\n" + _encode_change(change) + b"\n" for change in changes)
-        self._append(manifest.name, b"".join(lines))
-        os.utime(self.folder)  # tells other sessions that there is something new in it
+    def add(self, changes: Iterable[Change], turn: int = 0) -> None:
+        """Further changes of this turn (or of `turn`), whose contents have been kept with `keep`."""
+        now = time.time_ns()
+        changes = [msgspec.structs.replace(change, at=now) for change in changes]
+        with self.lock:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            manifest = self.files.turn(turn or self._turn)
+            if not manifest.exists():
+                self.files.forget_old(changes)
+                forget_unused(self.folder.parent, self.folder.name)
+            self.files.add_changes(manifest.name, changes)
 
     def command_begins(self, command: str) -> None:
         """Kept until `commands_ended`: what a later process finds there was cut off. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         running = self.folder / _RUNNING
         if not self._has_run and running.exists():
-            self._append(_CUT_OFF, running.read_bytes())
+            self.files.append(_CUT_OFF, running.read_bytes())
             running.unlink()
         self._has_run = True
-        self._append(_RUNNING, encode([self._turn, command]) + b"\n")
+        self.files.append(_RUNNING, encode([self._turn, command]) + b"\n")
 
     def commands_ended(self) -> None:
         (self.folder / _RUNNING).unlink(missing_ok=True)
+
+    def was_covered(self, commands: Iterable[tuple[int, str]]) -> None:
+        """What these had changed when they were killed has been found out."""
+        found = set(commands)
+        left = [one for one in self.cut_off() if one not in found]
+        for name in (_CUT_OFF, _RUNNING):
+            (self.folder / name).unlink(missing_ok=True)
+        if left:
+            self.files.append(_CUT_OFF, b"".join(encode(one) + b"\n" for one in left))
 
     def cut_off(self) -> list[tuple[int, str]]:
         """Turns and commands that a kill ended: nobody looked at what they had changed by then."""
@@ -98,111 +141,121 @@ class UndoJournal:
                         found.append(msgspec.json.decode(line, type=tuple[int, str]))
         return found
 
-    def _append(self, name: str, data: bytes) -> None:
-        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            write_all(fd, data)
-        finally:
-            os.close(fd)
-
     def written(self) -> set[Path]:
         """The paths that tools of this session wrote; in a resumed one, all that its turns changed."""
         if self._written is None:
             self._written = set(self.pending_changes())
         return self._written
 
-    def written_by_others(self, since: int) -> dict[str, Held]:
-        """What file tools of other sessions have made of paths since then (nanoseconds)."""
-        found: dict[str, Held] = {}
-        with contextlib.suppress(OSError), os.scandir(self.folder.parent) as folders:
-            for entry in folders:
-                if entry.name == self.folder.name or entry.stat().st_mtime_ns < since:
-                    continue
-                newest = max(Path(entry.path).glob("turn-*.jsonl"), default=None)
-                changes = self._changes(newest) if newest else []
-                found |= {change.path: change.after for change in changes if change.by_tool}
-        return found
-
     def keep(self, content: bytes, *, only_to_merge: bool = False) -> str:
         """Keep a content under its digest, which is returned; what is only there to merge has a bound."""
-        return self._keep(content, MERGED_BYTES if only_to_merge else None)
+        return self.files.keep(content, MERGED_BYTES if only_to_merge else None)
 
     # taking back
 
     def undo(self, *, force: bool = False) -> UndoOutcome:
-        """Take back the newest turn that changed files; all of it, or nothing where a file is in conflict."""
-        turn = max(self._turns(), default=0)
-        if not turn:
-            return UndoOutcome()
-        manifest = self._manifest(turn)
-        outcome = self._go(turn, self._changes(manifest), force, self._write_redo)
-        if not outcome.conflicts:
-            manifest.rename(manifest.with_suffix(".undone"))
-        return outcome
+        """Take back the newest turn that changed files; nothing of it where a file is in conflict. What may
+        be somebody else's doing is left, and taken back by `force`, also afterwards."""
+        self._settle()
+        for task in self._to_undo(force):
+            outcome = self._go(task, force)
+            if outcome.turn:
+                return outcome
+        return UndoOutcome()
 
     def undo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
-        """The newest `count` turns, newest first; stops at the first that cannot be taken back."""
-        return _up_to_a_conflict(count, lambda: self.undo(force=force))
+        """The newest `count` turns, newest first; stops at the first that cannot be taken back whole."""
+        return _while_whole(count, lambda: self.undo(force=force))
 
     def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
         """What `undo_turns` would do; changes nothing."""
+        self._settle()
         sight = Sight()
-        waiting = sorted(self._turns())
+        waiting = self._to_undo(force)
 
         def imagined() -> UndoOutcome:
-            if not waiting:
-                return UndoOutcome()
-            turn = waiting.pop()
-            changes = self._changes(self._manifest(turn))
-            found = plan(changes, sight, self._content, force=force)
-            sight.imagine(found.steps.values())
-            return _told(turn, found, changes, force=force)
+            for task in waiting:
+                found = self._planned(task, sight, force)
+                if not (task.rest and found.nothing_to_do):
+                    sight.imagine(found.steps.values())
+                    return _told(task, found, force=force)
+            return UndoOutcome()
 
-        return _up_to_a_conflict(count, imagined)
+        return _while_whole(count, imagined)
 
     def redo(self, *, force: bool = False) -> UndoOutcome:
         """Do again the turn that was undone last, unless something was changed since."""
-        turn = min(self._redos(), default=0)
+        self._settle()
+        for turn, moves in self.files.begun(UNDOING).items():
+            return self._go(_Task(turn, moves, begun=moves, drops=UNDOING), force)
+        turn = min(self.files.redos(), default=0)
         if not turn:
             return UndoOutcome()
-        file, manifest = self._redo_file(turn), self._manifest(turn)
-        outcome = self._go(turn, self._changes(file), force, lambda _turn, _back: None)
-        if not outcome.conflicts:
-            manifest.with_suffix(".undone").rename(manifest)
-            file.unlink()
-        return outcome
+        begun = self.files.begun(REDOING).get(turn, [])
+        return self._go(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
 
     def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
         """The `count` turns that were undone last, in the order in which they once were made."""
-        return _up_to_a_conflict(count, lambda: self.redo(force=force))
+        return _while_whole(count, lambda: self.redo(force=force))
 
     def pending_changes(self) -> list[Path]:
         """The paths that the turns which could still be undone have changed."""
-        paths = {c.path: None for turn in sorted(self._turns()) for c in self._changes(self._manifest(turn))}
-        return [path_of(text) for text in paths]
+        files = [self.files.turn(turn) for turn in self.files.turns()]
+        return [path_of(text) for text in {c.path: None for file in files for c in self.files.changes(file)}]
+
+    def _to_undo(self, force: bool) -> Iterator[_Task]:
+        """First what was cut off or left, then turn after turn."""
+        for turn, moves in self.files.begun(REDOING).items():
+            yield _Task(turn, moves, begun=moves, drops=REDOING)
+        last = min(self.files.redos(), default=0)
+        if force and last:
+            doubtful = [c for c in self.files.changes(self.files.undone(last)) if c.doubt]
+            yield _Task(last, doubtful, rest=True)
+        begun = self.files.begun(UNDOING)
+        for turn in reversed(self.files.turns()):
+            yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
+
+    def _settle(self) -> None:
+        """First of all, what a kill has left is put in order."""
+        self.files.settle()
+        for name in (UNDOING, REDOING):
+            for moves in self.files.begun(name).values():
+                take_away_leftovers(moves, self.files.content)
 
     # how it goes back
 
-    def _go(
-        self,
-        turn: int,
-        changes: list[Change],
-        force: bool,
-        keep_way_back: Callable[[int, list[Change]], None],
-    ) -> UndoOutcome:
+    def _go(self, task: _Task, force: bool) -> UndoOutcome:
         """Go back through these changes. What would bring them about again is kept before the first is made:
         whoever is cut off in between can go on from either side."""
-        found = plan(changes, Sight(), self._content, force=force)
-        if found.conflicts and not force:
-            return _told(turn, found, changes, force=False)
-        copies = [
-            copy
-            for path in found.conflicts
-            if path in found.steps and (copy := self._copy(found.steps[path]))
-        ]
-        keep_way_back(turn, [self._kept_way_back(step) for step in found.steps.values() if not step.idle])
+        found = self._planned(task, Sight(), force)
+        outcome = _told(task, found, force=force)
+        if task.rest and found.nothing_to_do:
+            return UndoOutcome()
+        if outcome.refused and not force:
+            return outcome
+        replaced = dict.fromkeys([*found.conflicts, *found.doubtful])
+        copies = [c for path in replaced if path in found.steps and (c := self._copy(found.steps[path]))]
+        self._begin(task, [self._move(step) for step in found.steps.values() if not step.idle])
         take(found.steps.values())
-        return msgspec.structs.replace(_told(turn, found, changes, force=force), kept_copies=copies)
+        if task.drops:
+            self.files.drop(task.drops, task.turn)
+        elif task.name:
+            self.files.end(task.name, task.turn)
+        return msgspec.structs.replace(outcome, kept_copies=copies)
+
+    def _planned(self, task: _Task, sight: Sight, force: bool) -> Plan:
+        onward = not task.drops
+        return plan(task.changes, sight, self.files.content, force=force, begun=task.begun, onward=onward)
+
+    def _begin(self, task: _Task, moves: list[Change]) -> None:
+        if task.rest:
+            earlier = self.files.changes(self.files.redo(task.turn))
+            anew = {move.path for move in moves}
+            all_moves = [*(move for move in earlier if move.path not in anew), *moves]
+            self.files.write_changes(self.files.redo(task.turn), all_moves)
+        elif task.name:
+            self.files.begin(task.name, task.turn, moves)
+        self.files.add_changes(MOVES, moves)
 
     def _copy(self, step: Step) -> str:
         """A forced undo replaces what a person wrote; their text is kept all the same, for good."""
@@ -213,86 +266,24 @@ class UndoJournal:
         write_atomically(copy, state_of(path_of(step.path))[1])
         return str(copy)
 
-    def _kept_way_back(self, step: Step) -> Change:
+    def _move(self, step: Step) -> Change:
         now, content = state_of(path_of(step.path))
         if now.blob is not None:
-            self._keep(content)
+            self.files.keep(content)
         if step.goal.blob is not None and not step.goal.nothing:
-            self._keep(step.content)
-        return Change(step.path, now, step.goal)
-
-    # what is kept
+            self.files.keep(step.content)
+        return Change(step.path, now, step.goal, by_tool=True, at=time.time_ns())
 
     def _hold(self, path: Path) -> Held:
         held, content = state_of(path)
         if held.blob is not None:
-            self._keep(content)
+            self.files.keep(content)
         return held
 
-    def _keep(self, content: bytes, limit: int | None = None) -> str:
-        name = digest(content)
-        blob = self._blob(name)
-        if (limit is None or len(content) <= limit) and not blob.exists():
-            blob.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(blob, content)
-        return name
 
-    def _content(self, name: str) -> bytes | None:
-        try:
-            return self._blob(name).read_bytes()
-        except OSError:
-            return None
-
-    def _blob(self, name: str) -> Path:
-        return self.folder / "objects" / name
-
-    def _manifest(self, turn: int) -> Path:
-        return self.folder / f"turn-{turn:06d}.jsonl"
-
-    def _redo_file(self, turn: int) -> Path:
-        return self.folder / f"redo-{turn:06d}.jsonl"
-
-    def _turns(self) -> list[int]:
-        return [int(p.stem[5:]) for p in self.folder.glob("turn-*.jsonl")]
-
-    def _redos(self) -> list[int]:
-        """Those that were undone to the end."""
-        undone = {int(p.stem[5:]) for p in self.folder.glob("turn-*.undone")}
-        return [turn for p in self.folder.glob("redo-*.jsonl") if (turn := int(p.stem[5:])) in undone]
-
-    def _write_redo(self, turn: int, back: list[Change]) -> None:
-        file = self._redo_file(turn)
-        anew = {change.path for change in back}
-        # An undo that was cut off has already put some paths back; their way is only known from then.
-        begun = [c for c in self._changes(file) if c.path not in anew] if file.exists() else []
-        write_atomically(file, b"".join(_encode_change(change) + b"\n" for change in (*begun, *back)))
-
-    def _changes(self, manifest: Path) -> list[Change]:
-        changes = []
-        for line in manifest.read_bytes().splitlines():
-            with contextlib.suppress(msgspec.DecodeError):  # torn by a kill: that change was never made
-                changes.append(_decode_change(line))
-        return changes
-
-    def _forget_old(self, coming: list[Change]) -> None:
-        """A new turn ends what could be done again. Keep the newest turns, and the contents they need."""
-        stale = [*self.folder.glob("redo-*.jsonl"), *self.folder.glob("turn-*.undone")]
-        stale += [self._manifest(turn) for turn in sorted(self._turns())[: -(KEPT_TURNS - 1)]]
-        for file in stale:
-            file.unlink(missing_ok=True)
-        objects = self.folder / "objects"
-        if not stale or not objects.exists():
-            return
-        kept = [change for turn in self._turns() for change in self._changes(self._manifest(turn))]
-        needed = {blob for change in (*kept, *coming) for blob in (change.before.blob, change.after.blob)}
-        for blob in objects.iterdir():
-            if blob.name not in needed:
-                blob.unlink(missing_ok=True)
-
-
-def _up_to_a_conflict(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
+def _while_whole(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
     outcomes: list[UndoOutcome] = []
-    while len(outcomes) < count and not (outcomes and outcomes[-1].conflicts):
+    while len(outcomes) < count and (not outcomes or outcomes[-1].whole):
         outcome = one()
         if not outcome.turn:
             break
@@ -300,38 +291,29 @@ def _up_to_a_conflict(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOu
     return outcomes
 
 
-def _told(turn: int, found: Plan, changes: list[Change], *, force: bool) -> UndoOutcome:
+def _told(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
     """With conflicts and without force nothing is done, and that is what is told."""
-    uncovered = list({c.path: None for c in changes if c.lost})
+    uncovered = list({c.path: None for c in task.changes if c.lost})
+    left = {} if force else found.doubtful
+    shared = [path for path, doubt in left.items() if doubt != KILLED]
+    unsure = [path for path, doubt in left.items() if doubt == KILLED]
     if found.conflicts and not force:
-        return UndoOutcome(turn=turn, conflicts=found.conflicts, uncovered=uncovered)
-    made = {folder for change in changes for folder in change.made}
+        return UndoOutcome(
+            turn=task.turn, conflicts=found.conflicts, uncovered=uncovered, shared=shared, unsure=unsure
+        )
+    made = {folder for change in task.changes for folder in change.made}
     moved = [s for s in found.steps.values() if not s.idle and s.path not in made]
 
     def paths(which: Callable[[Step], bool]) -> list[str]:
         return [s.path for s in moved if which(s)]
 
     return UndoOutcome(
-        turn=turn,
+        turn=task.turn,
         restored=paths(lambda s: not s.goal.nothing and not s.merged),
         removed=paths(lambda s: s.goal.nothing),
         merged=paths(lambda s: s.merged and not s.goal.nothing),
         kept=found.kept,
         uncovered=uncovered,
+        shared=shared,
+        unsure=unsure,
     )
-
-
-def _encode_change(change: Change) -> bytes:
-    # ASCII escapes carry lone surrogates, which is how a file name that is not UTF-8 survives
-    from json import dumps
-
-    return dumps(msgspec.to_builtins(change)).encode("ascii")
-
-
-def _decode_change(line: bytes) -> Change:
-    from json import JSONDecodeError, loads
-
-    try:
-        return msgspec.convert(loads(line), Change)
-    except JSONDecodeError as error:
-        raise msgspec.DecodeError(str(error)) from error

@@ -3,7 +3,7 @@
 For each path the turn's changes are laid end to end: those that follow on from one another are one change,
 from what the path held first to what it held last. Where it still holds the last, it gets the first back.
 Where a person has changed it since, the turn's change is merged out of theirs by lines; where that is not
-clean, the path is in conflict.
+clean, the path is in conflict. What may be the doing of somebody else altogether is left as it is.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from pathlib import Path
 import msgspec
 
 from coder.record.undo_merge import three_way
-from coder.record.undo_state import Held, Step, digest, path_of, state_of, text_of
+from coder.record.undo_state import Held, Step, digest, opened_up, path_of, state_of, text_of
 
 MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
 Content = Callable[[str], bytes | None]  # kept bytes by their digest
 Progress = tuple[Held, bytes | None, bool]  # what a path would hold, its bytes, and whether lines were merged
 
 
-class Change(msgspec.Struct, frozen=True):
-    """One line of a turn's manifest. `made`: folders that did not exist before."""
+_USUAL_BITS = 0o755  # of a folder of which nothing else is known
+KILLED = "/killed"  # no session is called so: a command was killed with its session, this may have come after
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a turn's manifest. `made`: folders that did not exist before. `at`: when it was journalled
+    (nanoseconds). `doubt`: whose doing it may be instead, the id of a session or `KILLED`."""
 
     path: str
     before: Held
@@ -30,15 +35,23 @@ class Change(msgspec.Struct, frozen=True):
     made: list[str] = []
     lost: bool = False  # what the path held was not kept: it can only be named
     by_tool: bool = False  # so that nobody else can have made it
+    at: int = 0
+    doubt: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One step a path; the paths where someone's later change stands in the way; and those that are left as
-    they are, because a folder holds something else by now, or because force does not help there."""
+    """One step a path; the paths where someone's later change stands in the way; those that are left as they
+    are, because a folder holds something else by now, or because force does not help there; and those that
+    would change, but may be somebody else's doing."""
 
     steps: dict[str, Step]
     conflicts: list[str]
     kept: list[str]
+    doubtful: dict[str, str] = {}
+
+    @property
+    def nothing_to_do(self) -> bool:
+        return all(step.idle for step in self.steps.values())
 
 
 class Sight:
@@ -72,32 +85,99 @@ class Sight:
         """The entries of a folder."""
         found = {path: None for path in self._would if path.rpartition("/")[0] == folder}
         if state_of(path_of(folder))[0].kind == "folder":
-            found |= {text_of(child): None for child in path_of(folder).iterdir()}
+            found |= dict.fromkeys(map(text_of, _listed(path_of(folder))))
         return [path for path in found if path not in self._would or not self.state(path)[0].nothing]
 
 
-def plan(changes: list[Change], sight: Sight, content: Content, *, force: bool = False) -> Plan:
-    """How to get back to before these changes. With `force` a conflict is a step like any other."""
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except PermissionError:
+        with opened_up(folder):
+            return list(folder.iterdir())
+
+
+def plan(
+    changes: list[Change],
+    sight: Sight,
+    content: Content,
+    *,
+    force: bool = False,
+    begun: Iterable[Change] = (),
+    onward: bool = True,
+) -> Plan:
+    """How to get back to before these changes. With `force` a conflict is a step like any other, and so is a
+    doubt. `begun`: what one that was cut off was about to do; `onward`: this is the same one again."""
     steps: dict[str, Step] = {}
     conflicts: list[str] = []
+    doubtful: dict[str, str] = {}
+    half = {move.path: move for move in begun}
     for path, own in by_path(changes).items():
         try:
             now, held = sight.state(path)
         except OSError:  # closed to us: whatever it holds now, it stays
             conflicts.append(path)
             continue
-        ended = _back(_runs(own), now, held, content)
+        move = half.get(path)
+        done = _completed(move, now) if onward else None
+        ended = done or _back(_runs(own), *_whole(move, now, held), content)
         step = _step(path, now, ended or (own[0].before, None, False), content)
+        doubt = next((change.doubt for change in own if change.doubt), "")
+        if doubt and not (step and step.idle):
+            doubtful[path] = doubt
+            if not force:
+                steps[path] = Step(path, now, now, held)
+                continue
         if ended is None or step is None:
             conflicts.append(path)
         steps[path] = step or Step(path, now, now, held)
+    _add_missing_folders(steps, sight)
     kept = _keep_what_is_full(steps, sight)
     astray = [path for path in steps if _led_astray(steps[path], steps, sight)]
     if force:
         for path in astray:
             steps[path] = _stay(steps[path])
-        return Plan(steps, [path for path in conflicts if path not in astray], [*kept, *astray])
-    return Plan(steps, conflicts + [path for path in astray if path not in conflicts], kept)
+        return Plan(steps, [path for path in conflicts if path not in astray], [*kept, *astray], doubtful)
+    return Plan(steps, conflicts + [path for path in astray if path not in conflicts], kept, doubtful)
+
+
+def _add_missing_folders(steps: dict[str, Step], sight: Sight) -> None:
+    """What comes back may have been in a folder that somebody has taken away since: that one is a step as
+    well, so that redo takes it away again."""
+    for step in [step for step in steps.values() if not step.idle and not step.goal.nothing]:
+        for parent in map(text_of, path_of(step.path).parents):
+            if parent in steps or not _missing(parent, sight):
+                break
+            steps[parent] = Step(parent, Held(), Held(None, _USUAL_BITS, "folder"))
+
+
+def _missing(path: str, sight: Sight) -> bool:
+    try:
+        return sight.state(path)[0].nothing
+    except OSError:
+        return False
+
+
+def _completed(move: Change | None, now: Held) -> Progress | None:
+    """Where a cut-off undo has put this path already; lines that it merged cannot be told from now alone."""
+    if move is None or not now.same(move.after) or now.kind == "folder":
+        return None
+    return (now, None, False) if now.mode == move.after.mode else None
+
+
+def on_the_way(move: Change, now: Held) -> bool:
+    """Whether a path is what it is only for a moment, while it is being moved: what becomes something of
+    another kind is not there, and a folder has other bits while it is being filled."""
+    of_another_kind = move.before.kind != move.after.kind
+    if now.nothing:
+        return of_another_kind and not move.before.nothing and not move.after.nothing
+    filled = of_another_kind or now.mode == move.after.mode | 0o700
+    return now.kind == move.after.kind == "folder" and filled
+
+
+def _whole(move: Change | None, now: Held, held: bytes) -> tuple[Held, bytes | None]:
+    """What a path is on the way is nobody's doing: it counts as where it was to go."""
+    return (move.after, None) if move is not None and on_the_way(move, now) else (now, held)
 
 
 def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
@@ -122,7 +202,7 @@ def _runs(changes: list[Change]) -> list[list[Held]]:
     return runs
 
 
-def _back(runs: list[list[Held]], now: Held, held: bytes, content: Content) -> Progress | None:
+def _back(runs: list[list[Held]], now: Held, held: bytes | None, content: Content) -> Progress | None:
     """From what a path holds now to before the first run; None where that is in conflict.
 
     A run's own states all lead back to its beginning: not every change that was announced was made.

@@ -7,9 +7,10 @@ where a folder becomes a link at that very moment (`tools.opening`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
@@ -23,11 +24,12 @@ from coder.tools.opening import (
     open_file,
     parent_of,
     read_at,
+    status_of,
 )
-from coder.tools.storing import replace_file
+from coder.tools.storing import alone_with, replace_file
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a path held: nothing (a `file` without `blob`), bytes, a link's target, or a folder."""
 
     blob: str | None = None
@@ -74,9 +76,24 @@ def state_of(path: Path) -> tuple[Held, bytes]:
     way of a folder that has become a link is something else, and not at this path."""
     try:
         with parent_of(path) as folder:
-            return _found(path.name, folder)
+            try:
+                return _found(path.name, folder)
+            except PermissionError:
+                with opened_up(path):
+                    return _found(path.name, folder)
     except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
         return Held(), b""
+
+
+@contextlib.contextmanager
+def opened_up(path: Path) -> Iterator[None]:
+    """A file or folder that is closed to its owner, too, is open for as long as it takes to look at it."""
+    mode = stat.S_IMODE(status_of(path).st_mode)
+    _set_bits(path, mode | stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        yield
+    finally:
+        _set_bits(path, mode)
 
 
 def _found(name: str, folder: int) -> tuple[Held, bytes]:
@@ -119,14 +136,23 @@ def take(steps: Iterable[Step]) -> list[Step]:
     return done
 
 
+def _refuse_other(step: Step) -> None:
+    """What somebody has written at this very moment was not looked at, and is not replaced."""
+    path = path_of(step.path)
+    now = state_of(path)[0]
+    if not now.same(step.now) and not now.same(step.goal):
+        raise OSError(errno.EBUSY, "it is being changed at this very moment", step.path)
+
+
 def _clear(step: Step) -> None:
     path = path_of(step.path)
     if step.now.kind == "folder":
         with contextlib.suppress(OSError):  # a person may have put something there
             delete_folder(path)
-    else:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            delete_file(path)
+        return
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), alone_with([path]):
+        _refuse_other(step)
+        delete_file(path)
 
 
 def _make(path: Path, step: Step) -> None:
@@ -141,13 +167,22 @@ def _make(path: Path, step: Step) -> None:
         elif step.now.same(step.goal):
             _set_bits(path, step.goal.mode)
         else:
-            replace_file(path, step.content, step.goal.mode)
+            with alone_with([path]):
+                if step.now.kind == "file":
+                    _refuse_other(step)
+                replace_file(path, step.content, step.goal.mode)
 
 
 def _set_bits(path: Path, mode: int) -> None:
-    """By a descriptor: a change by name would follow a link."""
-    descriptor = open_file(path)
+    """By a descriptor: a change by name would follow a link. One that only names the file needs no permission
+    to read it."""
+    descriptor = open_file(path, getattr(os, "O_PATH", os.O_RDONLY))
     try:
-        os.fchmod(descriptor, mode)
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise LinkInTheWay(os.fspath(path))
+        if hasattr(os, "O_PATH"):
+            Path(f"/proc/self/fd/{descriptor}").chmod(mode)
+        else:
+            os.fchmod(descriptor, mode)
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Undo's memory is bounded: what belongs to sessions and folders that nobody has used for a month goes.
+"""What undo takes away of its own: memory that nobody has used for a month, and what a kill left lying about.
 
 What a forced undo set aside of a person's own text stays.
 """
@@ -8,7 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from coder.record.undo_plan import Change
+from coder.record.undo_state import path_of
+from coder.tools.storing import alone_with
 
 UNUSED_SECONDS = 30 * 86_400
 KEPT = "kept"
@@ -37,3 +42,27 @@ def _empty(folder: Path) -> None:
             child.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # something was kept in it
         folder.rmdir()
+
+
+def take_away_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
+    """Files that an undo had begun to write beside their places when it was killed. Nobody else's: they hold
+    the beginning of what was to be written there."""
+    folders: dict[Path, list[Change]] = {}
+    for move in moves:
+        folders.setdefault(path_of(move.path).parent, []).append(move)
+    for folder, own in folders.items():
+        found = list(folder.glob(".coder-????????????.tmp")) if folder.is_dir() else []
+        if not found:
+            continue
+        blobs = {held.blob for move in own for held in (move.before, move.after) if held.blob}
+        whole = [known for blob in blobs if (known := content(blob)) is not None]
+        with alone_with(found):
+            for path in found:
+                _take_away(path, whole)
+
+
+def _take_away(path: Path, whole: list[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        begun = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        if any(content.startswith(begun) for content in whole):
+            path.unlink()

@@ -1,0 +1,146 @@
+"""A tree's index on disk: for the next process, which then need not read everything again, and (as `Base`)
+for whoever finds that a command was killed together with its session, and asks what there was before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from coder.record.files import write_all, write_atomically
+
+_VERSION = 1
+_LENGTH = struct.Struct("=I")
+_MOST_LATER = 20_000  # entries after which the whole is written anew
+
+Kind = Literal["file", "link", "folder", "other"]
+
+
+class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One entry. `digest`: of a file's content or a link's target; empty where that is not kept."""
+
+    kind: Kind
+    mode: int
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+    digest: bytes
+
+
+Entries = dict[bytes, Seen]
+
+
+class Saved(msgspec.Struct, array_like=True):
+    """An index as it is written. `packs`: where its contents lie, with their sizes."""
+
+    version: int
+    packs: list[tuple[str, int]]
+    entries: Entries
+    ignored: list[bytes]
+
+
+class IndexFile:
+    """The index that the sessions of a workspace share. The last one that writes it wins: it is a cache."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._inode = 0  # of the version that says what we know
+
+    def read(self, packs: list[tuple[str, int]]) -> Saved | None:
+        """None where there is none, or its contents are gone: then everything has to be read again."""
+        with contextlib.suppress(OSError):
+            with self.path.open("rb") as file:
+                data = file.read()
+                self._inode = os.fstat(file.fileno()).st_ino
+            return _decoded(data, packs)
+        return None
+
+    def write(self, packs: list[tuple[str, int]], entries: Entries, ignored: list[bytes]) -> None:
+        """Raises nothing: an index that cannot be kept is made again."""
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            data = msgspec.msgpack.encode(Saved(_VERSION, packs, entries, ignored))
+            write_atomically(self.path, data)
+            self._inode = self.path.stat().st_ino
+
+    def copy_to(self, other: Path) -> bool:
+        """Whether `other` is what we know; not where another session has written its own meanwhile."""
+        try:
+            os.link(self.path, other)
+        except OSError:
+            return False
+        if other.stat().st_ino == self._inode:
+            return True
+        other.unlink()
+        return False
+
+
+class Base:
+    """What a session's tree held before its newest command: an index, and what has changed in it since."""
+
+    def __init__(self, folder: Path) -> None:
+        self._index = folder / "base"
+        self._later = folder / "later"
+        self._count = -1  # entries written since; negative where there is no index yet
+
+    @property
+    def wanted_whole(self) -> bool:
+        return not 0 <= self._count < _MOST_LATER
+
+    def whole(
+        self, index: IndexFile, packs: list[tuple[str, int]], entries: Entries, ignored: list[bytes]
+    ) -> None:
+        """Raises OSError."""
+        self._later.unlink(missing_ok=True)
+        self._index.unlink(missing_ok=True)
+        if not index.copy_to(self._index):
+            own = IndexFile(self._index)
+            own.write(packs, entries, ignored)
+        self._count = 0
+
+    def add(self, changed: dict[bytes, Seen | None]) -> None:
+        """Raises OSError."""
+        if not changed:
+            return
+        data = msgspec.msgpack.encode(changed)
+        fd = os.open(self._later, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(fd, _LENGTH.pack(len(data)) + data)
+        finally:
+            os.close(fd)
+        self._count += len(changed)
+
+    def read(self, packs: list[tuple[str, int]]) -> Saved | None:
+        saved = IndexFile(self._index).read(packs)
+        if saved is None:
+            return None
+        with contextlib.suppress(OSError, msgspec.DecodeError, struct.error):
+            data = self._later.read_bytes()
+            at = 0
+            while at < len(data):
+                (length,) = _LENGTH.unpack_from(data, at)
+                at += _LENGTH.size + length
+                changed = msgspec.msgpack.decode(data[at - length : at], type=dict[bytes, Seen | None])
+                for path, seen in changed.items():
+                    if seen is None:
+                        saved.entries.pop(path, None)
+                    else:
+                        saved.entries[path] = seen
+        return saved
+
+
+def _decoded(data: bytes, packs: list[tuple[str, int]]) -> Saved | None:
+    try:
+        saved = msgspec.msgpack.decode(data, type=Saved)
+    except msgspec.DecodeError:
+        return None
+    there = dict(packs)
+    if saved.version != _VERSION or any(there.get(name, -1) < size for name, size in saved.packs):
+        return None
+    return saved

@@ -1,0 +1,281 @@
+"""Sessions tell each other when a command of theirs runs that undo covers: what changes while two of them run
+is not known to be the doing of either.
+
+Each has a folder of its own beside the others', in $CODER_HOME. Its lock is held as long as its process
+lives, so that one that was killed is known from the lock alone. Nobody waits for anybody's command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from coder.record.files import encode, write_all
+
+BEAT_SECONDS = 1.0  # how exactly it is known until when a command ran that was killed with its session
+_WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
+
+
+class Met(msgspec.Struct, frozen=True):
+    """A session whose command ran at the same time: since when, and whether that has ended and is journalled
+    by now."""
+
+    session: str
+    at: int
+    left: bool = False
+
+
+class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
+    """A covered command begins (nanoseconds)."""
+
+    session: str
+    turn: int
+    command: str
+    at: int
+
+
+class _Came(msgspec.Struct, array_like=True, frozen=True, tag="met"):
+    """Another session's command began, or was under way already."""
+
+    session: str
+    token: str
+    at: int
+
+
+class _Left(msgspec.Struct, array_like=True, frozen=True, tag="left"):
+    """That one has ended, and its journal says what it changed."""
+
+    token: str
+
+
+Line = Opened | _Came | _Left
+
+
+class Orphan:
+    """What a killed session left behind, claimed: `commands` were under way until about `until`."""
+
+    def __init__(self, folder: Path, descriptor: int) -> None:
+        self.folder = folder
+        self._descriptor = descriptor
+        self.commands = [line for line in _lines(descriptor) if isinstance(line, Opened)]
+
+    @property
+    def met(self) -> list[Met]:
+        """Also those that have come since: what they do is found here as well."""
+        return _met(_lines(self._descriptor))
+
+    @property
+    def until(self) -> int:
+        begun = max((command.at for command in self.commands), default=0)
+        with contextlib.suppress(OSError):
+            begun = max(begun, (self.folder / _BEAT).stat().st_mtime_ns)
+        return begun + int(BEAT_SECONDS * 1e9)
+
+    def forget(self) -> None:
+        """It has been seen to."""
+        from shutil import rmtree
+
+        rmtree(self.folder, ignore_errors=True)
+        self.release()
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+class Windows:
+    """One session's part in it. Nothing here raises: where there are no locks, nobody is known."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        self._all = folder
+        self._session = session
+        self._token = f"{time.time_ns():x}-{os.urandom(4).hex()}"
+        self.folder = folder / self._token
+        self.others = False  # whether there were any when this was last opened
+        self._descriptor = -1
+        self._pulse = _Pulse(self.folder / _BEAT)
+
+    def open(self, turn: int, command: str) -> list[Orphan]:
+        """The command begins once this has returned; those that run are told, and noted. What killed sessions
+        left behind comes back, each for one finder only."""
+        now = time.time_ns()
+        orphans: list[Orphan] = []
+        with contextlib.suppress(OSError), self._alone():
+            self._enter()
+            lines: list[Line] = [Opened(self._session, turn, command, now)]
+            if not os.fstat(self._descriptor).st_size:
+                running = self._look_round(orphans)
+                lines += [_Came(session, token, now) for token, session in running.items()]
+                for token in running:
+                    self._tell(token, _Came(self._session, self._token, now))
+            _append(self._descriptor, *lines)
+            self._pulse.start()
+        return orphans
+
+    def orphans(self) -> list[Orphan]:
+        """What killed sessions left behind."""
+        found: list[Orphan] = []
+        with contextlib.suppress(OSError), self._alone():
+            self._look_round(found)
+        return found
+
+    def _look_round(self, orphans: list[Orphan]) -> dict[str, str]:
+        """The others whose commands run now, by what they are called here: their sessions."""
+        running: dict[str, str] = {}
+        self.others = False
+        with os.scandir(self._all) as found:
+            others = [entry.name for entry in found if entry.name not in (self._token, _LOCK)]
+        for token in others:
+            try:
+                descriptor = os.open(self._all / token / _WINDOW, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                continue
+            if _lock(descriptor):
+                orphan = Orphan(self._all / token, descriptor)
+                if orphan.commands:
+                    orphans.append(orphan)
+                else:
+                    orphan.forget()
+                continue
+            self.others = True
+            opened = [line for line in _lines(descriptor) if isinstance(line, Opened)]
+            if opened:
+                running[token] = opened[0].session
+            os.close(descriptor)
+        return running
+
+    def met(self) -> list[Met]:
+        """Whose commands have run meanwhile."""
+        return _met(_lines(self._descriptor)) if self._descriptor >= 0 else []
+
+    def close(self, *, journalled: bool = True) -> None:
+        """The command has ended and, where `journalled`, the journal says what it changed."""
+        self._pulse.stop()
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(OSError), self._alone():
+            told = {line.token for line in _lines(self._descriptor) if isinstance(line, _Came)}
+            os.ftruncate(self._descriptor, 0)
+            for token in told if journalled else ():
+                self._tell(token, _Left(self._token))
+
+    def _tell(self, token: str, line: Line) -> None:
+        """Another one whose command runs; where it has ended by now it need not know."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._all / token / _WINDOW, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                if os.fstat(descriptor).st_size:
+                    _append(descriptor, line)
+            finally:
+                os.close(descriptor)
+
+    def leave(self) -> None:
+        """For good."""
+        self._pulse.end()
+        if self._descriptor >= 0:
+            from shutil import rmtree
+
+            rmtree(self.folder, ignore_errors=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _enter(self) -> None:
+        if self._descriptor >= 0:
+            return
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        os.close(os.open(self.folder / _BEAT, flags, 0o600))
+        descriptor = os.open(self.folder / _WINDOW, flags, 0o600)
+        if not _lock(descriptor):
+            os.close(descriptor)
+            raise OSError("no locks here")
+        self._descriptor = descriptor
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        import fcntl
+
+        try:
+            descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            self._all.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for a few system calls, never for a command
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class _Pulse:
+    """While a command runs, a file's time is kept young: what a killed session had got to is seen from it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._beating = threading.Event()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._beating.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, name="undo-pulse", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._beating.clear()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._beating.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while self._beating.wait() and not self._ended.wait(BEAT_SECONDS):
+            if self._beating.is_set():
+                with contextlib.suppress(OSError):
+                    os.utime(self._file)
+
+
+def _lock(descriptor: int) -> bool:
+    """Whether it is ours from now on: nobody alive holds it."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _append(descriptor: int, *lines: Line) -> None:
+    write_all(descriptor, b"".join(encode(line) + b"\n" for line in lines))
+
+
+def _lines(descriptor: int) -> list[Line]:
+    found: list[Line] = []
+    decoder = msgspec.json.Decoder(Line)
+    for line in os.pread(descriptor, 1 << 20, 0).splitlines():
+        with contextlib.suppress(msgspec.DecodeError):  # torn by a kill
+            found.append(decoder.decode(line))
+    return found
+
+
+def _met(lines: list[Line]) -> list[Met]:
+    """One for each: it may have come and left several times."""
+    came: dict[str, list[_Came]] = {}
+    for line in lines:
+        if isinstance(line, _Came):
+            came.setdefault(line.token, []).append(line)
+    left = [line.token for line in lines if isinstance(line, _Left)]
+    return [
+        Met(times[0].session, times[0].at, left.count(token) >= len(times)) for token, times in came.items()
+    ]

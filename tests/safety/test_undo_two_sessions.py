@@ -1,0 +1,348 @@
+"""Two sessions whose commands run at the same moment: neither takes back what may be the other's doing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shop import Shop
+
+from coder.record.shell_undo import ShellUndo
+from coder.record.undo import UndoJournal
+from kit import ScriptedServer
+from kit.driving import Project
+
+Pair = tuple[Shop, Shop]
+
+
+@pytest.fixture(params=["watched", "walked"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    if request.param == "walked":
+        monkeypatch.setattr("coder.record.tree_watch.Watch._open", lambda self: False)
+    one, other = Shop(tmp_path), Shop(tmp_path, session="other")
+    yield one, other
+    one.shell.close()
+    other.shell.close()
+
+
+def test_what_changed_while_both_ran_is_refused_by_both_and_forced_by_either(pair: Pair) -> None:
+    one, other = pair
+    one.put("old", "1\n")
+    one.shell.before("long")
+    other.shell.before("short")
+    one.do("echo 2 > old; echo x > made")
+    other.shell.after()
+    one.shell.after()
+    for shop in pair:
+        (previewed,) = shop.journal.preview()
+        outcome = shop.journal.undo()
+        assert previewed == outcome
+        assert outcome.refused
+        assert shop.names(outcome.shared) == ["made", "old"]
+        assert one.held() == {"made": "x\n", "old": "2\n"}
+    outcome = other.journal.undo(force=True)
+    assert sorted(Path(copy).read_text() for copy in outcome.kept_copies) == ["2\n", "x\n"]
+    assert one.held() == {"old": "1\n"}
+    assert other.journal.redo().turn == 1
+    assert one.held() == {"made": "x\n", "old": "2\n"}
+
+
+def test_the_rest_of_the_turn_is_undone_and_force_takes_back_what_was_left(pair: Pair) -> None:
+    one, other = pair
+    one.put("old", "1\n")
+    one.tool("by-tool", "mine\n")
+    one.run("echo alone > alone")
+    one.shell.before("long")
+    other.shell.before("short")
+    one.do("echo 2 > old")
+    one.shell.after()
+    other.shell.after()
+    expected = {"alone": "alone\n", "by-tool": "mine\n", "old": "2\n"}
+    assert one.held() == expected
+    (previewed,) = one.journal.preview()
+    outcome = one.journal.undo()
+    assert previewed == outcome
+    assert not outcome.refused
+    assert (one.names(outcome.shared), one.names(outcome.removed)) == (["old"], ["by-tool", "alone"])
+    assert one.held() == {"old": "2\n"}
+    again = UndoJournal(one.journal.folder)
+    assert again.undo().turn == 0  # without force there is nothing more to it
+    (previewed,) = again.preview(force=True)
+    forced = again.undo(force=True)
+    assert one.names(forced.restored) == one.names(previewed.restored) == ["old"]
+    assert one.held() == {"old": "1\n"}
+    assert again.undo(force=True).turn == 0
+    again.redo()
+    assert one.held() == expected
+
+
+def test_several_turns_stop_at_one_that_is_not_taken_back_whole(pair: Pair) -> None:
+    one, other = pair
+    one.tool("first", "1\n")
+    one.journal.begin_turn(2)
+    one.tool("second", "2\n")
+    other.shell.before("short")
+    one.run("echo x > shared")
+    other.shell.after()
+    assert [o.turn for o in one.journal.preview(2)] == [2]
+    assert [o.turn for o in one.journal.undo_turns(2)] == [2]
+    assert one.held() == {"first": "1\n", "shared": "x\n"}
+    assert [o.turn for o in one.journal.undo_turns(2, force=True)] == [2, 1]
+    assert one.held() == {}
+
+
+def test_what_one_did_before_and_after_the_other_s_command_is_its_own(pair: Pair) -> None:
+    one, other = pair
+    one.put("both", "1\n")
+    one.shell.before("long")
+    one.put("early", "x\n")
+    wait_past(one.root / "early")
+    other.shell.before("short")
+    one.put("both", "2\n")
+    other.shell.after()
+    one.put("late", "x\n")
+    one.shell.after()
+    outcome = one.journal.undo()
+    assert one.names(outcome.shared) == ["both"]
+    assert one.held() == {"both": "2\n"}
+    assert other.names(other.journal.undo().shared) == ["both"]
+
+
+def test_a_command_that_still_runs_may_have_done_anything_since_it_began(pair: Pair) -> None:
+    one, other = pair
+    one.put("gone-early", "x\n")
+    one.put("kept/gone-late", "x\n")
+    one.put("early", "1\n")
+    one.shell.before("short")
+    one.do("rm gone-early; echo 2 > early")
+    wait_past(one.root / "early")
+    other.shell.before("long")
+    one.do("rm kept/gone-late; echo x > late")
+    one.shell.after()
+    outcome = one.journal.undo()
+    # Of what is gone only the folder tells when, and something else was done there since.
+    assert one.names(outcome.shared) == ["gone-early", "kept/gone-late", "late"]
+    assert one.names(outcome.restored) == ["early"]
+    other.shell.after()
+
+
+def wait_past(path: Path) -> None:
+    """Until the file's time is surely past, as the file system's clock has it."""
+    while time.time_ns() - path.stat().st_ctime_ns < 120_000_000:
+        time.sleep(0.01)
+
+
+def test_times_are_not_trusted_when_the_clock_was_set(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = pair
+    one.shell.before("long")
+    one.put("early", "x\n")
+    wait_past(one.root / "early")
+    other.shell.before("short")
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+    one.shell.after()
+    assert one.names(one.journal.undo().shared) == ["early"]
+    other.shell.after()
+
+
+def test_one_after_the_other_share_nothing(pair: Pair) -> None:
+    one, other = pair
+    for _ in range(2):
+        assert one.run("echo 1 >> a").changed
+        assert other.run("echo 2 >> b").changed
+    assert one.journal.undo().shared == []
+    assert one.held() == {"b": "2\n2\n"}
+    other.shell.before("never ran")
+    other.shell.not_run()
+    one.journal.begin_turn(2)
+    one.run("echo 1 > a")
+    assert one.journal.undo().shared == []
+
+
+def test_a_session_that_was_closed_or_killed_is_not_waited_for(pair: Pair) -> None:
+    one, other = pair
+    one.run("true")
+    other.shell.before("for ever")
+    child = os.fork()
+    if not child:  # with the lock of its parent's file, which is no lock of its own
+        os._exit(0)
+    os.waitpid(child, 0)
+    abandon(other.shell)
+    one.run("echo 1 > a")
+    assert one.journal.undo().shared == []
+
+
+def abandon(shell: ShellUndo) -> None:
+    """As a kill does: the lock is gone, and nothing else has been seen to."""
+    windows = shell._windows
+    windows._pulse.end()
+    os.close(windows._descriptor)
+    windows._descriptor = -1
+
+
+# what is the other's for certain
+
+
+def test_what_a_tool_of_the_other_wrote_meanwhile_is_never_the_command_s(pair: Pair) -> None:
+    one, other = pair
+    one.put("before", "1\n")
+    one.put("after", "1\n")
+    one.put("between", "1\n")
+    one.shell.before("long")
+    one.do("echo command >> before")
+    other.tool("before", "1\ncommand\ntool\n")
+    other.tool("after", "1\ntool\n")
+    one.do("echo command >> after")
+    one.do("echo command >> between")
+    other.tool("between", "1\ncommand\ntool\n")
+    one.do("echo more >> between")
+    one.shell.after()
+    assert other.names(other.journal.undo().conflicts) == ["after", "between"]
+    outcome = one.journal.undo()
+    # The command's own lines border on the tool's: nothing is guessed, and nothing lost.
+    assert one.names(outcome.conflicts) == ["before", "between"]
+    one.journal.undo(force=True)
+    assert one.held()["after"] == "1\ntool\n"
+    other.journal.undo(force=True)
+    assert one.held()["after"] == "1\n"
+
+
+def test_what_the_command_did_around_a_tool_s_write_comes_out_by_lines(pair: Pair) -> None:
+    one, other = pair
+    lines = [f"{n}\n" for n in range(30)]
+    path = one.put("a", "".join(lines))
+    one.shell.before("long")
+    one.do("sed -i 's/^3$/command/' a")
+    other.tool("a", path.read_text().replace("15\n", "tool\n"))
+    one.do("sed -i 's/^25$/command/' a")
+    one.shell.after()
+    assert one.journal.undo().conflicts == []
+    assert path.read_text() == "".join(lines).replace("15\n", "tool\n")
+    other.journal.undo()
+    assert path.read_text() == "".join(lines)
+
+
+def test_an_undo_and_a_redo_of_the_other_are_not_the_command_s(pair: Pair) -> None:
+    one, other = pair
+    one.put("a", "1\n")
+    other.run("echo 2 > a; echo x > made")
+    one.shell.before("long")
+    other.journal.undo()
+    assert one.shell.after().changed == []
+    one.shell.before("long")
+    other.journal.redo()
+    assert one.shell.after().changed == []
+    assert one.journal.undo().turn == 0
+    assert one.held() == {"a": "2\n", "made": "x\n"}
+
+
+def test_a_tool_s_write_that_was_announced_and_comes_later(pair: Pair) -> None:
+    one, other = pair
+    path = one.put("a", "1\n")
+    one.shell.before("long")
+    one.do("echo command > a")
+    other.journal.before_change(path, b"tool\n")
+    one.shell.after()
+    path.write_bytes(b"tool\n")
+    assert one.names(one.journal.undo().conflicts) == ["a"]
+    other.journal.undo()
+    one.journal.undo()
+    assert path.read_text() == "1\n"
+
+
+# one session, several at once
+
+
+def test_a_tool_beside_a_command_of_the_same_session_is_one_turn_s_work(pair: Pair) -> None:
+    """Subagents and MCP tools: whoever did what, it is undone together, and nothing is in doubt."""
+    one, _ = pair
+    one.put("a", "1\n")
+    one.put("b", "1\n")
+    one.shell.before("subagent")
+    one.do("echo 2 > a")
+    one.shell.before("mcp__files__move")
+    one.tool("b", "tool\n")
+    one.do("echo 3 >> b")
+    one.shell.after()
+    one.tool("c", "tool\n")
+    one.do("mv c d")
+    one.shell.after()
+    outcome = one.journal.undo()
+    assert (outcome.conflicts, outcome.shared) == ([], [])
+    assert one.held() == {"a": "1\n", "b": "1\n"}
+
+
+# real processes
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
+
+
+def met(project: Project) -> list[str]:
+    """Two sessions, each of which makes a file when the other's command runs, too; their ids. The first has
+    written one with a tool before."""
+    project.write(".gitignore", "*.here\n")
+    written = {"calls": [{"name": "write", "arguments": {"path": "ann.txt", "content": "x\n"}}]}
+    ids = []
+    with contextlib.ExitStack() as stack:
+        children = []
+        for own, other, first in (("ann", "bob", [written]), ("bob", "ann", [])):
+            line = "; ".join(
+                f"touch {own}.{name}; until test -e {other}.{name}; do sleep 0.02; done"
+                for name in ("here", "met")
+            )
+            server = stack.enter_context(ScriptedServer([*first, bash(line), {"text": "ok"}]))
+            question = ("--once", "go", "--mode", "yolo", "--output", "json")
+            children.append(stack.enter_context(project.started(*question, url=server.url)))
+            stack.callback(children[-1].kill)
+        for child in children:
+            out, err = child.communicate(timeout=60)
+            assert child.returncode == 0, err.decode()
+            ids.append(json.loads(out)["session_id"])
+    return ids
+
+
+def test_two_processes_whose_commands_meet(project: Project) -> None:
+    """`/undo` of either leaves what was made while both ran, and says why; force takes it back."""
+    first, second = met(project)
+    before = files_of(project)
+    assert {"ann.met", "bob.met", "ann.txt"} <= before
+    why = "changed while a command of another session ran"
+    with ScriptedServer([]) as server:
+
+        def said(session: str, *words: str) -> subprocess.CompletedProcess[str]:
+            return project.coder("--resume", session, "--once", *words, url=server.url)
+
+        refused, chinese = said(second, "/undo"), said(second, "/undo show", "--lang", "zh")
+        shown = said(first, "/undo show")
+        assert files_of(project) == before
+        assert refused.returncode == 1
+        assert "Turn 1 was not undone" in refused.stderr
+        for name in ("ann.met", "bob.met"):
+            assert f"  left {name}: {why}" in refused.stderr
+            assert f"  leave {name}: {why}" in shown.stdout
+        assert "/undo force takes them back" in refused.stderr
+        assert "不动 ann.met：它改变时另一个会话的命令也在运行" in chinese.stdout
+        undone = said(first, "/undo")
+        assert undone.returncode == 0
+        assert "  removed ann.txt\n" in undone.stdout
+        assert f"  left ann.met: {why}\n" in undone.stdout
+        assert "/undo force takes back what was left" in undone.stdout
+        assert files_of(project) == before - {"ann.txt"}
+        assert "  removed ann.met\n" in said(first, "/undo force").stdout
+        assert files_of(project) == before - {"ann.txt", "ann.met", "bob.met"}
+        said(first, "/redo")
+        assert files_of(project) == before
+
+
+def files_of(project: Project) -> set[str]:
+    found = (path.relative_to(project.cwd) for path in project.cwd.rglob("*"))
+    return {str(path) for path in found if ".coder" not in path.parts}
