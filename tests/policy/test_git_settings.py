@@ -21,6 +21,9 @@ DAILY = [
     'git commit -m "$(cat a)" && git push',
     "git fetch --depth=1 --all",
     "git remote add there ../there",  # contacts nobody yet
+    "git submodule update --init --recursive",
+    "git submodule init lib && git submodule update lib",
+    "git submodule add https://example.invalid/lib.git lib",
 ]
 NOT_SO = [
     "git config core.fsmonitor ./evil.sh",
@@ -35,6 +38,12 @@ NOT_SO = [
     "git -c core.editor=evil commit",
     "GIT_EDITOR=evil git commit",
     "git submodule foreach evil",
+    "git submodule add 'ext::sh -c evil' lib",
+    "git submodule add https://example.invalid/lib.git bare.git",  # there already, whatever it is
+    "git submodule add https://example.invalid/lib.git",
+    "git submodule update --init --reference elsewhere",
+    "git submodule update --init $WHICH",
+    "git submodule update --init && make",
     "git rebase --exec evil main",
     "git bisect run evil",
     "git push -u origin HEAD && make",
@@ -116,3 +125,47 @@ def test_not_while_a_repository_inside_may_be_taken_in(root: Path) -> None:
     subprocess.run(["git", "init", "-q", root / "inner"], check=True)
     assert not may_change_settings("git add -A && git commit -m x", root)
     assert may_change_settings("git config user.name x", root)
+
+
+UPDATE = "git submodule update --init"
+
+
+def submodule(root: Path) -> Path:
+    """One as git makes it; where its own folder is."""
+    folder = root / ".git" / "modules" / "lib"
+    (folder / "objects").mkdir(parents=True)
+    (folder / "hooks").mkdir()
+    (folder / "config").write_text("[core]\n\tworktree = ../../../lib\n", encoding="utf-8")
+    (root / "lib").mkdir()
+    (root / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n", encoding="utf-8")
+    said = '[submodule "lib"]\n\tpath = lib\n\turl = https://example.invalid/lib\n'
+    (root / ".gitmodules").write_text(said, encoding="utf-8")
+    return folder
+
+
+def test_submodules_that_start_nothing_may_be_brought_up_to_date(root: Path) -> None:
+    submodule(root)
+    assert may_change_settings(UPDATE, root)
+    assert not may_change_settings(f"{UPDATE} --recursive", root)  # what is within is not looked at
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "echo evil > .git/modules/lib/hooks/post-checkout",
+        "git config -f .git/modules/lib/config filter.x.smudge evil",
+        "echo ../../../evil > .git/modules/lib/commondir",
+        "mv .git/modules/lib m; ln -s ../../m .git/modules/lib",
+        "mv .git/modules m; ln -s ../m .git/modules",
+        "mv .git/modules/lib/hooks h; ln -s ../../../h .git/modules/lib/hooks",
+        "rm lib/.git; git init -q lib",
+        "cp -r .git/modules/lib m; echo 'gitdir: ../m' > lib/.git",
+        "mv .git/modules/lib m; rm lib/.git; ln -s ../m lib/.git",
+        "git config submodule.lib.update '!evil'",
+        "git config -f .gitmodules submodule.lib.url 'ext::evil'",
+    ],
+)
+def test_submodules_that_the_model_has_prepared_may_not(root: Path, plant: str) -> None:
+    submodule(root)
+    subprocess.run(["bash", "-ec", plant], cwd=root, check=True)
+    assert not may_change_settings(UPDATE, root)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from coder.policy.sandbox import Sandbox, SandboxLevel
-from coder.policy.sandbox_bwrap import find_bwrap
-from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
+from coder.policy.sandbox_bwrap import FILTER_FILE, find_bwrap
+from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi, strong_filter
 from coder.policy.sandbox_probe import trial
 from coder.tools.process import Outcome, run_process
 
@@ -37,7 +37,7 @@ def available() -> list[str]:
 def level_of(rung: str) -> SandboxLevel:
     if rung == "bwrap":
         program = find_bwrap(os.environ["PATH"]) or ""
-        return SandboxLevel("bwrap", program, scopes=landlock_abi() >= SCOPES_FROM)
+        return SandboxLevel("bwrap", program, scopes=landlock_abi() >= SCOPES_FROM, filters=True)
     return SandboxLevel("landlock" if rung == "landlock" else "none")
 
 
@@ -76,6 +76,7 @@ class Box:
         self.put("home/.local/share/keyrings/login.keyring", SECRET)
         self.put("project/.git/config", "[core]\n\tbare = false\n")
         self.put("home/.coder/config.json", SECRET)
+        (self.coder_home / FILTER_FILE).write_bytes(strong_filter())  # else it is made with the first command
         self.put("home/.coder/outputs/old.txt", "an old output\n")
         self.put("home/notes.txt", "public\n")
         self.put("outside/kept.txt", "kept\n")

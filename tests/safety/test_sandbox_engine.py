@@ -13,7 +13,7 @@ import pytest
 from box import SECRET, available, level_of
 
 from coder.policy import sandbox_probe
-from coder.policy.sandbox import SandboxLevel
+from coder.policy.sandbox import Hitch, SandboxLevel
 from coder.policy.verdict import Ruling
 from coder.protocol.events import CommandDone, Notice
 from kit import ScriptedServer
@@ -172,7 +172,7 @@ def test_it_is_tried_out_once_for_all_sessions(project: Project, monkeypatch: py
     trials: list[str] = []
     trial = sandbox_probe.trial
 
-    def counted(level: SandboxLevel, cache_dir: Path, *, network: bool) -> str:
+    def counted(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
         trials.append(level.rung)
         return trial(level, cache_dir, network=network)
 

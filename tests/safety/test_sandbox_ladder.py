@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from box import Box, available, level_of
 
-from coder.policy.sandbox import Sandbox, SandboxLevel, probe
+from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel, probe
+from coder.policy.sandbox_bwrap import FILTER_FILE
 from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
 from coder.policy.sandbox_probe import forget, scoping
 from coder.texts import Texts
@@ -38,7 +39,7 @@ def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path) -> None:
     path = fake_bwrap(tmp_path / "bin", "echo 'setting up uid map: Permission denied' >&2; exit 1")
     level = probe(tmp_path, path)
     assert level.rung == "landlock"
-    assert "uid map" in level.reason
+    assert "uid map" in str(level.reason[0])
 
 
 @pytest.mark.skipif("landlock" not in RUNGS, reason="no Landlock here")
@@ -46,14 +47,29 @@ def test_a_bwrap_that_protects_nothing_is_not_believed(tmp_path: Path) -> None:
     body = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
     level = probe(tmp_path, fake_bwrap(tmp_path / "bin", body))
     assert level.rung == "landlock"
-    assert "outside" in level.reason
+    assert str(level.reason[0]) == "bwrap: it let a command write outside"
 
 
 def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coder.policy.sandbox_probe.trial", lambda level, folder, network: "not here")
-    level = probe(tmp_path)
+    def failed(level: SandboxLevel, folder: Path, network: bool) -> Hitch:
+        return Hitch("sandbox.why.failed", {"line": "not here"}, level.rung)
+
+    monkeypatch.setattr("coder.policy.sandbox_probe.trial", failed)
+    level = probe(tmp_path, fake_bwrap(tmp_path / "bin", "exit 1"))
     assert level.rung == "none"
-    assert "not here" in Texts("en").say("sandbox.first_use", level=level.describe())
+    said = Texts("en").say("sandbox.first_use", level=level.describe())
+    assert "none (bwrap: it says: not here, landlock: it says: not here)" in said
+    assert "bwrap：报错：not here" in level.describe().text(Texts("zh"))
+    assert probe(tmp_path, str(tmp_path / "bin")) == level  # as it was kept
+
+
+def test_without_a_bwrap_that_is_the_reason_in_either_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coder.policy.sandbox_probe.find_bwrap", lambda path: None)
+    level = probe(tmp_path)
+    assert [phrase.text(Texts("en")) for phrase in level.reason][:1] == ["bwrap is not installed"]
+    assert [phrase.text(Texts("zh")) for phrase in level.reason][:1] == ["未安装 bwrap"]
 
 
 def test_the_answer_is_kept_until_something_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,12 +202,24 @@ def test_the_strong_rung_keeps_sockets_without_a_file_out_where_the_kernel_can(
     assert level.scopes == (landlock_abi() >= SCOPES_FROM)
     assert probe(tmp_path) == level  # as it was kept
     sandbox = Sandbox(level, tmp_path, tmp_path / "home")
-    for there, program in ((True, sys.executable if level.scopes else level.program), (False, level.program)):
-        monkeypatch.setattr("coder.policy.sandbox._abstract_sockets", lambda there=there: there)
-        assert sandbox.wrap(["true"])[0] == program
+    for listed, scoped in ((b"1 @/x11\n", level.scopes), (b"1 /run/x\n", False), (b"", level.scopes)):
+        monkeypatch.setattr("coder.policy.sandbox.unix_sockets", lambda listed=listed: listed)
+        assert (sandbox.wrap(["true"])[0] == sys.executable) == scoped
     sandbox.network = False  # then it has a network of its own, and no sockets but its own in it
-    monkeypatch.setattr("coder.policy.sandbox._abstract_sockets", lambda: True)
-    assert sandbox.wrap(["true"])[0] == level.program
+    monkeypatch.setattr("coder.policy.sandbox.unix_sockets", lambda: b"1 @/x11\n")
+    assert sandbox.wrap(["true"])[0] != sys.executable
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
+def test_where_the_kernel_takes_no_filter_the_strong_rung_goes_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert probe(tmp_path).filters
+    forget(tmp_path)
+    (tmp_path / FILTER_FILE).unlink(missing_ok=True)
+    monkeypatch.setattr("coder.policy.sandbox_launch.strong_filter", lambda: b"no program at all")
+    level = probe(tmp_path)
+    assert (level.rung, level.filters) == ("bwrap", False)
 
 
 @pytest.mark.skipif("bwrap" not in RUNGS or landlock_abi() < SCOPES_FROM, reason="nothing to lose here")

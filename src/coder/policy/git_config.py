@@ -21,6 +21,14 @@ _RUNNING_SECTIONS = frozenset({"pager", "include", "includeif"})
 _RUNNING_LAST_KEYS = frozenset(
     {"command", "textconv", "clean", "smudge", "process", "program", "uploadpack", "receivepack", "vcs"}
 )
+# Beyond looking: what some other call of git runs, or where it takes its programs from.
+_LATER_KEYS = frozenset(
+    {"core.hookspath", "core.editor", "core.alternaterefscommand", "core.attributesfile", "sequence.editor",
+     "init.templatedir", "protocol.allow", "protocol.ext.allow", "pull.octopus", "pull.twohead",
+     "imap.tunnel", "sendemail.smtpserver", "web.browser", "instaweb.httpd", "uploadpack.packobjectshook"}
+)  # fmt: skip
+_LATER_LAST_KEYS = frozenset({"driver", "cmd", "helper", "defaultkeycommand", "tocmd", "cccmd", "headercmd"})
+_TOOL_SECTIONS = frozenset({"difftool", "mergetool", "guitool", "man", "browser"})
 _LFS = re.compile(r"git-lfs (?:(?:clean|smudge)(?: --skip)? -- %f|filter-process(?: --skip)?)")
 _MOST_NESTED = 8
 _HASH_BYTES = {"sha1": 20, "sha256": 32}
@@ -125,6 +133,20 @@ def plain_value(value: str) -> str:
     if any(char in value for char in '"\\#;'):
         raise ValueError("a value that is not plain")
     return value
+
+
+def programs(text: str) -> set[tuple[str, str]]:
+    """The settings of a file that name a program, or where programs are found, for any call of git to run.
+    ValueError where it is not understood."""
+    return {(key, value) for key, value in entries(text) if _runs(key, value) or _runs_later(key, value)}
+
+
+def _runs_later(key: str, value: str) -> bool:
+    first = key.replace(".", " ").split()[0] if key.strip(". ") else ""
+    last = key.rsplit(".", 1)[-1]
+    if first == "alias" or (first == "submodule" and last == "update"):
+        return value.startswith("!")
+    return key in _LATER_KEYS or last in _LATER_LAST_KEYS or (first in _TOOL_SECTIONS and last == "path")
 
 
 def _runs(key: str, value: str) -> bool:

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from coder.policy.flags import Flags, check_flags, is_long
-from coder.policy.git_config import entries, is_tame
+from coder.policy.git_config import entries, is_tame, programs
 from coder.policy.git_index import gitlinks
 from coder.policy.git_rules import subcommand
 from coder.policy.places import Places
@@ -39,6 +39,10 @@ _ALONE = frozenset(
     --atomic --porcelain --stat --no-stat
     """
     )
+)
+# `git submodule add`, `init` and `update` note addresses in the settings; options that take no program.
+_SUBMODULE = frozenset(
+    names("--init --recursive --recommend-shallow --quiet -q --checkout --progress --remote --no-fetch -f")
 )
 _RUN_LETTERS = {"merge": "s", "pull": "s", "add": "e", "config": "e"}  # `-s x` starts `git-merge-x`
 _REACHING = names("-f --fetch update show prune set-head")  # `git remote …` that contacts one
@@ -100,12 +104,60 @@ def _plain(simple: Simple, root: Path) -> bool:
         return False
     if judge(simple.source, root).read_only:
         return True
+    if name == "submodule":
+        return _submodules(rest, root)
     if name not in _SETTING | _WITH_HOOKS or _runs(name, rest):
         return False
     if name == "config":
         return _harmless(rest)
     # A remote whose address names a helper program: `ext::sh -c …`.
     return name != "remote" or all(word.exact and "::" not in word.text for word in rest)
+
+
+def _submodules(rest: list[Word], root: Path) -> bool:
+    """Whether this call brings submodules in and starts nothing of theirs: those that are there already have
+    neither hooks nor settings that name a program."""
+    if not all(word.exact and "::" not in word.text for word in rest):
+        return False
+    given = [word.text for word in rest if word.text not in _SUBMODULE]
+    if given[:1] not in (["add"], ["init"], ["update"]) or any(text.startswith("-") for text in given):
+        return False
+    if given[0] == "add" and (len(given) != 3 or os.path.lexists(root / given[2])):
+        return False
+    said = entries(_text(root / ".gitmodules"))
+    own = entries(_text(root / ".git" / "config"))
+    if any(key.endswith(".update") for key, _ in (*said, *own)) or any("::" in value for _, value in said):
+        return False
+    paths = {value for key, value in said if key.endswith(".path")} | set(gitlinks(root / ".git", 20))
+    there = [root / path for path in paths if os.path.lexists(root / path / ".git")]
+    # What lies within those that are there would be gone into as well.
+    deeper = bool(there) and any(word.text == "--recursive" for word in rest)
+    return (
+        not deeper
+        and not _modules_steered(root / ".git" / "modules")
+        and all(_kept_apart(folder, root) for folder in there)
+    )
+
+
+def _kept_apart(folder: Path, root: Path) -> bool:
+    """Whether a submodule's git folder is where git itself puts it."""
+    mark, text = folder / ".git", ""
+    if mark.is_file() and not mark.is_symlink():
+        text = os.path.normpath(folder / _text(mark).removeprefix("gitdir:").strip())
+    return text.startswith(f"{root}/.git/modules/") and os.path.realpath(text) == text
+
+
+def _modules_steered(folder: Path) -> bool:
+    """Whether a git folder below has hooks, names a program or leads elsewhere."""
+    if folder.is_symlink():
+        return True
+    below = list(folder.iterdir()) if folder.is_dir() else []
+    if any(path.name == "objects" for path in below):
+        hooks = folder / "hooks"
+        own = hooks.is_dir() and any(not path.name.endswith(".sample") for path in hooks.iterdir())
+        led = os.path.lexists(folder / "commondir") or hooks.is_symlink()
+        return own or led or bool(programs(_text(folder / "config"))) or _modules_steered(folder / "modules")
+    return any(path.is_symlink() or (path.is_dir() and _modules_steered(path)) for path in below)
 
 
 def _runs(name: str, rest: list[Word]) -> bool:

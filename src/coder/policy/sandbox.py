@@ -9,18 +9,24 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from coder.policy.sandbox_bwrap import bwrap_arguments
+from coder.policy.sandbox_bwrap import bwrap_arguments, with_filter
+from coder.policy.sandbox_mounts import socket_files, unix_sockets
 from coder.policy.sandbox_places import Places, places_for
 from coder.texts import Phrase
 
+if TYPE_CHECKING:
+    from coder.policy.sandbox_repositories import Repositories, Settled
+
 Rung = Literal["bwrap", "landlock", "none"]
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
+# Not `pts`: the person's own terminal is there, to be read and written.
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fd")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks between processes are made of, not a file of ours
 _FOLDER = os.path.dirname(__file__)
 # The folder comes last on the path: its other modules must not stand in for the standard library's.
 _START = "import sys; sys.path.append(sys.argv[1]); from sandbox_launch import main; main()"
@@ -39,14 +45,31 @@ class Ended(Protocol):
     def stderr(self) -> str: ...
 
 
+class Hitch(msgspec.Struct, frozen=True):
+    """Why a rung does not hold: a phrase, in a form that can be kept."""
+
+    key: str
+    values: dict[str, str] = {}
+    rung: str = ""
+
+    def phrase(self) -> Phrase:
+        said = Phrase(self.key, **self.values)
+        return Phrase("sandbox.why.of", rung=self.rung, why=said) if self.rung else said
+
+
 class SandboxLevel(msgspec.Struct, frozen=True):
-    """What holds on this machine. `reason`: why no stronger rung does."""
+    """What holds on this machine. `hitches`: why no stronger rung does."""
 
     rung: Rung = "none"
     program: str = ""
-    reason: str = ""
+    hitches: tuple[Hitch, ...] = ()
     cuts_network: bool = True
     scopes: bool = False  # the strong rung alone: sockets without a file can be kept out of reach
+    filters: bool = False  # the strong rung alone: the kernel's keyrings can
+
+    @property
+    def reason(self) -> tuple[Phrase, ...]:
+        return tuple(hitch.phrase() for hitch in self.hitches)
 
     def describe(self) -> Phrase:
         """For `doctor`, `/status` and the first use."""
@@ -84,8 +107,10 @@ class Sandbox:
         self.network = network and not plan
         self.plan = plan
         self.environment = os.environ if environment is None else environment
+        self._repositories: Repositories | None = None
 
     def places(self, *, git_settings: bool = False) -> Places:
+        found = self._repositories
         return places_for(
             self.workspace,
             self.home,
@@ -93,7 +118,26 @@ class Sandbox:
             self.plan,
             self.environment,
             git_settings=git_settings,
+            # The weaker rung cannot lock: there they are put back, as far as needed, by `settle`.
+            nested=found.locked() if found is not None and self.level.rung == "bwrap" else (),
         )
+
+    def look(self, repositories: Iterable[str]) -> None:
+        """Before a command that may change files: the repositories further down in the workspace (each
+        `.git`, and folders that may be bare ones). `settle` follows."""
+        from coder.policy.sandbox_repositories import Repositories
+
+        if self.level.rung == "none":  # what a person let out, or could not keep in, is theirs to allow
+            return
+        if self._repositories is None:
+            self._repositories = Repositories(os.path.realpath(self.workspace))
+        self._repositories.look(repositories)
+
+    def settle(self, repositories: Iterable[str]) -> Settled:
+        """After it: put back what it should not have changed in them, and say what else it left."""
+        from coder.policy.sandbox_repositories import Settled
+
+        return Settled() if self._repositories is None else self._repositories.settle(repositories)
 
     def scratch(self) -> str:
         """The temporary folder that commands of this workspace share; it outlives them."""
@@ -103,13 +147,22 @@ class Sandbox:
         """The command line that runs `argv` inside. Raises OSError where no temporary folder can be had."""
         places = self.places(git_settings=git_settings)
         if self.level.rung == "bwrap":
-            network = self.network or not self.level.cuts_network
-            line = [*bwrap_arguments(self.level.program, places, network=network), *argv]
-            # It costs the start of an interpreter: spared where there is nothing to keep out of reach.
-            return _scoped(line) if network and self.level.scopes and _abstract_sockets() else line
+            return self._bwrap_line(argv, places)
         if not sys.platform.startswith("linux"):
             return argv
         return launcher_line(argv, places, network=self.network, shut_in=self.level.rung == "landlock")
+
+    def _bwrap_line(self, argv: list[str], places: Places) -> list[str]:
+        listed = unix_sockets()
+        own = ("/run", "/dev", *places.writable, places.workspace)
+        hidden = [*places.hidden, *socket_files(listed, own, places.temp, places.seen_in_temp)]
+        places = msgspec.structs.replace(places, hidden=hidden)
+        network = self.network or not self.level.cuts_network
+        line = [*bwrap_arguments(self.level.program, places, network=network), *argv]
+        line = with_filter(line, self.home) if self.level.filters else line
+        # It costs the start of an interpreter: spared where there is nothing to keep out of reach.
+        abstract = not listed or b" @" in listed
+        return _scoped(line) if network and self.level.scopes and abstract else line
 
     def planted(self, absent: Sequence[str]) -> list[str]:
         """Of what was `absent` before a command, what it made: taken away again, and named. The weaker rung
@@ -135,15 +188,6 @@ def _scoped(line: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, "scoped", *line]
 
 
-def _abstract_sockets() -> bool:
-    """Whether any program here listens on a socket without a file; they go with the network."""
-    try:
-        with open("/proc/net/unix", "rb") as file:
-            return b" @" in file.read()
-    except OSError:
-        return True
-
-
 def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bool) -> list[str]:
     """`argv` under the launcher. Without `shut_in` it restricts nothing and only ends what is left behind."""
     from marshal import dumps
@@ -154,7 +198,7 @@ def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bo
         "cwd": places.workspace,
         "hidden": places.hidden,
         "readable": [places.workspace, *places.readable],
-        "writable": [*places.writable, places.scratch, *([] if own_temp else places.temp)],
+        "writable": [*places.writable, places.scratch, _SHARED_MEMORY, *([] if own_temp else places.temp)],
         "devices": [f"/dev/{name}" for name in _DEVICES],
         "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],
         "temp": places.scratch if shut_in and own_temp else "",

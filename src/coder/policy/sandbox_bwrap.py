@@ -21,6 +21,7 @@ _KEPT_CAPABILITIES = (
     "SETUID",
     "NET_BIND_SERVICE",
 )
+FILTER_FILE = "sandbox-1.bpf"  # in $CODER_HOME; another number for another filter
 # Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",
@@ -57,6 +58,10 @@ def bwrap_arguments(program: str, places: Places, *, network: bool) -> list[str]
         for name in _KEPT_CAPABILITIES:
             arguments += ["--cap-add", f"CAP_{name}"]
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if os.getuid() == 0:
+        # It takes /proc/sys and the like for closed, because root's powers are gone by then; but their files
+        # belong to root. A program named in kernel/core_pattern is run by the kernel, outside of everything.
+        arguments += ["--remount-ro", "/proc"]
     if os.path.isdir("/run") and not os.path.islink("/run"):
         arguments += ["--tmpfs", "/run"]
         for kept in _RUN_KEPT:
@@ -68,6 +73,19 @@ def bwrap_arguments(program: str, places: Places, *, network: bool) -> list[str]
         if os.path.isdir(path):
             arguments += ["--remount-ro", path]
     return [*arguments, "--chdir", places.workspace, "--"]
+
+
+def with_filter(line: list[str], home: Path) -> list[str]:
+    """The line with a filter for what belongs to no namespace. It is handed over as an open file, which costs
+    a small shell in front."""
+    file = home / FILTER_FILE
+    if not file.exists():
+        from coder.config.files import write_whole
+        from coder.policy.sandbox_launch import strong_filter
+
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(file, strong_filter())
+    return ["/bin/sh", "-c", 'exec "$@" 9<"$0"', str(file), line[0], "--seccomp", "9", *line[1:]]
 
 
 def _mounts(places: Places) -> Iterator[tuple[int, int, list[str]]]:

@@ -45,14 +45,19 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
 
-# socket, keyctl, add_key, request_key, io_uring_setup, truncate
+# socket, keyctl, add_key, request_key, io_uring_setup, truncate, prlimit64
 _NUMBERS = {
-    "x86_64": (0xC000003E, 41, (250, 248, 249), 425, 76),
-    "aarch64": (0xC00000B7, 198, (219, 217, 218), 425, 45),
-    "riscv64": (0xC00000F3, 198, (219, 217, 218), 425, 45),
+    "x86_64": (0xC000003E, 41, (250, 248, 249), 425, 76, 302),
+    "aarch64": (0xC00000B7, 198, (219, 217, 218), 425, 45, 261),
+    "riscv64": (0xC00000F3, 198, (219, 217, 218), 425, 45, 261),
 }
+_SPLITS = {"x86_64": (272, 56), "aarch64": (97, 220), "riscv64": (97, 220)}  # unshare, clone
+_CLONE3 = 435
+_I386, _I386_KEYS, _I386_SPLITS = 0x40000003, (288, 286, 287), (310, 120)
+_VSOCK = 40
+_NEW_CGROUP = 0x02000000
 _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
-_EPERM, _ENOSYS = 1, 38
+_DENY, _LACKS, _ALLOW = 0x00050000 | 1, 0x00050000 | 38, 0x7FFF0000  # EPERM, ENOSYS
 _KEPT_CAPABILITIES = {
     0,
     1,
@@ -166,8 +171,8 @@ def restrict_calls(network: bool) -> None:
     Landlock does not stop a connection to a socket file: the session bus or a tmux server would run
     anything for the caller.
     """
-    architecture, socket, keys, uring, truncate = _NUMBERS[os.uname().machine]
-    deny, lacks, allow = 0x00050000 | _EPERM, 0x00050000 | _ENOSYS, 0x7FFF0000
+    architecture, socket, keys, uring, truncate, limits = _NUMBERS[os.uname().machine]
+    deny, lacks, allow = _DENY, _LACKS, _ALLOW
     program = [
         _load(4),  # the architecture: another one has other numbers
         _unless_equal(architecture, 0, 1),
@@ -182,12 +187,48 @@ def restrict_calls(network: bool) -> None:
         program += _when(number, deny)
     if landlock_abi() < 3:
         program += _when(truncate, deny)
+    # Limits of another process of the same user: it would be ended, or never open a file again.
+    program += [_unless_equal(limits, 0, 4), _load(16), _unless_equal(0, 1, 0), _answer(deny), _load(0)]
     families = _INTERNET if network else ()
     program += [_unless_equal(socket, 1, 0), _answer(allow), _load(16)]
     for family in families:
         program += _when(family, allow)
     program.append(_answer(deny))
     _install(program)
+
+
+def strong_filter() -> bytes:
+    """For the strong rung, which shares the kernel's keyrings and the hypervisor's sockets with everybody:
+    they belong to no namespace. Nor is there a namespace for control groups: with one of its own a command
+    could mount them, and freeze or end those that it shares with the person's other programs. Empty for a
+    machine whose numbers are not known."""
+    machine = os.uname().machine
+    if machine not in _NUMBERS:
+        return b""
+    architecture, socket, keys, *_ = _NUMBERS[machine]
+    own = [_load(0)]
+    if machine == "x86_64":
+        own += [(0x35, 0, 1, 0x40000000), _answer(_LACKS)]
+    own += [*_closed(keys, _SPLITS[machine]), _unless_equal(socket, 1, 0), _answer(_ALLOW), _load(16)]
+    own += [*_when(_VSOCK, _DENY), _answer(_ALLOW)]
+    other = [_load(0), *_closed(_I386_KEYS, _I386_SPLITS), _answer(_ALLOW)]
+    begin = [_load(4), _unless_equal(architecture, 0, len(own)), *own]
+    return _packed([*begin, _unless_equal(_I386, 0, len(other)), *other, _answer(_DENY)])
+
+
+def _closed(keys: tuple[int, ...], splits: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
+    program = _when(_CLONE3, _LACKS)  # its flags cannot be seen; the older call is used instead
+    for number in keys:
+        program += _when(number, _DENY)
+    for number in splits:
+        program += [
+            _unless_equal(number, 0, 4),
+            _load(16),
+            (0x45, 0, 1, _NEW_CGROUP),
+            _answer(_DENY),
+            _load(0),
+        ]
+    return program
 
 
 def _load(offset: int) -> tuple[int, int, int, int]:
@@ -214,10 +255,14 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def _install(program: list[tuple[int, int, int, int]]) -> None:
+def _packed(program: list[tuple[int, int, int, int]]) -> bytes:
     import struct
 
-    data = b"".join(struct.pack("=HBBI", *step) for step in program)
+    return b"".join(struct.pack("=HBBI", *step) for step in program)
+
+
+def _install(program: list[tuple[int, int, int, int]]) -> None:
+    data = _packed(program)
     buffer = ctypes.create_string_buffer(data, len(data))
     whole = _Program(len(program), ctypes.cast(buffer, ctypes.c_void_p))
     if _LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(whole), 0, 0) != 0:
@@ -235,25 +280,44 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
     """`spec`: hidden, readable, writable, devices (paths), network, shut_in (bool), guarded (paths),
     temp ("" or a folder), cwd."""
     guarded = {path: _kept(path) for path in spec["guarded"]}
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    parent = os.getpid()
+    parent = _become_keeper()
     child = os.fork()
     if child == 0:
         _become(spec, command, parent)
+    code = _watched(child)
+    for path, kept in guarded.items():
+        if _kept(path) != kept:
+            _put_back(path, kept)
+            os.write(2, f"coder: {path} was changed by the command and has been put back\n".encode())
+    return code
+
+
+def run_watched_twice(spec: dict[str, Any], command: list[str]) -> int:
+    """`run`, for a command that is not shut in: it can end or stop its parent; somebody is still there."""
+    _become_keeper()
+    child = os.fork()
+    if child == 0:
+        os._exit(run(spec, command))
+    return _watched(child)
+
+
+def _become_keeper() -> int:
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to tidy up
+    return os.getpid()
+
+
+def _watched(child: int) -> int:
+    """The exit status of a child, as a shell tells it; nothing that it started is left by then."""
     try:
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)
-        status = os.waitpid(child, 0)[1]
-        code = os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except _Ended:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(0.01)  # the command got the signal too, and may end by itself
         code = -signal.SIGTERM
     end_descendants()
-    for path, kept in guarded.items():
-        if _kept(path) != kept:
-            _put_back(path, kept)
-            os.write(2, f"coder: {path} was changed by the command and has been put back\n".encode())
     return 128 - code if code < 0 else code
 
 
@@ -393,4 +457,4 @@ def main() -> NoReturn:
     from marshal import loads
 
     spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us
-    sys.exit(run(spec, sys.argv[3:]))
+    sys.exit((run if spec["shut_in"] else run_watched_twice)(spec, sys.argv[3:]))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from coder.policy.sandbox_mounts import aliases
+
 # Below the home folder. What is not there is not masked: naming too much costs nothing.
 HOME_SECRETS = (
     ".ssh",
@@ -82,9 +84,10 @@ def places_for(
     environment: Mapping[str, str],
     *,
     git_settings: bool = False,
+    nested: Iterable[str] = (),
 ) -> Places:
     """What holds now: called for each command, because what exists changes. `git_settings`: the command may
-    change them (`git_settings.may_change_settings`)."""
+    change them (`git_settings.may_change_settings`). `nested`: what steers git further down."""
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
@@ -92,6 +95,7 @@ def places_for(
     temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *granted))]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, git_settings)
+    locked += [path for path in nested if not plan and path not in locked]
     return Places(
         workspace=root,
         writable=granted if plan else [root, *granted],
@@ -117,6 +121,7 @@ def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
 def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
     named = [os.path.join(person, name) for name in HOME_SECRETS]
     real = dict.fromkeys(os.path.realpath(path) for path in (*named, own) if os.path.lexists(path))
+    real.update(dict.fromkeys(aliases(list(real))))
     return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from coder.config.files import write_whole
-from coder.policy.sandbox import Sandbox, SandboxLevel
+from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import find_bwrap
 from coder.policy.sandbox_places import HOME_SECRETS
 
@@ -41,7 +41,7 @@ class _Kept(msgspec.Struct, frozen=True):
 def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
     """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`."""
     if not sys.platform.startswith("linux"):
-        return SandboxLevel(reason=f"there is none for {sys.platform} yet")
+        return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
     program = find_bwrap(os.environ.get("PATH", "") if path is None else path)
     key = _key(program)
     file = cache_dir / "sandbox.json"
@@ -61,7 +61,7 @@ def forget(cache_dir: Path) -> None:
 
 
 def _key(program: str | None) -> list[str]:
-    key = ["3", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    key = ["4", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
     if program is not None:
         key.append(str(Path(program).stat().st_mtime_ns))
     for switch in _SWITCHES:
@@ -80,18 +80,29 @@ def _read(file: Path) -> _Kept | None:
 
 
 def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
-    reason = "bwrap is not installed"
+    hitch: Hitch | None = Hitch("sandbox.why.missing")
     if program is not None:
         level = SandboxLevel("bwrap", program)
-        reason = trial(level, cache_dir, network=False)
-        if not reason:
-            return scoping(level, cache_dir)
-        if not trial(level, cache_dir, network=True):
-            return scoping(SandboxLevel("bwrap", program, reason, cuts_network=False), cache_dir)
-        reason = f"bwrap: {reason}"
-    level = SandboxLevel("landlock", reason=reason)
-    problem = trial(level, cache_dir, network=False)
-    return level if not problem else SandboxLevel("none", reason=f"{reason}; landlock: {problem}")
+        hitch = trial(level, cache_dir, network=False)
+        if hitch is None:
+            return scoping(filtering(level, cache_dir), cache_dir)
+        if trial(level, cache_dir, network=True) is None:
+            level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
+            return scoping(filtering(level, cache_dir), cache_dir)
+    hitches = (hitch,) if hitch is not None else ()
+    level = SandboxLevel("landlock", hitches=hitches)
+    hitch = trial(level, cache_dir, network=False)
+    return level if hitch is None else SandboxLevel("none", hitches=(*hitches, hitch))
+
+
+def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
+    """The strong rung, with the kernel's keyrings out of its reach where the kernel can do that."""
+    from coder.policy.sandbox_launch import strong_filter
+
+    if not strong_filter() or not os.access("/bin/sh", os.X_OK):
+        return level
+    filtered = msgspec.structs.replace(level, filters=True)
+    return filtered if trial(filtered, cache_dir, network=True) is None else level
 
 
 def scoping(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
@@ -106,25 +117,26 @@ def scoping(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
     scoped = msgspec.structs.replace(level, scopes=True)
     with socket.socket(socket.AF_UNIX) as held:  # without one there is nothing to try it on
         held.bind(f"\0coder-{os.urandom(8).hex()}")
-        return level if trial(scoped, cache_dir, network=True) else scoped
+        return scoped if trial(scoped, cache_dir, network=True) is None else level
 
 
-def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> str:
-    """ "" where this rung does what it should; else what went wrong."""
+def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
+    """None where this rung does what it should; else what went wrong."""
     from tempfile import mkdtemp
 
     try:
         cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         place = Path(mkdtemp(prefix="probe-", dir=cache_dir))
     except OSError as error:
-        return f"no place to try it: {error.strerror}"
+        return Hitch("sandbox.why.place", {"why": error.strerror or str(error)}, level.rung)
     try:
-        return _tried(level, place, network)
+        problem = _tried(level, place, network)
+        return None if problem is None else msgspec.structs.replace(problem, rung=level.rung)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _tried(level: SandboxLevel, place: Path, network: bool) -> str:
+def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     workspace, outside = place / "inside", place / "outside"
     secret = outside / HOME_SECRETS[0]
     workspace.mkdir()
@@ -144,14 +156,16 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> str:
             start_new_session=True,
         )
     except OSError as error:
-        return str(error.strerror or error)
+        return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})
     except subprocess.TimeoutExpired:
-        return f"no answer in {_SECONDS} s"
+        return Hitch("sandbox.why.late", {"seconds": str(_SECONDS)})
     finally:
         shutil.rmtree(sandbox.scratch(), ignore_errors=True)
     if done.returncode != 0 or not (workspace / "in").exists():
         lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
-        return lines[-1][:200] if lines else f"exit status {done.returncode}"
+        if not lines:
+            return Hitch("sandbox.why.status", {"code": str(done.returncode)})
+        return Hitch("sandbox.why.failed", {"line": lines[-1][:200]})
     if (outside / "out").exists():
-        return "it let a command write outside"
-    return "it let a command read a secret" if _SECRET.encode() in done.stdout else ""
+        return Hitch("sandbox.why.writes")
+    return Hitch("sandbox.why.reads") if _SECRET.encode() in done.stdout else None

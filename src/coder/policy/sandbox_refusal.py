@@ -64,8 +64,11 @@ def _locked_one(line: str, places: Places) -> str:
     if not (_LOCKED.search(line) or _REFUSED.search(line)):
         return ""
     named = [match[1] for pattern in (_QUOTED, _BARE, _RELATIVE) for match in pattern.finditer(line)]
-    paths = [os.path.normpath(os.path.join(places.workspace, text)) for text in named if "\0" not in text]
-    return next((path for path in paths if within(path, places.locked)), "")
+    texts = [os.path.normpath(text) for text in named if "\0" not in text]
+    paths = [os.path.join(places.workspace, text) for text in texts]
+    found = next((path for path in paths if within(path, places.locked)), "")
+    # A command may have gone elsewhere first: `.git/config` is then that of a repository further down.
+    return found or next((path for path in places.locked for text in texts if path.endswith(f"/{text}")), "")
 
 
 def _inside(path: str, places: Places) -> bool:

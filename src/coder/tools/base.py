@@ -40,6 +40,14 @@ class ToolResult(msgspec.Struct, frozen=True):
         return self.phrase.text(texts)
 
 
+MCP_PREFIX = "mcp__"  # what the names of MCP servers' tools begin with, and no others
+
+
+def is_mcp(name: str) -> bool:
+    """Whether a tool of this name is a server's."""
+    return name.startswith(MCP_PREFIX)
+
+
 KEY_MARK = "PRIVATE KEY"  # a text that holds a key, of which a tool may show a part
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from coder.texts import Phrase
@@ -52,21 +53,19 @@ class Glob:
 
 
 async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
-    import asyncio
-
     folder = locate(context, path)
     if kind_of(status(context, folder).st_mode) != "a folder":
         name = shown(context, folder)
         return failed(f"{name} is not a folder; give the folder to search as path", path=name)
     pattern = _relative(pattern, folder)
     place = Place(context.workspace.root, folder)
-    found, note = await _find(pattern, place, context), ""
-    if not found.paths and "/" not in pattern:
+    note = ""
+    found, ordered = await _find(pattern, place, context)
+    if not ordered and "/" not in pattern:
         pattern, note = f"**/{pattern}", "[nothing at this level; these lie deeper]"
-        found = await _find(pattern, place, context)
-    shown_paths = await asyncio.to_thread(_ordered, found.paths, place.base)
+        found, ordered = await _find(pattern, place, context)
     return _told(
-        pattern, [shown(context, place.base / path) for path in shown_paths], found, note, context, folder
+        pattern, [shown(context, place.base / path) for path in ordered], found, note, context, folder
     )
 
 
@@ -87,24 +86,28 @@ def _relative(pattern: str, folder: Path) -> str:
     return pattern
 
 
-async def _find(pattern: str, place: Place, context: ToolContext) -> Outcome:
+async def _find(pattern: str, place: Place, context: ToolContext) -> tuple[Outcome, list[str]]:
+    import asyncio
+
     match = matcher(pattern)
     skip = len(os.fspath(place.start)) - len(os.fspath(place.base))
-    return await find_files(context, place, lambda path: match(path[skip:]), MAX_FOUND)
+    found = await find_files(context, place, lambda path: match(path[skip:]), MAX_FOUND)
+    return found, await asyncio.to_thread(_ordered, found, place.base)
 
 
-def _ordered(paths: list[str], folder: Path) -> list[str]:
-    """The ones to show: newest first, or by path where there are too many to ask for dates."""
-    if len(paths) > MAX_DATED:
-        return sorted(paths)[:MAX_SHOWN]
-    return sorted(paths, key=lambda path: (-_changed_at(folder / path), path))[:MAX_SHOWN]
+def _ordered(found: Outcome, base: Path) -> list[str]:
+    """The ones to show: newest first, or by path where there are too many to ask for dates. What was there
+    only by way of a link that came in between is left out."""
+    from coder.tools.proving import files_there
 
-
-def _changed_at(path: Path) -> int:
-    try:
-        return path.lstat().st_mtime_ns
-    except OSError:
-        return 0
+    if len(found.paths) > MAX_DATED:
+        found.paths.sort()
+        likely = islice(found.paths, 4 * MAX_SHOWN)
+        there = files_there(base, likely)
+        return sorted(there)[:MAX_SHOWN]
+    there = files_there(base, found.paths)
+    found.paths = list(there)
+    return sorted(there, key=lambda path: (-there[path], path))[:MAX_SHOWN]
 
 
 def _told(
@@ -116,8 +119,10 @@ def _told(
     if not paths:
         lines.append(f"no files match {clean(pattern)} in {where}")
     if total > len(paths):
-        order = "newest" if total <= MAX_DATED else "first by path"
-        count = f"{total}+" if found.cut else str(total)
+        dated = total <= MAX_DATED
+        order = "newest" if dated else "first by path"
+        # Of very many not each was looked up: how many exactly is not for certain.
+        count = str(total) if dated else f"more than {MAX_DATED}"
         lines.append(
             f"[{count} files match; the {len(paths)} {order} are shown; narrow the pattern to see others]"
         )

@@ -52,6 +52,16 @@ def open_file(path: Path, flags: int = _READ, mode: int = 0o666) -> int:
         return _opened(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, folder, path)
 
 
+def open_folder(path: str) -> int:
+    """The folder at a resolved path, to look things up in (`open_in`)."""
+    return _folder(path, make=False)
+
+
+def open_in(name: str, folder: int) -> int:
+    """The file `name` in a folder that is open, to read; what is there as a link is not opened."""
+    return _opened(name, _READ | os.O_NOFOLLOW, 0, folder, name)
+
+
 def open_inside(path: Path, bound: Path | None, flags: int = _READ, mode: int = 0o666) -> int:
     """The file that `path` leads to; its links are followed as far as they stay inside `bound`, which is a
     resolved path (None: the file is the person's own, and may be a link to anywhere)."""

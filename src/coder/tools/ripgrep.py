@@ -54,7 +54,8 @@ def common_options(place: Place) -> list[str]:
 
 
 def line_options(pattern: str, glob_names: list[str]) -> list[str]:
-    options = ["--line-number", "--column", "--with-filename", "--null", "--no-heading", "--crlf"]
+    options = ["--line-number", "--column", "--byte-offset", "--with-filename", "--null", "--no-heading"]
+    options.append("--crlf")
     options += ["--engine=auto", f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview"]
     if ACROSS_LINES.search(pattern):
         options.append("--multiline")

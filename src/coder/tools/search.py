@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -31,12 +33,14 @@ class BadPattern(Exception):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A matching line: path relative to the searched base, line from 1, byte column of the match from 1."""
+    """A matching line: path relative to the searched base, line from 1, byte column of the match from 1.
+    `offset`: where in the file ripgrep found it."""
 
     path: str
     number: int
     column: int
     text: str
+    offset: int = 0
 
 
 class Outcome(msgspec.Struct):
@@ -84,21 +88,24 @@ async def find_lines(
 
     `glob_names` only narrows what is searched. Raises `BadPattern`.
     """
+    import asyncio
+
     program = find_ripgrep(context.environment.get("PATH", ""))
     if program is None:
         return await _walk_lines(place, pattern, wanted, limit)
     command = [program, *common_options(place), *line_options(pattern, glob_names)]
     # In parallel is twice as fast but in any order: good where all matches fit, so that they can be
-    # sorted here. Where they don't, matches are frequent, and a sorted search has its fill soon.
+    # sorted here. Where they don't, matches are frequent, and a sorted search has its fill soon; there each
+    # is looked up before it counts, so that what is not ours does not stand in the place of what is.
     plenty = max(1000, 5 * limit)
-    for options, enough in ([], plenty), (["--sort", "path"], limit):
+    for options, enough, proved in ([], plenty, _taken), (["--sort", "path"], limit, _there):
         found = Outcome()
         ended = await run(
             [*command, *options, "-e", pattern, "--", place.argument],
             place.base,
             context,
             b"\n",
-            _line_taker(found, wanted, enough),
+            _line_taker(found, wanted, enough, partial(proved, place.base)),
         )
         if ended.unusable:
             return await _walk_lines(place, pattern, wanted, limit)
@@ -108,27 +115,53 @@ async def find_lines(
         if not found.cut:
             break
     found.lines.sort(key=lambda line: (os.fsencode(line.path).split(b"/"), line.number))
+    if not found.cut:
+        found.lines = await asyncio.to_thread(_all_there, place.base, found.lines)
     return found
 
 
-def _line_taker(found: Outcome, wanted: Callable[[str], bool], enough: int) -> Callable[[bytes], bool]:
+def _taken(base: Path, line: Line) -> bool:
+    """For now: they are looked up together once it is known that there are few."""
+    return True
+
+
+def _there(base: Path, line: Line) -> bool:
+    return bool(_all_there(base, [line]))
+
+
+def _all_there(base: Path, lines: list[Line]) -> list[Line]:
+    from coder.tools.proving import LineProof
+
+    with LineProof(base) as proof:
+        return [
+            line
+            for line in lines
+            if proof.holds(line.path, line.offset, line.text.encode("utf-8", "surrogateescape"))
+        ]
+
+
+def _line_taker(
+    found: Outcome, wanted: Callable[[str], bool], enough: int, proved: Callable[[Line], bool]
+) -> Callable[[bytes], bool]:
     verdicts: dict[bytes, bool] = {}
 
     def take(record: bytes) -> bool:
         name, separator, rest = record.partition(b"\0")
-        pieces = rest.split(b":", 2)
-        if not separator or len(pieces) != 3:
+        pieces = rest.split(b":", 3)
+        if not separator or len(pieces) != 4:
             return True  # what ripgrep says about a binary file
         path = os.fsdecode(name).removeprefix("./")
         if name not in verdicts:
             verdicts[name] = wanted(path)
-        if verdicts[name]:
-            if len(found.lines) >= enough:
-                found.cut = True
-                return False
-            text = pieces[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            found.lines.append(Line(path, int(pieces[0]), int(pieces[1]), text))
-        return True
+        if not verdicts[name]:
+            return True
+        text = pieces[3].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        line = Line(path, int(pieces[0]), int(pieces[1]), text, int(pieces[2]))
+        if proved(line):
+            found.cut = len(found.lines) >= enough
+            if not found.cut:
+                found.lines.append(line)
+        return not found.cut
 
     return take
 

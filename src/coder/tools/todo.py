@@ -73,8 +73,7 @@ class TodoWrite:
     concurrent = False
 
     def argument(self, args: Arguments) -> str:
-        todos = args.get("todos")
-        return f"{len(todos)} items" if isinstance(todos, list) else ""
+        return ""  # the list itself is shown, and how much of it is done
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         todos = _parse(args.get("todos"))
