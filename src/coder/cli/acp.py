@@ -1,0 +1,50 @@
+"""`coder acp`: the Agent Client Protocol on stdio, for editors."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from coder.cli.args import Parser, add_folder_options
+from coder.cli.start import texts_for, working_folder
+from coder.policy.decide import OPERATING_MODES, PRESETS
+
+
+def run(arguments: list[str]) -> int:
+    chosen = _parser(arguments).parse_args(arguments)
+    folder = working_folder(chosen)
+    import asyncio
+    import gc
+
+    from coder.servers.acp import Chosen, serve
+
+    gc.freeze()
+    gc.enable()
+    config, log_dir = chosen.config, chosen.log_dir
+    settled = Chosen(
+        environ=dict(os.environ),
+        mode=chosen.mode,
+        preset=chosen.permissions,
+        model=chosen.model,
+        lang=chosen.lang,
+        config_file=config.absolute() if config else None,
+        log_dir=log_dir.absolute() if log_dir else None,
+    )
+    os.chdir(folder)
+    if sys.stdin.isatty():
+        print(texts_for(arguments).say("acp.terminal"), file=sys.stderr)
+    return asyncio.run(serve(settled))
+
+
+def _parser(arguments: list[str]) -> Parser:
+    """With its texts only where they are asked for: to know the language the settings are read."""
+    wanted = {"-h", "--help"} & set(arguments)
+    parser = Parser("coder acp", texts_for(arguments).say if wanted else None)
+    say, add = parser.say, parser.options.add_argument
+    parser.description = say("cli.about.acp")
+    add("-h", "--help", action="help", help=say("cli.help.help"))
+    add("--mode", choices=OPERATING_MODES, metavar="MODE", help=", ".join(OPERATING_MODES))
+    add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
+    add("--model", default="", metavar="NAME", help=say("cli.help.model"))
+    add_folder_options(parser)
+    return parser

@@ -1,0 +1,72 @@
+"""What a session offers its client besides prompts: operating modes, options, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coder.policy.decide import OPERATING_MODES
+from coder.protocol.modes import ModeDefinition
+from coder.texts import Texts
+
+# An editor has its own way to other sessions, and to leave.
+NOT_HERE = ("new", "resume", "exit")
+_NOT_OFFERED = (*NOT_HERE, "sessions", "fork", "help")
+
+MODE = "mode"
+MODEL = "model"
+
+
+def modes(current: str, texts: Texts) -> dict[str, Any]:
+    """The state of `modes`, for clients that know no options."""
+    available = [
+        {"id": name, "name": name, "description": texts.say(f"help.{name}")} for name in OPERATING_MODES
+    ]
+    return {"currentModeId": current, "availableModes": available}
+
+
+def options(mode: str, model: str, models: Sequence[str], texts: Texts) -> list[dict[str, Any]]:
+    """`configOptions`: always all of them, with their values now."""
+    names = list(dict.fromkeys([model, *models]))
+    return [
+        {
+            "id": MODE,
+            "name": texts.say("acp.option.mode"),
+            "category": "mode",
+            "type": "select",
+            "currentValue": mode,
+            "options": [
+                {"value": name, "name": name, "description": texts.say(f"help.{name}")}
+                for name in OPERATING_MODES
+            ],
+        },
+        {
+            "id": MODEL,
+            "name": texts.say("acp.option.model"),
+            "category": "model",
+            "type": "select",
+            "currentValue": model,
+            "options": [{"value": name, "name": name} for name in names],
+        },
+    ]
+
+
+def commands(
+    built_in: dict[str, str], custom: Sequence[ModeDefinition], texts: Texts
+) -> list[dict[str, Any]]:
+    """Built-in ones, then custom modes and saved prompts under what is typed for them."""
+    found = [
+        _command(name, texts.say(f"help.{name}"), arguments)
+        for name, arguments in built_in.items()
+        if name not in _NOT_OFFERED
+    ]
+    for mode in custom:
+        if mode.command and mode.error is None:
+            about = mode.description or mode.display_name
+            found.append(_command(mode.command.removeprefix("/"), about, mode.argument_hint))
+    return found
+
+
+def _command(name: str, about: str, hint: str) -> dict[str, Any]:
+    command: dict[str, Any] = {"name": name, "description": about}
+    return {**command, "input": {"hint": hint}} if hint else command

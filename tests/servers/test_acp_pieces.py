@@ -1,0 +1,149 @@
+"""The pure parts: diffs to blocks, prompts to messages, what is shown of calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coder.servers.acp_diffs import hunks
+from coder.servers.acp_mcp import mcp_servers
+from coder.servers.acp_params import Block, Contents, Link, Resource, Text
+from coder.servers.acp_prompt import message_of
+from coder.servers.acp_tools import bounded, diff_blocks, fenced, printed, title_of
+from coder.tools.diffs import unified
+
+ROOT = Path("/work/space")
+# Up to four lines: a change anywhere in them shows them all.
+_TEXTS = st.tuples(st.lists(st.text("ab -+@\\", max_size=5), max_size=4), st.booleans()).map(
+    lambda made: "\n".join(made[0]) + ("\n" if made[1] and made[0] else "")
+)
+
+
+@given(_TEXTS, _TEXTS)
+def test_blocks_hold_what_the_diff_was_made_of(old: str, new: str) -> None:
+    found = hunks(unified(old, new, "a/x.py", "b/x.py").text(10_000))
+    if old == new:
+        assert found == []
+    else:
+        (one,) = found
+        assert (one.path, one.old, one.new) == ("x.py", old, new)
+
+
+def test_every_hunk_is_a_block_with_its_first_changed_line() -> None:
+    old = "".join(f"line {n}\n" for n in range(1, 41))
+    new = old.replace("line 5\n", "line five\n").replace("line 30\n", "")
+    first, second = hunks(unified(old, new, "a/x", "b/x").text(1000))
+    assert (first.line, second.line) == (5, 30)
+    assert "line five\n" in first.new
+    assert "line 30\n" in (second.old or "")
+    assert "line 30\n" not in second.new
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "Binary files a/x and b/x differ",
+        "rename from a\nrename to b",
+        "--- a/x\n+++ b/x\n(empty file)",
+        "nonsense",
+    ],
+)
+def test_what_has_no_lines_is_shown_as_it_is(diff: str) -> None:
+    (block,) = diff_blocks(diff, ROOT)
+    assert block["content"]["text"] == f"```diff\n{diff}\n```"
+
+
+def test_a_diff_that_was_cut_is_whole_as_far_as_it_goes() -> None:
+    new = "".join(f"line {n}\n" for n in range(100))
+    (one,) = hunks(unified("", new, "/dev/null", "b/x").text(10))
+    assert one.old is None
+    assert one.new == "".join(f"line {n}\n" for n in range(7))
+
+
+def test_a_long_diff_is_bounded_but_for_a_person_who_decides() -> None:
+    diff = unified("", "x" * 90 + "\n" * 40_000, "/dev/null", "b/x").text(100_000)
+    assert len(str(diff_blocks(diff, ROOT))) < 40_000
+    (block,) = diff_blocks(diff, ROOT, limit=None)
+    assert block["newText"].count("\n") == 40_000
+
+
+def said(*blocks: Block) -> tuple[str, str]:
+    found = message_of(blocks, ROOT)
+    return found.text, found.attached
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("file:///work/space/a.py", "@a.py"),
+        ("file:///work/space/my%20file.py", "@my\\ file.py"),
+        ("file:///work/space/a.py#L10-20", "@a.py (lines 10-20)"),
+        ("file:///work/space/a.py#L10", "@a.py (line 10)"),
+        ("/work/space/a.py", "@a.py"),
+        ("file:///etc/passwd", "/etc/passwd"),
+        ("file:///work/space/../secret", "/work/space/../secret"),
+        ("file://host/work/space/a.py", "it (file://host/work/space/a.py)"),
+        ("zed:///agent/thread/1", "it (zed:///agent/thread/1)"),
+        ("http://[bad", "it (http://[bad)"),
+    ],
+)
+def test_links(uri: str, shown: str) -> None:
+    assert said(Text("see"), Link(uri, "it"), Text(", please")) == (f"see {shown}, please", "")
+
+
+def test_an_embedded_resource_is_attached_and_named() -> None:
+    resource = Resource(Contents(uri="file:///work/space/a.py", text="x = 1\n"))
+    assert said(Text("fix "), resource) == ("fix a.py", '<resource name="a.py">\nx = 1\n</resource>')
+    assert said(resource) == ("", '<resource name="a.py">\nx = 1\n</resource>')
+    binary = message_of([Text("see"), Resource(Contents(uri="file:///x.png", blob="AAAA"))], ROOT)
+    assert (binary.binary, binary.attached) == (["/x.png"], "")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        ([Text("!ls")], "!ls"),
+        ([Text("!ls\n")], "!ls\n"),
+        ([Text("![logo](x.png)\n\nWhat is this?")], ""),
+        ([Text("!ls"), Link("file:///work/space/a.py", "a.py")], ""),
+        ([Text("/review"), Resource(Contents(uri="x:y", text="z"))], "/review x:y"),
+    ],
+)
+def test_only_a_line_that_is_nothing_else_is_the_persons_shell(blocks: list[Block], text: str) -> None:
+    found = message_of(blocks, ROOT)
+    assert found.text == text
+    assert text or "!" in found.attached
+
+
+def test_titles_and_outputs_are_fit_for_markdown() -> None:
+    assert title_of("bash", "echo `date`") == "`` echo `date` ``"
+    assert title_of("read", "a.py") == "read a.py"
+    assert title_of("explore › grep", "x") == "explore › grep x"
+    assert fenced("a\n```\nb") == "````\na\n```\nb\n````"
+    assert printed("\x1b[1mbold\x1b[0m \x1b]0;title\x07x\r\n10%\r50%\r100%\n") == "bold x\n100%\n"
+
+
+def test_raw_values_are_bounded() -> None:
+    value = bounded(
+        {"content": "x" * 10_000, "many": list(range(1000)), "deep": {"a": {"b": {"c": {"d": 1}}}}}
+    )
+    assert len(str(value)) < 4_000
+    assert value["content"].startswith("x" * 2000)
+
+
+def test_mcp_servers_by_kind() -> None:
+    found, wrong = mcp_servers(
+        [
+            {"name": "files", "command": "/bin/files", "args": ["-v"], "env": [{"name": "A", "value": "1"}]},
+            {"name": "web", "type": "http", "url": "https://x/", "headers": [{"name": "K", "value": "v"}]},
+            {"name": "odd", "type": "acp", "serverId": "1"},
+            "nonsense",
+        ]
+    )
+    assert wrong == ["odd", "mcpServers[3]"]
+    files, web = found["files"], found["web"]
+    assert (files.command, files.args, files.env) == ("/bin/files", ["-v"], {"A": "1"})
+    assert (web.type, web.url, web.headers) == ("http", "https://x/", {"K": "v"})
