@@ -77,12 +77,16 @@ def test_arguments_of_commands(project: Project, columns: int, rows: int) -> Non
         assert "title" in terminal.screen.rpartition("/resume")[2]
 
 
-def test_models_of_the_configuration_and_of_the_server(project: Project) -> None:
+@SIZES
+def test_models_of_the_configuration_and_of_the_server(project: Project, columns: int, rows: int) -> None:
     project.configure(
         routing={"fast": "small-one", "strong": "large-one"},
         budget={"prices": {"priced-one": {"input": 1, "output": 2}}},
     )
-    with ScriptedServer(ANSWERS, model="listed-one") as server, Terminal(project, server.url) as terminal:
+    with (
+        ScriptedServer(ANSWERS, model="listed-one") as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         assert not server.requests  # the server is asked when somebody wants to know
         terminal.type("/model ")
@@ -108,9 +112,13 @@ class _Listless(ScriptedServer):
             await super().answer(request, writer)
 
 
-def test_a_server_that_lists_nothing_changes_nothing(project: Project) -> None:
+@SIZES
+def test_a_server_that_lists_nothing_changes_nothing(project: Project, columns: int, rows: int) -> None:
     project.configure(routing={"fast": "small-one"})
-    with _Listless(ANSWERS) as server, Terminal(project, server.url) as terminal:
+    with (
+        _Listless(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type("/model ")
         terminal.until(lambda: len(server.requests) == 1)
@@ -150,8 +158,12 @@ def test_at_offers_the_files_that_are_not_ignored(project: Project, columns: int
         assert "beta = 1" in said
 
 
-def test_a_missing_file_says_so_and_the_message_goes_out(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_a_missing_file_says_so_and_the_message_goes_out(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.send("see @missing.py please")
         assert sent(server, terminal) == "see @missing.py please"

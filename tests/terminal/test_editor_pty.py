@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from pty_kit import ANSWERS, CTRL_C, ENTER, ESC, UP, Terminal, messages, sent
+from talk_kit import says
 from wcwidth import wcwidth
 
 from kit import ScriptedServer
@@ -218,10 +219,14 @@ def test_what_is_queued_is_taken_back_edited_and_sent(project: Project, columns:
         assert sent(server, terminal, 2) == "queued text edited"
 
 
-def test_a_megabyte_is_pasted_whole(project: Project) -> None:
+@SIZES
+def test_a_megabyte_is_pasted_whole(project: Project, columns: int, rows: int) -> None:
     pasted = "".join(f"line {n} of a long text\n" for n in range(40_000))
     project.configure(runtime={"context_window": 2_000_000}, workflow={"require_todo_for_complex": False})
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         begin_of(terminal)
         data = f"\x1b[200~{pasted}\x1b[201~".encode()
         os.set_blocking(terminal.fd, False)
@@ -232,14 +237,18 @@ def test_a_megabyte_is_pasted_whole(project: Project) -> None:
             except BlockingIOError:
                 terminal.pump(0.001)
         os.set_blocking(terminal.fd, True)
-        terminal.until("[pasted 40000 lines]")
+        terminal.until(lambda: says(terminal, "[pasted 40000 lines]"))
         terminal.type(ENTER)
         terminal.until(lambda: len(server.chats) == 1)
         assert messages(server)[-1].strip() == pasted.strip()
 
 
-def test_a_paste_that_broke_off_is_ended_by_a_key(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_a_paste_that_broke_off_is_ended_by_a_key(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         begin_of(terminal)
         terminal.type("\x1b[200~one\ntwo")
         terminal.pump(1.2)  # the silence after which a single key is a key
@@ -250,8 +259,14 @@ def test_a_paste_that_broke_off_is_ended_by_a_key(project: Project) -> None:
         assert sent(server, terminal) == "one\ntwo!"
 
 
-def test_a_terminal_that_dies_in_the_middle_of_a_paste_ends_the_session(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_a_terminal_that_dies_in_the_middle_of_a_paste_ends_the_session(
+    project: Project, columns: int, rows: int
+) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         begin_of(terminal)
         terminal.send("go")
         sent(server, terminal)

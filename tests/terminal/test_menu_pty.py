@@ -155,3 +155,16 @@ def test_chinese_texts(project: Project, columns: int, rows: int) -> None:
         terminal.until(lambda: "已粘贴" in terminal.screen.replace(" ", ""))
         terminal.type("\x03/vim" + ENTER)
         terminal.until(lambda: "键位已开启" in terminal.text.replace(" ", ""))
+
+
+def test_a_narrow_menu_says_what_its_entries_do(project: Project) -> None:
+    """Rather than which arguments they take, which only the chosen one shows."""
+    with ScriptedServer([]) as server, Terminal(project, server.url, columns=40, rows=12) as terminal:
+        terminal.until_idle()
+        terminal.type("/")
+        terminal.until(lambda: "  /permissions  show what is" in terminal.screen)
+        terminal.type(DOWN + DOWN)
+        terminal.until(lambda: "› /permissions [PRESET|revoke NAME]" in terminal.screen)
+        assert "  /help         this list" in terminal.screen
+        terminal.resize(80, 24)
+        terminal.until(lambda: "  /help [NAME]                       this list" in terminal.screen)

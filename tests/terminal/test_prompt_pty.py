@@ -20,8 +20,9 @@ def test_prompt_lines_and_a_turn(project: Project, columns: int, rows: int) -> N
         Terminal(project, server.url, columns=columns, rows=rows) as terminal,
     ):
         terminal.until_idle()
-        # The system prompt and the tools are there from the start.
-        assert re.search(r"context: [1-9]\d{3} tokens · model: scripted\n\[default\] ", terminal.screen)
+        # The system prompt and the tools are there from the start, as soon as they are counted.
+        first = re.compile(r"context: [1-9]\d{3} tokens · model: scripted\n\[default\] ")
+        terminal.until(lambda: first.search(terminal.screen) is not None)
         terminal.send("hello")
         assert sent(server, terminal) == "hello"
         assert "> hello" in terminal.text
@@ -64,8 +65,12 @@ def test_ctrl_d_sends_text_and_leaves_an_empty_line(project: Project) -> None:
     assert project.of_type("session_end")
 
 
-def test_ctrl_c_clears_and_twice_on_an_empty_line_leaves(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_ctrl_c_clears_and_twice_on_an_empty_line_leaves(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.type("rubbish")
         terminal.until("> rubbish")
@@ -73,8 +78,9 @@ def test_ctrl_c_clears_and_twice_on_an_empty_line_leaves(project: Project) -> No
         terminal.until(lambda: "rubbish" not in terminal.screen)
         terminal.type(CTRL_C)
         terminal.until("again to leave")
-        terminal.type("x")
-        terminal.until("> x")
+        terminal.paste("x")  # whoever goes on typing does not mean to leave, and is not told how
+        terminal.until(lambda: terminal.screen.endswith("> x"))
+        assert "again to leave" not in terminal.screen
         terminal.type(BACKSPACE)
         terminal.type(CTRL_C)
         terminal.until("again to leave")
@@ -206,8 +212,12 @@ def test_a_pasted_line_goes_in_as_it_is_and_its_escapes_inert(project: Project) 
         assert sent(server, terminal).startswith("short ")
 
 
-def test_a_long_line_is_collapsed_too(project: Project) -> None:
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+@SIZES
+def test_a_long_line_is_collapsed_too(project: Project, columns: int, rows: int) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
         terminal.until_idle()
         terminal.paste("x" * 100_000)
         terminal.until("[pasted 1 line]")
@@ -262,3 +272,12 @@ def test_plain_mode_has_no_live_rows_and_no_spinner(project: Project) -> None:
         assert "waiting for the model" not in terminal.raw.decode()
         assert not any(spin in terminal.raw.decode() for spin in "⠋⠙⠹⠸⠼")
         assert terminal.raw.decode().count("one two") == 1
+
+
+def test_keys_that_stop_other_programs_output_do_nothing(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("one\x13\x11 two")
+        terminal.until(lambda: terminal.screen.endswith("> one two"))
+        terminal.type(ENTER)
+        assert sent(server, terminal) == "one two"

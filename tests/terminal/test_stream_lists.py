@@ -79,3 +79,36 @@ def test_every_shape_with_rows_that_are_broken(shape: str, width: int) -> None:
     text = SHAPES[shape].format(*(f"{words} {at}" for at in range(count))) + "\n\nDone.\n"
     for seed in range(30):
         assert ink(streamed(text, width, Random(seed))) == ink(whole(text, width))
+
+
+def test_a_heading_by_a_line_below_whose_first_word_is_longer_than_a_row() -> None:
+    text = "w0001xw0002xw0003xw0004xw0005xw0006x第0007项\n===\n\nDone.\n"
+    for seed in range(60):
+        assert ink(streamed(text, 20, Random(seed))) == ink(whole(text, 20))
+
+
+@pytest.mark.parametrize("size", [1, 7, 30])
+def test_a_heading_by_a_line_below_has_its_mark_on_a_narrow_screen(size: int) -> None:
+    text = "A heading that takes more than one row of a narrow screen\n===\n\nText that follows.\n"
+    flow, rows = Flow(rows_of), list[Line]()
+    for at in range(0, len(text), size):
+        rows += [*flow.feed(text[at : at + size], 30), *flow.settle(30)]
+    rows += flow.finish(30)
+    assert ["".join(part for _, part in row) for row in rows] == [
+        "# A heading that takes more",
+        "than one row of a narrow",
+        "screen",
+        "",
+        "Text that follows.",
+    ]
+    assert {style for row in rows[:3] for style, _ in row} == {"heading"}
+
+
+def test_a_paragraph_is_not_held_back_for_that() -> None:
+    flow, rows = Flow(rows_of), list[Line]()
+    for piece in ("First it says this. ", "Then it goes on ", "for as long ", "as it likes to "):
+        rows += [*flow.feed(piece, 20), *flow.settle(20)]
+    assert ["".join(part for _, part in row) for row in rows][:2] == [
+        "First it says this.",
+        "Then it goes on for",
+    ]

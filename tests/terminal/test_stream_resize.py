@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,7 @@ class Window(Terminal):
 
     def _stopped_between_frames(self) -> bool:
         """Asleep when looked at, and hardly run since: not in the middle of a frame for the old size."""
+        self.pump(0)
         folder = Path(f"/proc/{self.pid}")
         state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         ran = int((folder / "schedstat").read_text(encoding="utf-8").split()[0])
@@ -120,7 +122,12 @@ class Window(Terminal):
             return False
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
-        if int((folder / "schedstat").read_text(encoding="utf-8").split()[0]) - ran < _A_MOMENT:
+        # What it has written already may be half of a frame, whose other half waits for us to read.
+        waiting = bool(select.select([self.fd], [], [], 0)[0])
+        if (
+            not waiting
+            and int((folder / "schedstat").read_text(encoding="utf-8").split()[0]) - ran < _A_MOMENT
+        ):
             return True
         os.kill(self.pid, signal.SIGCONT)
         return False

@@ -107,7 +107,7 @@ def test_a_pipe_in_and_a_terminal_out_is_one_turn(project: Project) -> None:
     os.close(ours)
     assert messages(server) == ["from a pipe"]
     assert "the answer" in shown
-    assert "--mode auto-edit" in shown
+    assert "--mode auto-edit" in re.sub(r"(\x1b\[\d*m|\s)+", " ", shown)
     assert not (project.cwd / "new.txt").exists()
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from pty_kit import CTRL_D, Terminal
-from talk_kit import WRITE
+from talk_kit import SIZES, WRITE
 
 from coder.config.schema import UiSection
 from coder.terminal import notify
@@ -16,9 +16,9 @@ from kit.driving import Project
 SCRIPT = [{"text": "first answer"}, WRITE, {"text": "second answer"}]
 
 
-def two_turns(project: Project, url: str) -> Terminal:
+def two_turns(project: Project, url: str, columns: int, rows: int) -> Terminal:
     """One that ends by itself and one that asks; the terminal as it then is."""
-    with Terminal(project, url) as terminal:
+    with Terminal(project, url, columns=columns, rows=rows) as terminal:
         terminal.until_idle()
         terminal.send("go")
         terminal.until("first answer")
@@ -33,19 +33,25 @@ def two_turns(project: Project, url: str) -> Terminal:
         return terminal
 
 
-def test_the_bell_rings_at_the_end_of_a_long_turn_and_at_its_questions(project: Project) -> None:
+@SIZES
+def test_the_bell_rings_at_the_end_of_a_long_turn_and_at_its_questions(
+    project: Project, columns: int, rows: int
+) -> None:
     project.configure(ui={"bell_seconds": 0, "notify": True})
     with ScriptedServer(SCRIPT) as server:
-        terminal = two_turns(project, server.url)
+        terminal = two_turns(project, server.url, columns, rows)
     assert terminal.paper.bells == 3
     raw = terminal.raw.decode()
     assert raw.count("\x1b]9;coder · project: done\x07") == 2
     assert raw.count("\x1b]9;coder · project: a question waits for you\x07") == 1
 
 
-def test_a_person_who_is_there_hears_nothing_and_the_title_says_what_goes_on(project: Project) -> None:
+@SIZES
+def test_a_person_who_is_there_hears_nothing_and_the_title_says_what_goes_on(
+    project: Project, columns: int, rows: int
+) -> None:
     with ScriptedServer(SCRIPT) as server:
-        terminal = two_turns(project, server.url)
+        terminal = two_turns(project, server.url, columns, rows)
     assert terminal.paper.bells == 0
     assert b"\x1b]9;" not in terminal.raw
     rest, busy = "coder · project", "● coder · project"
@@ -54,10 +60,11 @@ def test_a_person_who_is_there_hears_nothing_and_the_title_says_what_goes_on(pro
     assert terminal.raw.rindex(b"\x1b[23;2t") > terminal.raw.rindex(b"\x1b]2;")  # … and comes back
 
 
-def test_bell_and_title_can_be_switched_off(project: Project) -> None:
+@SIZES
+def test_bell_and_title_can_be_switched_off(project: Project, columns: int, rows: int) -> None:
     project.configure(ui={"bell_seconds": 0, "bell": False, "title": False})
     with ScriptedServer(SCRIPT) as server:
-        terminal = two_turns(project, server.url)
+        terminal = two_turns(project, server.url, columns, rows)
     assert terminal.paper.bells == 0
     assert terminal.paper.titles == []
     assert b"\x1b[22;2t" not in terminal.raw

@@ -23,16 +23,17 @@ def test_asked_once_and_again_where_something_changed(project: Project, columns:
 
     def said(*answer: str) -> str:
         with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, columns=columns) as terminal:
-            for text in answer:
-                terminal.until("[y/N]")
+            for n, text in enumerate(answer, 1):
+                terminal.until(lambda n=n: terminal.text.count("[y/N]") == n)  # type: ignore[misc] # bound at once
                 terminal.type(text + ENTER)
             terminal.until_idle()
             terminal.type(CTRL_D)
             terminal.ended()
             return squeezed(terminal.text)
 
-    first = said("n")
-    assert squeezed('permission.preset = "auto-edit"') in first
+    first = said("perhaps", "n")  # what is neither is asked again
+    assert squeezed("That is no answer: y is yes; n, or Enter alone, is no.") in first
+    assert first.count(squeezed('permission.preset = "auto-edit"')) == 1
     assert squeezed("cat log.txt") in first
     assert squeezed("k7Xq2") not in first
     assert squeezed("changed") not in first

@@ -47,7 +47,7 @@ def test_nor_does_a_line_in_a_terminal_of_lines(project: Project) -> None:
         terminal.send("go")
         terminal.until(lambda: len(server.chats) == 1)
         terminal.type("y\n")
-        terminal.until("\ny\n")
+        terminal.until(lambda: terminal.text.endswith("\ny"))
         gate.open()
         terminal.until("Allow?")
         terminal.pump(0.2)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 
 from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
-from coder.protocol.ops import ApprovalReply, Cancel
-from coder.terminal.editing import approval_answer
+from coder.terminal.in_turn import InTurn
+from coder.terminal.question import ask_approval
+from coder.terminal.width import plain, wrap
 from coder.texts import Texts
 
 
@@ -18,8 +20,9 @@ class Asker:
 
     def __init__(self, engine: Engine, texts: Texts) -> None:
         self._engine = engine
-        self._say = texts.say
+        self._texts = texts
         self._asking: asyncio.Task[None] | None = None
+        self.in_turn = InTurn()
 
     def take(self, event: AnyEvent) -> None:
         if isinstance(event, ApprovalRequested):
@@ -29,25 +32,18 @@ class Asker:
             self._asking = None
 
     async def _ask(self, event: ApprovalRequested) -> None:
-        choices = "approval.choices" if event.can_always else "approval.choices_once"
-        while True:
-            sys.stdout.write(self._say(choices))
-            sys.stdout.flush()
-            line = await _line()
-            if line is None:
-                self._engine.submit(Cancel())
-                return
-            found = approval_answer(line, can_always=event.can_always)
-            if found is not None:
-                answer, reason = found
-                self._engine.submit(ApprovalReply(event.approval_id, answer, reason))
-                return
-            known = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
-            sys.stdout.write(f"{self._say(known)}\n")
+        self._engine.submit(await ask_approval(event, self._texts, _line, _say))
 
 
-async def _line() -> str | None:
+def _say(text: str) -> None:
+    for row in wrap([("", text)], shutil.get_terminal_size().columns):
+        print(plain(row))
+
+
+async def _line(prompt: str) -> str | None:
     """What the terminal hands over when Enter is pressed; None at the end of input."""
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(0, ready.set)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -34,6 +34,9 @@ from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
 from coder.terminal.safe import safe_json
 from coder.terminal.view import LineView, Palette
+
+if TYPE_CHECKING:
+    from coder.cli.asking import Asker
 
 
 class Output(Protocol):
@@ -86,23 +89,24 @@ def _cancel_on_signals(engine: Engine) -> None:
         loop.add_signal_handler(number, engine.submit, Cancel())
 
 
-def _asker(engine: Engine, options: Options, settings: Settings) -> Callable[[AnyEvent], None] | None:
+def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None:
     if not options.can_ask:
         return None
     from coder.cli.asking import Asker
 
-    return Asker(engine, settings.texts).take
+    return Asker(engine, settings.texts)
 
 
-async def watch(engine: Engine, view: Output, ask: Callable[[AnyEvent], None] | None = None) -> int:
+async def watch(engine: Engine, view: Output, asker: Asker | None = None) -> int:
     """Show what happens until the input is done; the status. Raises `OSError`, but only after the record is
     complete, where stdout takes no more."""
     reading = _Reading()
     shown = _Shown(view, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
-        shown.show(event)
-        if ask is not None:
-            ask(event)
+        for one in asker.in_turn.take(event) if asker is not None else (event,):
+            shown.show(one)
+            if asker is not None:
+                asker.take(one)
         if reading.take(event):
             break
     closing = asyncio.create_task(engine.close())

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import fragment_list_width, to_formatted_text
@@ -209,6 +210,18 @@ class Actions:
         self.bar.leave()
         self.editor.in_bar = False
 
+    @property
+    def occupied(self) -> bool:
+        """Whether the person is in the middle of something that keys are pressed for."""
+        return not self.editor.empty or self.app.layout.is_searching or self.bar.editing
+
+    def make_room(self) -> None:
+        """For a question: what was being typed, or searched for, stands aside."""
+        if self.app.layout.is_searching:
+            with set_app(self.app):  # it is an event that asks for it, not a key
+                self.stop_search()
+        self.editor.stash()
+
     # editing
 
     def newline(self) -> None:
@@ -245,8 +258,7 @@ class Actions:
         if edited is None:
             self.app.output.bell()
         elif edited != text:
-            self.editor.pastes.clear()
-            self.editor.put(edited)
+            self.editor.put_draft(edited)
 
     # the terminal
 

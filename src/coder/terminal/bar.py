@@ -19,10 +19,15 @@ class ModeBar(Protocol):
         """Text with SGR colours, already safe and no wider than `width`."""
         ...
 
+    @property
+    def editing(self) -> bool:
+        """Whether a value is being filled in: nothing may take the keys then."""
+        ...
+
     def enter(self) -> bool: ...
 
     def leave(self) -> None:
-        """The focus is taken away: by Ctrl+C, or by a question that must be answered."""
+        """The focus is taken away: by Ctrl+C, or by a question while nothing is being edited."""
         ...
 
     def key(self, name: str, data: str) -> KeyAnswer:
@@ -35,6 +40,10 @@ class NoBar:
 
     def rows(self, width: int) -> list[str]:
         return []
+
+    @property
+    def editing(self) -> bool:
+        return False
 
     def enter(self) -> bool:
         return False

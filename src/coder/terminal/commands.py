@@ -38,9 +38,16 @@ def run_local(text: str, terminal: Terminal, texts: Texts) -> str | None:
     """What the command says; None where the text is no command of the terminal's own."""
     name, _, argument = text.strip().removeprefix("/").partition(" ")
     run = _COMMANDS.get(name) if text.strip().startswith("/") else None
+    if run is None and text.strip().startswith("/help "):
+        return _help_on(argument.strip().removeprefix("/"), texts)
     if run is not None and argument.strip() and not LOCAL[name]:
         return texts.say("command.no_arguments", name=name)
     return run(terminal, argument.strip(), texts) if run is not None else None
+
+
+def _help_on(name: str, texts: Texts) -> str | None:
+    """Of the engine's own the engine tells."""
+    return f"/{name} {LOCAL[name]}".rstrip() + f"  {texts.say(f'help.{name}')}" if name in LOCAL else None
 
 
 def _vim(terminal: Terminal, argument: str, texts: Texts) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from coder.terminal.editor import Editor
 from coder.terminal.menu import ROWS as MENU_ROWS
+from coder.terminal.question import approval_question
 from coder.terminal.safe import safe
 from coder.terminal.stream import Stream
 from coder.terminal.talk import Talk, activity, context_line, prompt_text, seconds, shown_folder
@@ -23,7 +24,7 @@ _FRAMES_A_SECOND = 8
 # the terminal has broken meanwhile would be left behind: until then the text that still grows is not shown.
 _RESIZING_SECONDS = 0.3
 _NARROW = 24  # columns that are left in any case
-_ANSWER_ROOM = 8  # columns for the answer behind the question; where there are fewer it is put more shortly
+_ABOUT_ROOM = 20  # columns for what an entry of the menu does
 _SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a folder in the prompt, and for the text behind it
 _ROOMY = 8  # rows from which on there is one to spare between the stream and the prompt
 
@@ -93,7 +94,8 @@ class Display:
         if rows < 3:
             return []
         if self.talk.approval is not None:
-            return []
+            waits: Line = [("note", self.texts.say("terminal.question_waits"))]
+            return self._painted([clip(waits, columns)]) if self.editor.in_bar else []
         line = self._busy() if self.talk.busy else context_line(self.talk)
         if self.hint:
             line = [("note", self.hint)]
@@ -133,11 +135,15 @@ class Display:
             return []
         columns, rows = self.size()
         visible = menu.visible(max(1, min(MENU_ROWS, rows - 4)))
-        width = max(text_width(_entry(item.label, item.hint)) for item, _ in visible)
+        hinted = [f"{item.label} {item.hint}".rstrip() for item, _ in visible]
+        width = max(map(text_width, hinted))
+        narrow = width + _ABOUT_ROOM > columns and any(item.about for item, _ in visible)
+        if narrow:  # what the entries do is worth more than which arguments they take
+            width = max(text_width(item.label) for item, _ in visible)
         lines: list[Line] = []
-        for item, chosen in visible:
-            label = _entry(item.label, item.hint)
-            padding = " " * (width - text_width(label) + 2) if item.about or item.scope else ""
+        for (item, chosen), label in zip(visible, hinted, strict=True):
+            label = item.label if narrow and not chosen else label
+            padding = " " * max(2, width - text_width(label) + 2) if item.about or item.scope else ""
             style = "chosen" if chosen else item.style
             line: Line = [(style, ("› " if chosen else "  ") + label), ("", padding)]
             line += [("scope", f"{safe(item.scope)}  " if item.scope else ""), ("dim", safe(item.about))]
@@ -147,11 +153,8 @@ class Display:
     def prompt(self) -> str:
         columns, _ = self.size()
         if self.talk.approval is not None:
-            key = "approval.choices" if self.talk.approval.can_always else "approval.choices_once"
-            choices = self.texts.say(key)
-            if text_width(choices) + _ANSWER_ROOM > columns or not self.talk.approval.call_id:
-                choices = self.texts.say(f"{key}_narrow")
-            return self.theme.paint("note", choices)
+            question = approval_question(self.talk.approval, self.texts)
+            return self.theme.paint("note", question.prompt(columns))
         return self.theme.paint(
             "prompt", prompt_text(self.talk, fitting_folder(self.cwd, self.talk.mode, columns))
         )
@@ -161,7 +164,3 @@ class Display:
 
     def _painted(self, lines: list[Line]) -> list[str]:
         return [self.theme.line(line) for line in lines]
-
-
-def _entry(label: str, hint: str) -> str:
-    return f"{label} {hint}".rstrip()

@@ -114,6 +114,17 @@ class Editor:
             self._stashed = None
             self._begin(document)
 
+    def put_draft(self, text: str) -> None:
+        """In place of what is being typed, also where a question stands before it."""
+        self.pastes.clear()
+        if self._stashed is None:
+            self.put(text)
+            return
+        pastes, self.pastes = self.pastes, {}
+        shown = self._named(text) if len(text) > LONGEST else text
+        self._stashed = Document(shown), self.pastes
+        self.pastes = pastes
+
     def _begin(self, document: Document) -> None:
         self.prompts += 1
         self.menu = self._dismissed = None

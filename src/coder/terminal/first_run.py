@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import sys
 
 import msgspec
 
 from coder.config.provider import NoProvider
 from coder.engine.setup import Options, Settings
+from coder.terminal.question import ask_at_start
 from coder.terminal.view import LineView
-from coder.terminal.width import plain, wrap
 
 # Where servers of one's own listen unless told otherwise.
 USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (8000, "vLLM"))
@@ -23,28 +21,22 @@ _ANSWER_SECONDS = 1.0
 def first_run(options: Options, settings: Settings, view: LineView) -> Options | None:
     """The options with a local server in them, where one was found and the person wants it."""
     say = settings.texts.say
-    _say(view, say("first.welcome"))
+    view.paragraph(say("first.welcome"))
     view.line("")
-    _say(view, NoProvider().text(settings.texts))
+    view.paragraph(NoProvider().text(settings.texts))
     for port, name in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
             continue
         view.line("")
-        wanted = _wanted(say("first.offer", name=name, url=url))
+        wanted = ask_at_start(say("first.offer", name=name, url=url), settings.texts)
         if wanted:
-            _say(view, say("first.chosen", url=url))
+            view.paragraph(say("first.chosen", url=url))
             return msgspec.structs.replace(options, base_url=url)
         if wanted is None:
             return None
-        _say(view, say("first.demo"))
+        view.paragraph(say("first.demo"))
     return None
-
-
-def _say(view: LineView, text: str) -> None:
-    """Broken between words: what is to be set should be readable, and whole names can be copied."""
-    for row in wrap([("", text)], shutil.get_terminal_size().columns):
-        view.line(plain(row))
 
 
 def _listens(port: int) -> bool:
@@ -71,17 +63,3 @@ def _is_a_model_server(url: str) -> bool:
             await wire.close()
 
     return asyncio.run(lists_models())
-
-
-def _wanted(question: str) -> bool | None:
-    """None where the person would rather leave."""
-    sys.stdout.write(question)
-    sys.stdout.flush()
-    try:
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        answer = ""
-    if not answer:
-        sys.stdout.write("\n")
-        return None
-    return answer.strip().lower() in ("y", "yes", "是", "是的")

@@ -12,6 +12,8 @@ from coder.terminal.markdown import Carried, continued, held_back
 from coder.terminal.width import Line, wrap
 
 Paint = Callable[[Block, int, Carried], tuple[list[Line], Carried]]
+_HEADING_CHARS = 100
+_SENTENCE_ENDS = (". ", "? ", "! ", ": ", "。", "？", "！", "，")
 _REPEATED = ("quote", "mark")  # stand on every row, however many there are
 
 
@@ -67,6 +69,8 @@ class Flow:
         """The rows at the top of the tail that can no longer change."""
         tail = self._splitter.tail
         if tail is None or tail.kind in ("table", "fence") or len(self._painted(width)) < 2:
+            return []
+        if not self._ink and _may_be_heading(tail):
             return []
         at = _stable(tail.text)
         if not at:
@@ -148,6 +152,15 @@ def _stable(text: str) -> int:
     return at if _has_words(text[line:at]) else line
 
 
+def _may_be_heading(tail: Block) -> bool:
+    """A line below may make a heading of it, whose mark stands before the first row. Nobody writes several
+    sentences into one."""
+    line = tail.text.rstrip("\n")
+    if not tail.opens or tail.kind != "prose" or "\n" in line or len(line) > _HEADING_CHARS:
+        return False
+    return not any(end in line for end in _SENTENCE_ENDS)
+
+
 def _has_words(text: str) -> bool:
     return any(char.isalpha() for char in text)
 
@@ -169,8 +182,10 @@ def _joined(blocks: list[Block]) -> list[Block]:
 
 
 def _ink_of(row: Line) -> int:
-    """Its characters that are not blank. A row without any counts too: there are as many at every width."""
-    return sum(len("".join(_own(*span).split())) for span in row if span[0] not in _REPEATED) or 1
+    """Its characters that are not blank. A row without any counts too: there are as many at every width; but
+    not the mark of a heading whose first word did not fit behind it."""
+    ink = sum(len("".join(_own(*span).split())) for span in row if span[0] not in _REPEATED)
+    return ink or int(not any(style == "heading" for style, _ in row))
 
 
 def _own(style: str, text: str) -> str:

@@ -15,9 +15,10 @@ from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
 from coder.protocol.modes import ModeStateChanged
-from coder.protocol.ops import ApprovalReply, Cancel, UserInput
-from coder.terminal.editing import approval_answer
+from coder.protocol.ops import Cancel, UserInput
+from coder.terminal.in_turn import InTurn
 from coder.terminal.mode_rows import Spoken
+from coder.terminal.question import ask_approval
 from coder.terminal.recap import session_lines
 from coder.terminal.safe import to_nowhere
 from coder.terminal.talk import Talk, context_line, follow, prompt_text, shown_folder
@@ -36,6 +37,7 @@ class LineRepl:
         self.engine = engine
         self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
         self.modes = Spoken(settings.texts)
+        self.in_turn = InTurn()
         self.running = False
         self.hung_up = False
         self.interrupts = 0
@@ -78,9 +80,10 @@ class LineRepl:
         self.running = True
         try:
             async for event in self.engine.events():
-                self._show(event)
-                if isinstance(event, ApprovalRequested):
-                    await self._answer(event)
+                for one in self.in_turn.take(event):
+                    self._show(one)
+                    if isinstance(one, ApprovalRequested):
+                        await self._answer(one)
                 if isinstance(event, InputDone):
                     return not event.exit
         finally:
@@ -100,31 +103,17 @@ class LineRepl:
 
     async def _answer(self, event: ApprovalRequested) -> None:
         """What was typed before the question was there is no answer to it; it is the next input."""
-        choices = "approval.choices" if event.can_always else "approval.choices_once"
         ahead = self._typed_ahead()
         try:
-            await self._ask(event, choices)
+            reply = await ask_approval(event, self.settings.texts, self._read_line, self.view.paragraph)
+            self.engine.submit(reply)
         finally:
             self.typed[:0] = ahead
-
-    async def _ask(self, event: ApprovalRequested, choices: str) -> None:
-        while True:
-            reply = await self._read_line(self.say(choices))
-            if reply is None:
-                self.engine.submit(Cancel())
-                return
-            found = approval_answer(reply, can_always=event.can_always)
-            if found is not None:
-                answer, reason = found
-                self.engine.submit(ApprovalReply(event.approval_id, answer, reason))
-                return
-            known = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
-            self.view.line(self.say(known))
 
     # reading
 
     async def _read_input(self) -> str | None:
-        self.view.line(plain(context_line(self.talk)))
+        self.view.line("\n" + plain(context_line(self.talk)))
         lines: list[str] = []
         prompt = prompt_text(self.talk, shown_folder(self.options.cwd))
         while True:

@@ -15,6 +15,7 @@ from coder.engine.modes import enable_modes, mode_commands
 from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
 from coder.model.base import ModelError
 from coder.record.files import RecordError
+from coder.terminal.question import ask_at_start
 from coder.terminal.safe import safe
 from coder.terminal.theme import Theme, chosen_theme
 from coder.terminal.view import LineView
@@ -82,13 +83,7 @@ def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Sett
     lines = [f"{key} = {shown_value(value, key)}" for key, value in sorted(relevant.items())]
     for line in store.difference(options.cwd, relevant).lines(settings.texts) if changed else lines:
         view.line(f"  {safe(line)}")
-    sys.stdout.write(say("trust.prompt"))
-    sys.stdout.flush()
-    try:
-        answer = sys.stdin.readline().strip().lower()
-    except KeyboardInterrupt:
-        answer = ""
-    if answer not in ("y", "yes", "是"):
+    if not ask_at_start(say("trust.prompt"), settings.texts):
         return settings
     store.trust(options.cwd, relevant)
     return read_settings(options)

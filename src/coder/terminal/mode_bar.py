@@ -48,6 +48,10 @@ class CustomModeBar:
         self._send = send
         self._size = size
 
+    @property
+    def editing(self) -> bool:
+        return self.form is not None or self.focus.editing is not None
+
     # entering and leaving
 
     def enter(self) -> bool:

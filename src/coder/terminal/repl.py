@@ -24,17 +24,19 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
-from coder.protocol.ops import ApprovalReply, Cancel, UserInput
+from coder.protocol.ops import Cancel, UserInput
 from coder.terminal import pager
 from coder.terminal.actions import Actions
+from coder.terminal.approving import Approving
 from coder.terminal.commands import BuiltIn, argument_menus, run_local, with_local_help
 from coder.terminal.display import Display, live_limit
-from coder.terminal.editing import approval_answer, batches, given_back
+from coder.terminal.editing import batches, given_back
 from coder.terminal.editor import Editor
 from coder.terminal.files import FileIndex
 from coder.terminal.history import ProjectHistory
+from coder.terminal.in_turn import InTurn
 from coder.terminal.keys import bindings
-from coder.terminal.menu import Menus
+from coder.terminal.menu import Arguments, Menus
 from coder.terminal.mode_desk import ModeOp, Modes
 from coder.terminal.models import ModelNames, configured_models
 from coder.terminal.notify import Beacon
@@ -43,12 +45,12 @@ from coder.terminal.pacing import Pacer
 from coder.terminal.recap import session_lines
 from coder.terminal.safe import safe
 from coder.terminal.screen import Parts, Screen
-from coder.terminal.stream import Stream, command_lines
+from coder.terminal.show import command_lines
+from coder.terminal.stream import Stream
 from coder.terminal.talk import Talk, begin, context_line, follow, prompt_text, without_seen_diff
 from coder.terminal.theme import Theme, chosen_theme
 from coder.terminal.width import Line, wrap
 
-_READING_SECONDS = 1.0  # a question that came while the person was typing is not answered by the end of that
 _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
 
 
@@ -57,42 +59,73 @@ class Repl:
 
     def __init__(self, options: Options, settings: Settings, engine: Engine) -> None:
         self.options, self.settings, self.engine = options, settings, engine
-        self.texts = settings.texts
-        ui = settings.loaded.config.ui
-        desk = engine.desk
-        self.theme = Theme(chosen_theme(ui.theme, options.environ))
-        self.talk = Talk(model=desk.chosen.name, mode=desk.mode)
+        self.texts, self.ui = settings.texts, settings.loaded.config.ui
+        self.theme = Theme(chosen_theme(self.ui.theme, options.environ))
+        self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
         self.loop = asyncio.get_running_loop()
+        self.output = terminal_output()
+        self.modes = Modes(self.texts, self.theme, self._size, self._send_op, self._say, plain=self.ui.plain)
+        self.editor = self._new_editor()
+        self.stream = Stream(self.texts, lambda: self._size()[0])
+        self.display = self._new_display()
+        self.actions = Actions(self.editor, self.talk, self, self.modes.bar)
+        self.screen = self._new_screen()
+        self.approving = Approving(
+            self.talk,
+            self.actions,
+            self.texts,
+            show=self._put_question,
+            say=self._say_of_question,
+            send=engine.submit,
+        )
+        name = f"coder · {options.cwd.name or options.cwd}"
+        self.beacon = Beacon(self.ui, options.environ, name, self.screen.send)
+        self.pacer = Pacer(self._draw)
+        self.in_turn = InTurn()
+        self._leaving = False
+        self._held = False  # there is something to draw that an editor or a pager was in the way of
+
+    # the parts
+
+    def _size(self) -> tuple[int, int]:
+        size = self.output.get_size()
+        return size.columns, size.rows
+
+    def _new_editor(self) -> Editor:
+        desk, home = self.engine.desk, self.settings.home
         files = FileIndex(
             desk.root, desk.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
         )
-        sessions = argument_menus(
-            lambda: self.models.names(self.talk.model),
-            lambda: [(info.session_id, info.title) for info in desk.store.infos(30)],
-            desk.allowed.names,
+        return Editor(
+            ProjectHistory(project_folder(home, desk.root) / "history"),
+            Menus([BuiltIn(self.texts), self.modes.menu], self._arguments(), files.search),
+            lambda n: self.texts.say("terminal.pasted", n=n),
         )
-        self.models = ModelNames(
+
+    def _arguments(self) -> dict[str, Arguments]:
+        """What can be completed after a command's name."""
+        options, settings, desk = self.options, self.settings, self.engine.desk
+        models = ModelNames(
             configured_models(settings.loaded.config),
             lambda: listed_models(provider_of(options, settings)),
             self._more_to_choose,
         )
-        self.modes = Modes(
-            self.texts, self.theme, lambda: self.display.size(), self._send_op, self._say, plain=ui.plain
+        menus = argument_menus(
+            lambda: models.names(self.talk.model),
+            lambda: [(info.session_id, info.title) for info in desk.store.infos(30)],
+            desk.allowed.names,
         )
-        sessions["modes"] = self.modes.menu.arguments
-        self.editor = Editor(
-            ProjectHistory(project_folder(settings.home, desk.root) / "history"),
-            Menus([BuiltIn(self.texts), self.modes.menu], sessions, files.search),
-            lambda n: self.texts.say("terminal.pasted", n=n),
-        )
-        output = terminal_output()
-        self.stream = Stream(self.texts, lambda: output.get_size().columns)
-        self.display = Display(self.talk, self.editor, self.stream, self.texts, self.theme, options.cwd)
-        self.display.plain = ui.plain
-        self.display.size = lambda: (output.get_size().columns, output.get_size().rows)
-        self.display.bar = lambda: self.modes.bar.rows(self.screen.columns)
-        self.actions = Actions(self.editor, self.talk, self, self.modes.bar)
-        shown = self.display
+        return {**menus, "modes": self.modes.menu.arguments}
+
+    def _new_display(self) -> Display:
+        display = Display(self.talk, self.editor, self.stream, self.texts, self.theme, self.options.cwd)
+        display.plain = self.ui.plain
+        display.size = self._size
+        display.bar = lambda: self.modes.bar.rows(self._size()[0])
+        return display
+
+    def _new_screen(self) -> Screen:
+        shown, say = self.display, self.texts.say
         parts = Parts(
             live=shown.live,
             status=shown.status,
@@ -101,21 +134,14 @@ class Repl:
             bar=shown.bar,
             prompt=shown.prompt,
         )
-        search = self.texts.say("terminal.search"), self.texts.say("terminal.search_back")
-        self.screen = Screen(
-            output, self.editor.buffer, parts, bindings(self.actions), vim=ui.vim, search=search
-        )
-        app = self.screen.app
-        self.actions.attach(app)
-        app.after_render += lambda _app: self._rendered()
-        self.screen.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
-        app.key_processor.after_key_press += lambda _processor: self._key_pressed()
-        name = f"coder · {options.cwd.name or options.cwd}"
-        self.beacon = Beacon(ui, options.environ, name, self.screen.send)
-        self.pacer = Pacer(self._draw)
-        self._leaving = False
-        self._was_typing = False  # when the question came
-        self._held = False  # there is something to draw that an editor or a pager was in the way of
+        keys = bindings(self.actions)
+        search = say("terminal.search"), say("terminal.search_back")
+        screen = Screen(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
+        self.actions.attach(screen.app)
+        screen.app.after_render += lambda _app: self._rendered()
+        screen.app.key_processor.after_key_press += lambda _processor: self._key_pressed()
+        screen.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
+        return screen
 
     # running
 
@@ -143,7 +169,8 @@ class Repl:
         spent = 0.0
         async for event in self.engine.events():
             begun = time.monotonic()
-            self._take(event)
+            for one in self.in_turn.take(event):
+                self._take(one)
             spent += time.monotonic() - begun
             if spent > _SLICE_SECONDS:
                 await asyncio.sleep(0)
@@ -166,14 +193,8 @@ class Repl:
                 self.stream.take(with_local_help(event, self.texts, self.screen.columns))
             case ToolCallChanged():
                 self.stream.take(without_seen_diff(self.talk, event))
-            case ApprovalRequested():
-                self.stream.take(event)
-                self.actions.leave_bar()
-                self._was_typing = not self.editor.empty
-                self.editor.stash()
-                self.beacon.call(self.texts.say("terminal.call_approval"))
-            case ApprovalResolved():
-                self.editor.unstash()
+            case ApprovalRequested() | ApprovalResolved():
+                self.approving.follow()
             case InputDone(op="user_input" | "trigger_instant_mode"):
                 self._idle(event)
             case _:
@@ -218,7 +239,7 @@ class Repl:
     def submit(self, text: str) -> bool:
         self.display.hint = ""
         if self.talk.approval is not None:
-            return self._answer(self.talk.approval, text)
+            return self.approving.answer(self.talk.approval, text)
         if not text.strip():
             return True
         said = run_local(text, self, self.texts)
@@ -256,21 +277,14 @@ class Repl:
         self.pacer.spin(not self.display.plain)
         self._draw_soon()
 
-    def _answer(self, event: ApprovalRequested, text: str) -> bool:
-        if self._was_typing and time.monotonic() - self.talk.asked < _READING_SECONDS:
-            return False
-        found = approval_answer(text, can_always=event.can_always)
-        if found is None:
-            key = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
-            margin: Line = [("", "  ")]
-            self.stream.echo(wrap([("note", self.texts.say(key))], self.screen.columns, margin, margin))
-            self._draw_soon()
-            return not text.strip()
-        answer, reason = found
-        said = " ".join([self.texts.say(f"terminal.answer_{answer}"), *([safe(reason)] if reason else [])])
-        self.stream.echo([[("dim", f"  → {said}")]])
-        self.engine.submit(ApprovalReply(event.approval_id, answer, reason))
-        return True
+    def _put_question(self, event: ApprovalRequested) -> None:
+        self.stream.take(event)
+        self.beacon.call(self.texts.say("terminal.call_approval"))
+
+    def _say_of_question(self, line: Line) -> None:
+        margin: Line = [("", "  ")]
+        self.stream.echo(wrap(line, self.screen.columns, margin, margin))
+        self._draw_soon()
 
     def cancel(self) -> None:
         if self.talk.busy:
@@ -331,9 +345,10 @@ class Repl:
 
     def _key_pressed(self) -> None:
         self.beacon.person_is_here()
-        self.display.hint = self.texts.say("terminal.leave_hint") if self.actions.asked_to_leave else ""
+        self.approving.key_pressed()
         if not self.editor.empty:
             self.actions.asked_to_leave = False
+        self.display.hint = self.texts.say("terminal.leave_hint") if self.actions.asked_to_leave else ""
 
     def _more_to_choose(self) -> None:
         self.editor.refresh_menu()

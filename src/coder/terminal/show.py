@@ -12,6 +12,7 @@ from coder.protocol.events import (
     ApprovalRequested,
     ChatCompressed,
     Citation,
+    CommandDone,
     ContentRestarted,
     Failed,
     LoopDetected,
@@ -21,10 +22,11 @@ from coder.protocol.events import (
 )
 from coder.protocol.modes import InstantModeExecuted
 from coder.terminal.safe import printed, safe
-from coder.terminal.width import Line, clip, line_width, wrap
+from coder.terminal.width import Line, clip, line_width, plain, text_width, wrap
 from coder.texts import Texts
 
 MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
+_LONG_QUESTION = 20  # lines, of which the first may be off the screen: what it is about is said again
 _LEAST_ARGUMENT = 8  # columns: less says nothing, and a long result takes a second row anyway
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
@@ -72,11 +74,14 @@ def diff_span(line: str) -> tuple[str, str]:
     return ("hunk" if line.startswith("@@") else "dim"), line
 
 
-def todo_lines(todos: list[dict[str, Any]]) -> list[Line]:
-    return [
-        [(_TODO_STYLES.get(t["status"], ""), f"  {_MARKS.get(t['status'], '☐')} {safe(t['content'])}")]
-        for t in todos
-    ]
+def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
+    lines: list[Line] = []
+    for todo in todos:
+        style, mark = _TODO_STYLES.get(todo["status"], ""), _MARKS.get(todo["status"], "☐")
+        first: Line = [("", "  "), (style, f"{mark} ")]
+        said: Line = [(style, safe(todo["content"]))]
+        lines += wrap(said, width, first, [("", "    ")]) if width else [[*first, *said]]
+    return lines
 
 
 def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
@@ -93,9 +98,14 @@ def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
     return [[("good" if event.state == "passed" else "", text)]]
 
 
+def about_turn(event: ApprovalRequested) -> bool:
+    """Whether it asks how to go on, and not about a call. A custom mode's command has no call's id either."""
+    return event.tool == "turn" and not event.call_id
+
+
 def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0) -> list[Line]:
     """The command or diff in full and as it is, and every reason, broken at `width` where one is given."""
-    if not event.call_id:  # about the turn, not about a call: the subject is the question
+    if about_turn(event):  # the subject is the question
         question: Line = [("note", safe(event.subject))]
         return wrap(question, width) if width else [question]
     lines: list[Line] = [[("note", texts.say("approval.head", tool=safe(event.tool)))]]
@@ -108,7 +118,43 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0) -> li
         said: Line = [("", texts.say("approval.reason", reason=safe(reason)))]
         margin: Line = [("", "  ")]
         lines += wrap(said, width, first=margin, rest=[("", "    ")]) if width else [[*margin, *said]]
+    if len(lines) > _LONG_QUESTION:
+        again = texts.say("approval.again", tool=safe(event.tool), n=event.subject.count("\n") + 1)
+        lines.append([("", "  "), ("note", again)])
     return lines
+
+
+def command_lines(event: CommandDone, width: int = 0) -> list[Line]:
+    """A command's answer, broken between words where a `width` is given; a diff in its colours, and what a
+    program printed as it is."""
+    if not event.text:
+        return []
+    if isinstance(todos := event.data.get("todos"), list):
+        return todo_lines(todos, width)
+    if event.command.startswith("!"):
+        return [_command_line(event, line) for line in printed(event.text).rstrip("\n").split("\n")]
+    lines = safe(event.text).rstrip("\n").split("\n")
+    if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
+        return [[diff_span(line)] for line in lines]
+    return [row for line in lines for row in _broken(_command_line(event, line), width)]
+
+
+def _command_line(event: CommandDone, line: str) -> Line:
+    return [("" if event.ok else "note", line)] if line else []
+
+
+def _broken(line: Line, width: int) -> list[Line]:
+    """Rows that belong together by their margin. A path or an address that fits no row is left to the
+    terminal to break, which gives it back in one piece when it is copied."""
+    text = plain(line)
+    if not width or text_width(text) <= width:
+        return [line]
+    indent = len(text) - len(text.lstrip(" "))
+    margin: Line = [("", " " * min(indent + 2, width // 3))]
+    room = width - line_width(margin)
+    if any(word.isascii() and len(word) > room for word in text.split()):
+        return [line]
+    return wrap(line, width, rest=margin)
 
 
 def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:

@@ -22,7 +22,14 @@ from coder.protocol.events import (
 from coder.terminal.flow import Flow, thought_rows
 from coder.terminal.markdown import rows_of
 from coder.terminal.safe import printed, safe
-from coder.terminal.show import approval_lines, diff_span, remark_lines, todo_lines, tool_lines, verify_lines
+from coder.terminal.show import (
+    approval_lines,
+    command_lines,
+    remark_lines,
+    todo_lines,
+    tool_lines,
+    verify_lines,
+)
 from coder.terminal.width import Line, clip, wrap
 from coder.texts import Texts
 
@@ -74,7 +81,7 @@ class Stream:
                     self._output = ""
                     self._put(tool_lines(event, self._texts, self._columns()))
             case TodosChanged(todos):
-                self._put(todo_lines(todos))
+                self._put(todo_lines(todos, self._columns()))
             case VerifyChanged():
                 self._output = ""
                 self._put(verify_lines(event, self._texts))
@@ -82,7 +89,7 @@ class Stream:
                 self._put(approval_lines(event, self._texts, self._columns()))
             case CommandDone():
                 self._output = ""
-                self._put(command_lines(event))
+                self._put(command_lines(event, self._columns()))
             case TurnEnded():
                 self._end_of_turn(event)
             case _:
@@ -170,14 +177,3 @@ class Stream:
             lines = printed(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
             rows += [clip([("dim", f"  {line.expandtabs(4)}")], width) for line in lines]
         return rows[-limit:] if limit else []
-
-
-def command_lines(event: CommandDone) -> list[Line]:
-    """A command's answer; a diff in its colours."""
-    if not event.text:
-        return []
-    shown = printed if event.command.startswith("!") else safe
-    lines = shown(event.text).rstrip("\n").split("\n")
-    if any(line.startswith("@@ ") for line in lines) and event.command.startswith("/diff"):
-        return [[diff_span(line)] for line in lines]
-    return [[("" if event.ok else "note", line)] if line else [] for line in lines]

@@ -6,7 +6,7 @@ progress to stderr.
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from coder.protocol.events import (
     AnyEvent,
@@ -20,10 +20,20 @@ from coder.protocol.events import (
     VerifyChanged,
 )
 from coder.terminal.safe import safe
-from coder.terminal.show import approval_lines, remark_lines, todo_lines, tool_lines, verify_lines
+from coder.terminal.show import (
+    approval_lines,
+    command_lines,
+    remark_lines,
+    todo_lines,
+    tool_lines,
+    verify_lines,
+)
 from coder.terminal.theme import Theme
-from coder.terminal.width import Line
+from coder.terminal.width import Line, plain, wrap
 from coder.texts import Texts
+
+if TYPE_CHECKING:
+    from coder.terminal.breaking import Breaker
 
 
 class Palette(Theme):
@@ -44,7 +54,18 @@ class LineView:
         self.palette = palette
         self._open = ""  # what the unfinished line belongs to: "", "thought", "content"
         self._at_line_start = True
+        self._above: Literal["", "prose", "block"] = ""  # what stands above in this turn
+        self._breaker: Breaker | None = None  # of the unfinished line
         self._held: list[str] = []
+
+    @property
+    def columns(self) -> int:
+        """Of the terminal; 0 where there is none, and nobody to break lines for."""
+        if not self.out.isatty():
+            return 0
+        from shutil import get_terminal_size
+
+        return get_terminal_size().columns
 
     def show(self, event: AnyEvent) -> None:
         match event:
@@ -54,23 +75,25 @@ class LineView:
                 else:
                     self._stream("content", safe(text))
             case Thought(text):
-                self._stream("thought", self.palette.paint("dim", safe(text)))
+                self._stream("thought", safe(text))
             case ToolCallChanged():
                 self._show_held()
                 if event.state not in ("scheduled", "executing"):
                     self._lines(tool_lines(event, self.texts))
             case TodosChanged(todos):
-                self._lines(todo_lines(todos))
+                self._lines(todo_lines(todos, self.columns))
             case VerifyChanged():
                 self._lines(verify_lines(event, self.texts))
             case ApprovalRequested():
-                self._lines(approval_lines(event, self.texts))
-            case CommandDone(_, text, ok):
-                self._command(text, ok)
+                self._lines(approval_lines(event, self.texts, self.columns))
+            case CommandDone():
+                self._command(event)
             case TurnEnded():
                 self._turn_ended(event)
             case _:
-                self._lines(remark_lines(event, self.texts))
+                width = self.columns
+                remarks = remark_lines(event, self.texts)
+                self._lines([row for line in remarks for row in (wrap(line, width) if width else [line])])
 
     # pieces
 
@@ -82,12 +105,28 @@ class LineView:
     def _stream(self, kind: str, text: str) -> None:
         if self._open != kind:
             self._end_line()
-            self._open = kind
-        self.out.write(text)
-        self._at_line_start = text.endswith("\n")
+            if self._above:
+                self.out.write("\n")
+            self._open, self._above = kind, "prose"
+            self._breaker = self._new_breaker()
+        self._write(self._breaker.feed(text) if self._breaker is not None else text)
         self.out.flush()
 
+    def _new_breaker(self) -> Breaker | None:
+        if not self.columns:
+            return None
+        from coder.terminal.breaking import Breaker
+
+        return Breaker(self.columns)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self.out.write(self.palette.paint("dim" if self._open == "thought" else "", text))
+            self._at_line_start = text.endswith("\n")
+
     def _end_line(self) -> None:
+        if self._open and self._breaker is not None:
+            self._write(self._breaker.finish())
         if self._open and not self._at_line_start:
             self.out.write("\n")
         self._open = ""
@@ -98,16 +137,27 @@ class LineView:
         self.out.write(text + "\n")
         self.out.flush()
 
+    def paragraph(self, text: str) -> None:
+        """Broken between words: whole names can be read, and copied."""
+        width = self.columns
+        for row in wrap([("", text)], width) if width else [[("", text)]]:
+            self.line(plain(row))
+
     def _lines(self, lines: list[Line]) -> None:
+        if lines and self._above == "prose":
+            self.line("")
         for line in lines:
             self.line(self.palette.line(line))
+            self._above = "block"
 
-    def _command(self, text: str, ok: bool) -> None:
+    def _command(self, event: CommandDone) -> None:
         self._end_line()
-        if text:
-            target = self.answer if self.answer is not None and ok else self.out
-            target.write((text if target is self.answer else safe(text)).rstrip("\n") + "\n")
-            target.flush()
+        if event.text and event.ok and self.answer is not None:
+            self.answer.write(event.text.rstrip("\n") + "\n")  # not a terminal: as it is
+            self.answer.flush()
+        else:
+            self._lines(command_lines(event, self.columns))
+        self._above = ""
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if event.status == "ok":
@@ -116,7 +166,8 @@ class LineView:
             self._show_held()
         self._end_line()
         if event.status == "cancelled":
-            self.line(self.palette.paint("note", event.error))
+            self._lines([[("note", safe(event.error))]])
+        self._above = ""
         if self.answer is not None and event.status == "ok":
             self.answer.write(event.text.rstrip("\n") + "\n")  # not a terminal: as it is
             self.answer.flush()

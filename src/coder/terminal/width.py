@@ -112,7 +112,7 @@ def _words(line: Iterable[Span]) -> Iterator[Line]:
                 yield [(style, piece)]
                 last = " "
                 continue
-            parts = [piece] if piece.isascii() else _cjk_parts(piece)
+            parts = [piece] if piece.isascii() else cjk_parts(piece)
             for part in parts:
                 if word and _may_break(last, part[0]):
                     yield word
@@ -123,7 +123,8 @@ def _words(line: Iterable[Span]) -> Iterator[Line]:
         yield word
 
 
-def _cjk_parts(piece: str) -> list[str]:
+def cjk_parts(piece: str) -> list[str]:
+    """What may not be broken within a run of characters that are not blank."""
     parts: list[str] = []
     for char in piece:
         if parts and not _may_break(parts[-1][-1], char):
