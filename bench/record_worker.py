@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.engine.desk import Desk
+from coder.engine.resuming import resume_session
 from coder.engine.session import Session
 from coder.engine.setup import Options, open_desk, provider_of, read_settings
 from coder.protocol.messages import Message, tool_call
@@ -87,7 +88,7 @@ def resume(project: Path, session_id: str) -> dict[str, Any]:
     at = desk(project)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     begun = time.perf_counter()
-    session = Session.resumed(at, session_id)
+    session = resume_session(at, session_id)
     took = (time.perf_counter() - begun) * 1000
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     count = len(session.conversation.messages)

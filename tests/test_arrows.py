@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "coder"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # Each room may import itself, the rooms before it, and the two that all may import.
-ORDER = ("protocol", "model", "tools", "policy", "context", "modes", "record", "engine")
+ORDER = ("protocol", "model", "tools", "mcp", "policy", "context", "modes", "record", "engine")
 FOR_ALL = {"config", "texts"}
 FRONT_ENDS = {"terminal", "servers", "cli"}
 ALLOWED = {room: {*ORDER[: at + 1], *FOR_ALL} for at, room in enumerate(ORDER)}
@@ -133,7 +133,7 @@ def said(path: Path) -> Iterator[tuple[str, int]]:
             continue
         function = node.func
         called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        if called in ("say", "Phrase", "ConfigError", "NotUnderstood", "UsageError"):
+        if called in ("say", "Phrase", "ConfigError", "McpFault", "NotUnderstood", "UsageError"):
             yield from ((key, node.lineno) for key in literals(node.args[0]))
 
 

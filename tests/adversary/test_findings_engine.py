@@ -196,6 +196,8 @@ def test_a_fault_inside_still_ends_the_turn_in_the_record(
     driver = played(project, [{"text": "one"}], ["go"])
     assert [event.status for event in of(driver.seen, TurnEnded)] == ["error"]
     assert [event["meta"]["status"] for event in project.of_type("turn_end")] == ["error"]
+    (report,) = (project.home / ".coder" / "crashes").iterdir()  # it may quote anything
+    assert (report.stat().st_mode & 0o777, report.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_not_interactive_means_that_no_question_is_put(project: Project) -> None:

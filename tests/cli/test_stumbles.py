@@ -151,18 +151,27 @@ def said(chat: dict[str, Any]) -> str:
     return str(text)
 
 
-def test_a_piped_page_that_begins_with_a_picture_is_a_message(project: Project) -> None:
-    page = "![logo](l.svg)\ntouch made-by-stdin"
+PAGES = ["![logo](l.svg)\ntouch made-by-stdin", "!touch made-by-stdin", "/* a */\nint x;", "/model other\nx"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_piped_page_is_a_message_whatever_it_begins_with(project: Project, page: str) -> None:
     with ScriptedServer([{"text": "seen"}, {"text": "summed up"}]) as server:
         alone = project.coder(url=server.url, stdin=f"{page}\n")
         asked = project.coder("--once", "sum up", url=server.url, stdin=f"{page}\n")
-        typed = project.coder(url=server.url, stdin="!echo typed\n")
         messages = [said(chat) for chat in server.chats]
     assert (alone.returncode, alone.stdout) == (0, "seen\n")
     assert (asked.returncode, asked.stdout) == (0, "summed up\n")
-    assert "typed\n" in typed.stdout
     assert messages == [page, f"sum up\n\n{page}"]
     assert not (project.cwd / "made-by-stdin").exists()
+
+
+def test_a_piped_line_with_a_command_s_name_is_taken_as_typed(project: Project) -> None:
+    with ScriptedServer([]) as server:
+        done = project.coder(url=server.url, stdin="/fork\n")
+    assert "linear" in done.stdout + done.stderr
+    typed = project.coder("--once", "!echo typed", url="http://127.0.0.1:9/v1")
+    assert "typed\n" in typed.stdout
 
 
 def test_what_is_piped_in_is_taken_as_it_is(project: Project) -> None:

@@ -165,6 +165,68 @@ class TestDiff:
             driver = drive(project, server.url, ["/diff"], log_dir=project.home / "log")
         assert "No changes" in said(driver)[0]
 
+    def test_a_path_is_a_file_a_folder_or_not_there(self, project: Project) -> None:
+        project.write("same.txt", "same\n")
+        project.write("sub/a.txt", "one\n")
+        project.write("gone.txt", "here\n")
+        self.git(project, "init", "-q")
+        self.git(project, "add", ".")
+        self.git(project, "commit", "-qm", "x")
+        project.write("sub/a.txt", "two\n")
+        project.write("sub/fresh.txt", "new\n")
+        (project.cwd / "gone.txt").unlink()
+        driver = run(
+            project,
+            *(
+                "/diff sub",
+                "/diff sub/fresh.txt",
+                "/diff same.txt",
+                "/diff gone.txt",
+                "/diff nofile",
+                "/diff ../x",
+                "/diff a\0b",
+            ),
+        )
+        folder, fresh, same, gone, nothing, outside, nul = of(driver.seen, CommandDone)
+        assert "+two" in folder.text
+        assert "+new" in folder.text
+        assert folder.data["files"] == ["sub/a.txt", "sub/fresh.txt"]
+        assert "+new" in fresh.text
+        assert "+two" not in fresh.text
+        assert (same.ok, same.text) == (True, "No changes in same.txt.")
+        assert "-here" in gone.text
+        assert (nothing.ok, nothing.text) == (False, "There is no nofile here.")
+        assert (outside.ok, nul.ok) == (False, False)
+        (chinese,) = said(run(project, "/diff nofile", lang="zh"))
+        assert chinese == "此处没有 nofile。"
+
+    def test_in_a_folder_of_a_repository_paths_are_those_of_the_folder(self, project: Project) -> None:
+        self.git(project, "init", "-q", "..")
+        project.write("a.txt", "one\n")
+        self.git(project, "add", "a.txt")
+        self.git(project, "commit", "-qm", "x")
+        project.write("a.txt", "two\n")
+        driver = run(project, "/diff", "/diff a.txt")
+        summary, one = of(driver.seen, CommandDone)
+        assert summary.data["files"] == ["a.txt"]
+        assert "+two" in one.text
+
+    def test_without_git_a_path_picks_among_the_names(self, project: Project) -> None:
+        project.write("there.txt", "x\n")
+        write = {"name": "write", "arguments": {"path": "sub/made.txt", "content": "x"}}
+        driver = run(
+            project,
+            *("go", "/diff sub/made.txt", "/diff sub", "/diff there.txt", "/diff nofile"),
+            script=[{"calls": [write]}, {"text": "done"}],
+            mode="auto-edit",
+        )
+        made, folder, there, nothing = of(driver.seen, CommandDone)
+        assert "sub/made.txt" in made.text
+        assert "Without git" in made.text
+        assert "sub/made.txt" in folder.text
+        assert "sub/made.txt" not in there.text
+        assert (nothing.ok, nothing.text) == (False, "There is no nofile here.")
+
     def test_without_git(self, project: Project) -> None:
         script = [
             {"calls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x"}}]},
@@ -188,3 +250,40 @@ def test_undo_takes_one_number(project: Project) -> None:
         driver = drive(project, server.url, ["/undo 1 2"])
     (refused,) = of(driver.seen, CommandDone)
     assert (refused.ok, refused.data) == (False, {"usage": True})
+
+
+@pytest.mark.parametrize(("lang", "about"), [("en", "take back"), ("zh", "撤销")])
+def test_help_on_one_command_is_its_line(project: Project, lang: str, about: str) -> None:
+    driver = run(project, "/help undo", "/help /undo", "/help undoo", lang=lang)
+    one, same, wrong = of(driver.seen, CommandDone)
+    assert one.text.startswith("/undo [")
+    assert about in one.text
+    assert "\n" not in one.text
+    assert same.text == one.text
+    assert not wrong.ok
+    assert "/undo" in wrong.text
+
+
+TOO_MANY = [
+    *("/plan x", "/tools x", "/skills x", "/todos x", "/new x", "/sessions x", "/compact x", "/status x"),
+    *(
+        "/context x",
+        "/fork x",
+        "/exit x",
+        "/mode plan x",
+        "/model a b",
+        "/permissions strict x",
+        "/budget 1 2",
+    ),
+    *("/loop on x", "/memory show x", "/memory forget 1 2", "/modes x", "/modes off", "/undo x", "/redo x"),
+    *("/help undo x", "/resume a b", "/mcp x"),
+]
+
+
+def test_no_command_ignores_a_word_too_many(project: Project) -> None:
+    project.configure(mcp={"servers": {"s": {"command": "false"}}})
+    driver = run(project, *TOO_MANY)
+    answers = of(driver.seen, CommandDone)
+    assert [answer.command for answer in answers if answer.ok] == []
+    assert len(answers) == len(TOO_MANY)
+    assert len(project.logs()) == 1

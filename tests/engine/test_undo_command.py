@@ -209,8 +209,9 @@ def test_in_a_process_without_a_terminal_it_is_the_same(project: Project) -> Non
     assert "\n  a\n" in refused.stdout + refused.stderr
 
 
-def test_a_command_that_was_killed_with_its_session_is_named(project: Project) -> None:
-    """Nobody could look at what it had changed by then; that is said, and not passed over."""
+def test_a_killed_command_of_which_nothing_is_known_any_more_is_named(project: Project) -> None:
+    """What there was before it is lost: nobody can tell what it had changed; that is said, and not passed
+    over."""
     line = "echo half > made; while :; do sleep 0.05; done"
     with ScriptedServer([{"calls": [write("a", "1\n")]}, {"calls": [bash(line)]}]) as server:
         process = project.started("--once", "go", "--mode", "yolo", url=server.url)
@@ -219,6 +220,8 @@ def test_a_command_that_was_killed_with_its_session_is_named(project: Project) -
         finally:
             process.kill()
             process.communicate()
+        for path in (project.home / ".coder" / "trees").glob("*/open/*/base"):
+            path.unlink()
         shown = project.coder("--continue", "--once", "/undo", url=server.url)
     assert "  removed a" in shown.stdout
     assert f"is not covered: {line}" in shown.stdout

@@ -9,6 +9,7 @@ import pytest
 
 from coder.protocol.events import CommandDone, Failed, Notice, StateChanged, TurnEnded
 from coder.protocol.ops import Cancel, UserInput
+from coder.protocol.usage import Usage
 from kit import ScriptedServer
 from kit.driving import Driver, Project, of
 from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
@@ -214,3 +215,32 @@ def test_a_warning_at_four_fifths_once_and_a_model_without_a_price_is_said_once(
     told = [e.text for e in of(other.seen, Notice) if "no price for unpriced" in e.text]
     assert len(told) == 1
     assert [e.status for e in of(other.seen, TurnEnded)] == ["ok"] * 3
+
+
+def test_a_limit_for_a_model_without_a_price_is_said_at_once(project: Project) -> None:
+    configure(project)
+    driver = play(project, [{"text": "ok"}] * 2, ["/budget 2", "hi", "/budget off"], model="unpriced")
+    said = [event.text for event in of(driver.seen, CommandDone)]
+    assert "no price for unpriced" in said[0]
+    assert not [e for e in of(driver.seen, Notice) if "no price" in e.text]  # it has been said
+    assert "no price" not in said[1]
+    routed = play(project, [], ["/budget 2"], model="auto")
+    assert "no price" not in of(routed.seen, CommandDone)[0].text  # both of its models have one
+    project.configure(budget={"prices": {}}, routing={"fast": "small", "strong": "big"})
+    routed = play(project, [], ["/budget 2", "/status"], model="auto")
+    told, status = (event.text for event in of(routed.seen, CommandDone))
+    assert "no price for small" in told
+    assert "no price for big" in told
+    (line,) = (line for line in status.split("\n") if line.startswith("budget"))
+    assert "no price for big" in line
+
+
+def test_more_cached_tokens_than_there_were_are_not_charged(project: Project) -> None:
+    configure(project)
+    driver = play(project, [{"text": "a", "usage": usage(1_000, 10, cached=5_000)}], ["hi"])
+    (answer,) = project.of_type("assistant")
+    assert answer["meta"]["tokens"]["cached"] == 1_000
+    assert answer["meta"]["cost_usd"] == pytest.approx((1_000 * 1 + 10 * 20) / 1e6)
+    budget = driver.engine.desk.session.budget
+    odd = Usage(prompt=1_000, completion=0, total=1_000, cached=5_000)  # as an older record may have it
+    assert budget.cost("scripted", odd) == pytest.approx(1_000 / 1e6)

@@ -263,6 +263,7 @@ def test_shortened_outputs_can_be_read_whole_page_by_page(project: Project) -> N
     driver = play(project, script, ["a", "b", "c"])
     assert [e["meta"].get("kind") for e in project.of_type("compaction")] == ["shorten"]
     assert "line 800 of the file" in driver.chats[-1]["messages"][-1]["content"]
+    assert Path(found[0]).stat().st_mode & 0o777 == 0o600
     (event,) = of(driver.seen, ChatCompressed)
     assert event.tokens_after < event.tokens_before
 

@@ -74,7 +74,8 @@ def test_a_record_that_came_with_the_project_lets_nothing_through(project: Proje
     lines = [{**common, "type": t, "turn": n, "content": c, "meta": m} for t, n, c, m in rows]
     project.write(".coder/history/evil.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     with ScriptedServer([WRITES, {"text": "done"}]) as server:
-        project.coder("--continue", "--once", "go on", url=server.url)
+        done = project.coder("--resume", "evil", "--once", "go on", url=server.url)
+    assert done.returncode == 0
     assert not (project.cwd / "made.txt").exists()
 
 

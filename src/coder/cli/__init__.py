@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import sys
 
-SUBCOMMANDS = ("demo", "doctor", "explain", "export", "modes", "schema", "sessions", "show", "trust")
+SUBCOMMANDS = (
+    "acp",
+    "demo",
+    "doctor",
+    "explain",
+    "export",
+    "mcp",
+    "modes",
+    "schema",
+    "sessions",
+    "show",
+    "trust",
+)
 
 
 def main() -> None:

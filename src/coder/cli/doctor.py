@@ -6,20 +6,21 @@ import asyncio
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coder import __version__
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import options_from, parser_for
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
 from coder.config.errors import ConfigError
+from coder.config.load import home_folder
 from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
-from coder.engine.setup import Options, Settings, provider_of
+from coder.engine.setup import Options, Settings, provider_of, read_settings
 from coder.model.base import ModelError
 from coder.policy.sandbox import probe
 from coder.terminal.safe import safe
-from coder.texts import Texts
+from coder.texts import Texts, pick_language
 
 _REACH_SECONDS = 5
 
@@ -27,19 +28,43 @@ _REACH_SECONDS = 5
 def run(arguments: list[str]) -> int:
     parser = parser_for("doctor", arguments)
     chosen = parser.parse_args(arguments)
-    options, settings = settings_from(chosen)
-    failed = False
-    rows = []
-    for name, good, text in _checks(options, settings):
-        failed = failed or (not good and name in ("provider", "record"))
-        rows.append(["ok" if good else "--", settings.texts.say(f"cli.doctor.{name}"), safe(text)])
+    options = options_from(chosen)
+    settings, faults = _settings(options)
+    found = list(_checks(options, settings, faults))
+    rows = [
+        ["ok" if good else "--", settings.texts.say(f"cli.doctor.{name}"), safe(text)]
+        for name, good, text in found
+    ]
     print("\n".join(columns(rows)))
+    if faults:
+        return Exit.USAGE
+    failed = any(not good and name in ("provider", "record") for name, good, _ in found)
     return Exit.FAILED if failed else Exit.ANSWERED
 
 
-def _checks(options: Options, settings: Settings) -> Iterator[tuple[str, bool, str]]:
+def _settings(options: Options) -> tuple[Settings, list[ConfigError]]:
+    """What is in force; or, where no session would start, what is left without the files that are wrong."""
+    try:
+        return read_settings(options), []
+    except ConfigError as error:
+        from coder.config.faults import examine
+
+        home = home_folder(options.environ)
+        examined = examine(options.cwd, home, options.environ, options.config_file)
+        loaded = examined.loaded
+        texts = Texts(pick_language(options.lang, loaded.config.ui.lang, options.environ))
+        return Settings(loaded, home, texts, trusted=False, trust_status="untrusted"), (
+            examined.faults or [error]
+        )
+
+
+def _checks(
+    options: Options, settings: Settings, faults: Sequence[ConfigError]
+) -> Iterator[tuple[str, bool, str]]:
     say = settings.texts.say
     yield "coder", True, f"{__version__}, Python {platform.python_version()}, {platform.system()}"
+    for fault in faults:
+        yield "settings", False, fault.text(settings.texts)
     yield from _provider(options, settings)
     yield _tokenizer(settings.texts)
     yield _ripgrep(say("doctor.no_rg"))

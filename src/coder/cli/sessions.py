@@ -11,6 +11,7 @@ from coder.cli.args import positive
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
+from coder.record.log import as_time
 from coder.record.store import SessionStore
 from coder.terminal.safe import safe, safe_json
 
@@ -25,7 +26,9 @@ def run(arguments: list[str]) -> int:
     infos = SessionStore(options.cwd, options.log_dir).infos(chosen.limit)
     if chosen.json:
         for info in infos:
-            sys.stdout.write(safe_json(msgspec.json.encode(info)).decode("utf-8") + "\n")
+            # Both times in the record's own form: what reads one can read the other.
+            row = {**msgspec.structs.asdict(info), "updated_at": as_time(info.updated_at)}
+            sys.stdout.write(safe_json(msgspec.json.encode(row)).decode("utf-8") + "\n")
         return Exit.ANSWERED
     if not infos:
         print(settings.texts.say("session.none"))

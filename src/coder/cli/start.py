@@ -14,7 +14,7 @@ from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import forsake_stdout, prepare
 from coder.config.errors import ConfigError
 from coder.policy.decide import OPERATING_MODES, OperatingMode
-from coder.texts import Phrase, Texts, pick_language
+from coder.texts import Fault, Phrase, Texts, pick_language
 
 if TYPE_CHECKING:
     from coder.record.store import SessionStore
@@ -32,6 +32,9 @@ def run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except (UsageError, ConfigError) as error:
         complain(error.text(texts_for(arguments)))
+    except Fault as error:  # the record, say, is open in another process
+        complain(error.text(texts_for(arguments)))
+        return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.CANCELLED
     except OSError as error:
@@ -138,8 +141,13 @@ def _session(chosen: argparse.Namespace) -> int:
         can_ask=interactive or (chosen.output == "text" and _on_terminal()),
         session_kind="interactive" if interactive else "once",
     )
-    resume = _session_to_resume(chosen, SessionStore(cwd, options.log_dir))
+    store = SessionStore(cwd, options.log_dir)
+    resume = _session_to_resume(chosen, store)
     settings = read_settings(options)
+    if resume is not None:
+        from coder.cli.foreign import ask_about_foreign
+
+        ask_about_foreign(options, settings, store, resume, named=bool(chosen.resume))
     if interactive:
         from coder.terminal.loop import run_interactive
 
@@ -182,9 +190,14 @@ def _with_stdin(chosen: argparse.Namespace, question: str) -> tuple[str, str]:
     text = _stdin_text()
     if not text.strip():
         raise UsageError("cli.empty_stdin")
-    if text.lstrip().startswith("!") and "\n" in text.strip():
-        return "", text  # no command: a page that begins with a picture, say: `![logo](…)`
-    return text, ""
+    return ("", text) if _is_only_text(text) else (text, "")
+
+
+def _is_only_text(piped: str) -> bool:
+    """What is piped is one message, and nobody's command line: a page may begin with `![logo](…)`, a program
+    with `/* … */`. A single line `/name` alone is taken as if it were typed: that runs no program."""
+    text = piped.strip()
+    return text.startswith("!") or (text.startswith("/") and not (text[1:2].isalpha() and "\n" not in text))
 
 
 def _is_command(question: str) -> bool:
@@ -199,7 +212,7 @@ def _is_command(question: str) -> bool:
 
 
 def _stdin_text() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")  # a mark of order is no word
 
 
 def _is_fed() -> bool:

@@ -1,21 +1,27 @@
-"""`coder trust`: let this folder's own settings take effect, or no longer."""
+"""`coder trust`: let this folder's own settings take effect, or no longer; or believe a record in it."""
 
 from __future__ import annotations
 
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit
 from coder.config.trust import TrustStore, shown_value
 from coder.engine.modes import mode_commands
+from coder.engine.setup import Options, Settings
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
+from coder.record.seal import accept, is_believed
+from coder.record.store import SessionStore
 from coder.terminal.safe import safe
 
 
 def run(arguments: list[str]) -> int:
     parser = parser_for("trust", arguments)
     parser.options.add_argument("--revoke", action="store_true", help=parser.say("cli.help.revoke"))
+    parser.options.add_argument("--session", metavar="ID", help=parser.say("cli.help.trust_session"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
+    if chosen.session is not None:
+        return _believe(options, settings, chosen.session)
     say = settings.texts.say
     store = TrustStore(settings.home)
     if chosen.revoke:
@@ -38,4 +44,17 @@ def run(arguments: list[str]) -> int:
     print(say("trust.unchanged" if status == "trusted" else "trust.done", folder=folder))
     for key, value in sorted(relevant.items()):
         print(f"  {safe(key)} = {safe(shown_value(value, key))}")
+    return Exit.ANSWERED
+
+
+def _believe(options: Options, settings: Settings, name: str) -> int:
+    """The record of that session is the person's own from now on."""
+    records = SessionStore(options.cwd, options.log_dir)
+    session_id = session_named(records, name)
+    if is_believed(settings.home, records, session_id):
+        print(settings.texts.say("record.yours_already", id=session_id))
+        return Exit.ANSWERED
+    accept(settings.home, records, session_id)
+    title = safe(records.title(session_id)) or "-"
+    print(settings.texts.say("record.accepted", id=session_id, title=title))
     return Exit.ANSWERED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.files import locked, read_bounded, reason, write_whole
+from coder.config.files import locked, read_bounded, reason, set_aside, write_whole
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Allowlist:
         try:
             with locked(self.path):
                 file = _AllowFile(project=self._root, names=list(change(self.names())))
+                if self.problem is not None:
+                    set_aside(self.path)
                 write_whole(self.path, msgspec.json.format(msgspec.json.encode(file)))
         except OSError as error:
             raise ConfigError("config.allowlist_not_saved", file=str(self.path), why=reason(error)) from None

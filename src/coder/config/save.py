@@ -6,13 +6,14 @@ endings and a BOM stay.
 
 from __future__ import annotations
 
+import contextlib
 import stat
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.files import read_bounded, reason, write_whole
+from coder.config.files import create_whole, locked_by_folder, read_bounded, reason, write_whole
 from coder.config.jsonc import decode
 from coder.config.splice import with_member
 from coder.texts import Phrase, Texts
@@ -34,11 +35,10 @@ def ensure_folder(cwd: Path) -> Path:
     folder.mkdir(exist_ok=True)
     if not folder.resolve().is_relative_to(cwd.resolve()):
         return folder  # a link out of the project: nothing of ours is put there
-    try:
-        with (folder / ".gitignore").open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(IGNORED_BY_GIT)
-    except FileExistsError:
-        pass
+    ignoring = folder / ".gitignore"
+    if not ignoring.is_symlink() and not ignoring.exists():
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            create_whole(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644)
     return folder
 
 
@@ -59,6 +59,11 @@ def _save_model(cwd: Path, name: str) -> None:
     if not target.is_relative_to(cwd.resolve()):
         # A link in a project must not make us write into somebody's other files
         raise _failure(Phrase("config.model_not_saved_link"))
+    with locked_by_folder(target):
+        _put_model(target, name)
+
+
+def _put_model(target: Path, name: str) -> None:
     data = read_bounded(target, _LABEL)
     if data is None:
         write_whole(target, _fresh(name), 0o644)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from coder.config.errors import ConfigError, shown
-from coder.config.files import locked, read_bounded, reason, write_whole
+from coder.config.files import locked, read_bounded, reason, set_aside, write_whole
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ class TrustStore:
                     folders.pop(root, None)
                 else:
                     folders[root] = entry
+                if self.problem is not None:
+                    set_aside(self.path)
                 write_whole(self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(folders=folders))))
         except OSError as error:
             raise ConfigError("config.trust_not_saved", file=str(self.path), why=reason(error)) from None

@@ -47,7 +47,7 @@ def memory_answer(memory: Memory, say: Say, args: str) -> Answer:
     """`/memory`, `/memory add [--home] FACT`, `/memory forget N`."""
     word, _, rest = args.strip().partition(" ")
     try:
-        if not word or word in ("show", "list"):
+        if not word or (word in ("show", "list") and not rest.strip()):
             return _shown(memory, say)
         if word == "add":
             return _added(memory, say, rest.strip())

@@ -17,11 +17,12 @@ _EDITING = ("write", "edit", "patch")
 
 
 class Ledger:
-    """Files read and changed, commands and their outcome, what failed, what the person decided, todos."""
+    """Files read and changed, skills, commands and their outcome, what failed, what was decided, todos."""
 
     def __init__(self) -> None:
         self.read: dict[str, None] = {}
         self.changed: dict[str, None] = {}
+        self.skills: dict[str, str] = {}  # by name, where each came from
         self.commands: dict[str, str] = {}
         self.failures: dict[str, int] = {}
         self.decisions: list[str] = []
@@ -77,6 +78,8 @@ class Ledger:
     def _done(self, tool: str, meta: dict[str, Any], given: dict[str, Any]) -> None:
         if tool == "read":
             self.read[str(given.get("path", ""))] = None
+        elif tool == "skill" and meta.get("name"):  # `list` has none
+            self.skills[_short(str(meta["name"]))] = _short(str(meta.get("path", "")))
         elif tool == "todowrite":
             self.todos = list(meta.get("todos", []))
         elif tool in _EDITING and not meta.get("dry_run"):
@@ -91,11 +94,15 @@ class Ledger:
         return [
             ("Files changed", list(self.changed)),
             ("Files read", [path for path in self.read if path not in self.changed]),
+            ("Skills loaded (load again what is still to be followed)", self._skill_lines()),
             ("Commands and outcome", [f"{line} → {outcome}" for line, outcome in self.commands.items()]),
             ("Failed", [f"{text} (×{n})" if n > 1 else text for text, n in self.failures.items()]),
             ("Decisions by the person", self.decisions),
             ("Todos", [f"[{t.get('status')}] {t.get('content')}" for t in self.todos]),
         ]
+
+    def _skill_lines(self) -> list[str]:
+        return [f"{name} ({path})" for name, path in self.skills.items()]
 
     def whole_text(self) -> str:
         return "\n\n".join(

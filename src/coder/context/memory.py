@@ -7,6 +7,7 @@ everywhere. Both are in the first message of each session.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -96,10 +97,10 @@ class Memory:
             held = self._read(scope)
             if _same(text) in map(_same, _bullets(held)):
                 return Saved(path, text, added=False)
-            data = _appended(held, text)
+            data = held.encode("utf-8", "surrogateescape") + _appended(held, text)
             if journal is not None:
-                journal.before_change(path, held.encode("utf-8", "surrogateescape") + data)
-            _append(self._opened_to_append(scope), data)
+                journal.before_change(path, data)
+            _replace(path, data, None if scope == "project" else 0o600)
         return Saved(path, text, added=True)
 
     def forget(self, number: int) -> Fact | None:
@@ -114,7 +115,7 @@ class Memory:
             if at is None:
                 return None
             kept = "".join(lines[:at] + lines[at + 1 :])
-            replace_file(Path(real_path(path)), kept.encode("utf-8", "surrogateescape"))
+            _replace(path, kept.encode("utf-8", "surrogateescape"), None)
         return fact
 
     def faults(self) -> list[Phrase]:
@@ -164,12 +165,6 @@ class Memory:
         inside = bound is not None and Path(real_path(path.parent)).is_relative_to(bound)
         if not inside or path.is_symlink():
             raise NotSaved(Phrase("context.memory.link", path=path), refused=True)
-
-    def _opened_to_append(self, scope: Scope) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
-        return open_inside(
-            self._paths[scope], self._bounds[scope], flags, 0o644 if scope == "project" else 0o600
-        )
 
     def _read(self, scope: Scope) -> str:
         """What the file holds; empty where it is not there. Never waits on a pipe."""
@@ -236,19 +231,12 @@ def _appended(held: str, fact: str) -> bytes:
     return f"{before}- {fact}\n".encode()
 
 
-def _append(descriptor: int, data: bytes) -> None:
-    """All of it or nothing: half a line would be half a fact."""
-    try:
-        size = os.fstat(descriptor).st_size
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
-    finally:
-        os.close(descriptor)
+def _replace(path: Path, data: bytes, mode_if_new: int | None) -> None:
+    """All of it or nothing: half a line would be half a fact. A file that is not to be written stays."""
+    there = path.exists()
+    if there and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    replace_file(Path(real_path(path)), data, None if there else mode_if_new)
 
 
 def _without_heading(text: str) -> str:

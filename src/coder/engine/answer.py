@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from coder.engine.aside import retry_text
 from coder.engine.routing import fall_back
-from coder.engine.session import Session, Turn, tokens_meta
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.model.base import (
     CallReady,
     CitationFound,
@@ -22,7 +23,7 @@ from coder.model.base import (
 )
 from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
 from coder.protocol.messages import Message
-from coder.protocol.usage import Usage
+from coder.protocol.usage import Usage, tokens_meta
 from coder.texts import Phrase
 
 

@@ -15,7 +15,7 @@ from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.texts import Phrase
-from coder.tools.base import Preview, Tool, ToolResult, denied
+from coder.tools.base import Preview, Tool, ToolResult, denied, is_mcp
 
 
 def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
@@ -35,6 +35,7 @@ def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
         overrides=permission.tools,
         shell=shell,
         allowlist=[*permission.command_allowlist, *desk.allowed.names()] if shell else (),
+        mcp=is_mcp(name),
     )
 
 
@@ -99,11 +100,11 @@ def somebody_to_ask(session: Session) -> bool:
     return session.desk.can_ask and approval.interactive and not approval.auto_approve_ask
 
 
-async def ask_to_go_on(session: Session, question: Sequence[Phrase]) -> str:
+async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
     """A question that is about the turn and not about a call; `always` means: do not ask again."""
     subject = "\n".join(map(str, question))
     meta = {"approval_id": os.urandom(4).hex(), "tool": "turn", "subject": subject, "reasons": []}
-    ruling = Ruling("ask", [], can_always=True)
+    ruling = Ruling("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
     session.log.append("approval", meta=meta)
     asked = {**meta, "subject": "\n".join(line.text(session.desk.texts) for line in question)}

@@ -10,7 +10,8 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from coder.context.conversation import message_tokens
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.model.base import Completed, ModelError, ModelRequest, Restarted, Retrying, TextDelta
 from coder.protocol.events import Notice
 from coder.protocol.messages import Message

@@ -35,10 +35,9 @@ class Budget:
         if price is None:
             return None
         cached_price = price.input if price.cached_input is None else price.cached_input
-        fresh = max(0, usage.prompt - usage.cached)
-        return (
-            fresh * price.input + usage.cached * cached_price + usage.completion * price.output
-        ) / _MILLION
+        cached = min(usage.cached, usage.prompt)
+        fresh = usage.prompt - cached
+        return (fresh * price.input + cached * cached_price + usage.completion * price.output) / _MILLION
 
     def add(self, model: str, usage: Usage) -> float | None:
         cost = self.cost(model, usage)

@@ -14,16 +14,17 @@ from typing import Any
 import msgspec
 
 from coder.engine.approval import ask_person, known_read_only, ruling_of
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
 from coder.policy.secrets import UnknownPlaceholder
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall
+from coder.record.turn_so_far import EDITING, edited_paths
 from coder.texts import Phrase
-from coder.tools.arguments import BadArguments, checked
-from coder.tools.base import Tool, ToolResult, denied, failed
+from coder.tools.arguments import BadArguments, as_object, checked
+from coder.tools.base import Tool, ToolResult, denied, failed, is_mcp
 
-EDITING = ("write", "edit", "patch")
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
 
 
@@ -76,7 +77,12 @@ def _job(session: Session, ready: CallReady) -> _Job:
     else:
         try:
             arguments = msgspec.json.decode(arguments or "{}")
-            job.args = checked(arguments, tool.spec.function.parameters)
+            # A server checks what it is sent itself, by more than we know of its parameters.
+            job.args = (
+                as_object(arguments)
+                if is_mcp(ready.call.name)
+                else checked(arguments, tool.spec.function.parameters)
+            )
             job.tool = tool
         except msgspec.DecodeError as error:
             job.result = failed(f"the arguments are not valid JSON ({error}); send one JSON object")
@@ -150,10 +156,13 @@ async def _execute(
 ) -> ToolResult:
     """Run it with these arguments, in which the secrets are put back; a shell line runs sheltered."""
     assert job.tool is not None
-    if job.tool.spec.name != "bash":
+    name = job.tool.spec.name
+    if name != "bash" and not is_mcp(name):
         return await job.tool.run(given, session.context, on_output)
-    from coder.engine.shelter import run_command
+    from coder.engine.shelter import run_command, run_server_tool
 
+    if name != "bash":
+        return await run_server_tool(session, job.tool, given, on_output)
     read_only = known_read_only(session, str(given["command"]))
     return await run_command(session, job.call, given, on_output, read_only=read_only)
 
@@ -166,16 +175,8 @@ def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False)
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
     if job.call.name in EDITING and result.ok:
-        turn.edited.update(_edited(result.meta))
+        turn.edited.update(edited_paths(result.meta))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")
-
-
-def _edited(meta: Mapping[str, Any]) -> set[str]:
-    if meta.get("dry_run"):
-        return set()
-    if "files" in meta:
-        return {str(f["path"]) for f in meta["files"]}
-    return set() if meta.get("operation") == "unchanged" else {str(meta.get("path", ""))}
 
 
 def _show(session: Session, job: _Job, state: ToolState) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+
+import msgspec
+
 from coder.engine.desk import Desk
-from coder.tools.base import ToolContext
+from coder.policy.sandbox import Sandbox, probe
 from coder.tools.process import Outcome, run_process
 
 _KEEP = 400_000  # bytes of a full diff; more than that nobody reads on a screen
@@ -11,59 +16,96 @@ _UNTRACKED = 50
 _OWN = ".coder/.gitignore"  # made by coder itself, so nothing of anybody's work
 
 
-async def show_diff(desk: Desk, args: str) -> tuple[str, list[str]]:
-    """The text, and the paths that changed. `args`: nothing for a summary, `full`, or a path."""
-    context = desk.session.context
-    inside = await _git(context, "rev-parse", "--is-inside-work-tree")
+class Shown(msgspec.Struct, frozen=True):
+    """What `/diff` says, and the paths that changed. Not `ok`: it was asked for what is not there."""
+
+    text: str
+    files: list[str] = []
+    ok: bool = True
+
+
+async def show_diff(desk: Desk, args: str) -> Shown:
+    """`args`: nothing for a summary, `full` for every line, or a path for those of one file or folder."""
+    inside = await _git(desk, "rev-parse", "--is-inside-work-tree")
     if inside is None or inside.exit_code != 0:
-        return _by_undo(desk)
-    has_commit = await _git(context, "rev-parse", "--verify", "-q", "HEAD")
+        return _by_undo(desk, args)
+    has_commit = await _git(desk, "rev-parse", "--verify", "-q", "HEAD")
     base = ["HEAD"] if has_commit is not None and has_commit.exit_code == 0 else ["--cached"]
-    names = await _git(context, "diff", "--name-only", "-z", *base, "--", ".")
-    others = await _git(context, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
-    changed = names.stdout.split("\0")[:-1] if names else []
-    untracked = [path for path in (others.stdout.split("\0")[:-1] if others else []) if path != _OWN]
+    wanted = "." if args in ("", "full") else args
+    names = await _git(desk, "diff", "--name-only", "-z", "--relative", *base, "--", wanted)
+    others = await _git(desk, "ls-files", "--others", "--exclude-standard", "-z", "--", wanted)
+    if names is None or others is None or names.exit_code != 0:
+        reason = names.stderr.strip() if names is not None else "git"
+        return Shown(desk.say("diff.failed", reason=reason), ok=False)
+    changed = names.stdout.split("\0")[:-1]
+    untracked = [path for path in others.stdout.split("\0")[:-1] if path != _OWN]
     if not changed and not untracked:
-        return desk.say("diff.none"), []
-    if args:
-        return await _full(desk, base, args, untracked), [*changed, *untracked]
-    stat = await _git(context, "diff", "--stat", *base, "--", ".")
+        return await _nothing(desk, wanted)
+    text = await (_full if args else _summary)(desk, base, wanted, untracked)
+    return Shown(text, [*changed, *untracked])
+
+
+async def _nothing(desk: Desk, wanted: str) -> Shown:
+    """No change there; or no such place, which is another thing to know."""
+    if wanted == ".":
+        return Shown(desk.say("diff.none"))
+    known = await _git(desk, "ls-files", "-z", "--", wanted)
+    if (known is not None and known.stdout) or _is_there(desk, wanted):
+        return Shown(desk.say("diff.none_in", path=wanted))
+    return Shown(desk.say("diff.no_file", path=wanted), ok=False)
+
+
+async def _summary(desk: Desk, base: list[str], wanted: str, untracked: list[str]) -> str:
+    stat = await _git(desk, "diff", "--stat", "--relative", *base, "--", wanted)
     lines = [stat.stdout.rstrip("\n")] if stat and stat.stdout.strip() else []
     lines += [desk.say("diff.untracked", path=path) for path in untracked[:_UNTRACKED]]
     if len(untracked) > _UNTRACKED:
         lines.append(desk.say("diff.more", n=len(untracked) - _UNTRACKED))
-    return "\n".join([*lines, desk.say("diff.hint")]), [*changed, *untracked]
+    return "\n".join([*lines, desk.say("diff.hint")])
 
 
-async def _full(desk: Desk, base: list[str], args: str, untracked: list[str]) -> str:
-    context = desk.session.context
-    pathspec = "." if args == "full" else args
-    diff = await _git(context, "diff", "--no-ext-diff", "--no-textconv", *base, "--", pathspec)
-    if diff is None or diff.exit_code != 0:
-        return desk.say("diff.failed", reason=(diff.stderr.strip() if diff else "git"))
-    parts = [diff.stdout.rstrip("\n")] if diff.stdout else []
-    wanted = untracked if args == "full" else [p for p in untracked if p == args]
-    for path in wanted[:_UNTRACKED]:
-        added = await _git(context, "diff", "--no-ext-diff", "--no-index", "--", "/dev/null", path)
+async def _full(desk: Desk, base: list[str], wanted: str, untracked: list[str]) -> str:
+    safely = ("--no-ext-diff", "--no-textconv")
+    diff = await _git(desk, "diff", *safely, "--relative", *base, "--", wanted)
+    parts = [diff.stdout.rstrip("\n")] if diff is not None and diff.stdout else []
+    for path in untracked[:_UNTRACKED]:
+        added = await _git(desk, "diff", *safely, "--no-index", "--", "/dev/null", path)
         if added is not None:
             parts.append(added.stdout.rstrip("\n"))
-    return "\n".join(parts) or desk.say("diff.none")
+    if len(untracked) > _UNTRACKED:
+        parts.append(desk.say("diff.more", n=len(untracked) - _UNTRACKED))
+    return "\n".join(parts)
 
 
-def _by_undo(desk: Desk) -> tuple[str, list[str]]:
+def _is_there(desk: Desk, path: str) -> bool:
+    return os.path.lexists(desk.root / path)
+
+
+def _by_undo(desk: Desk, args: str) -> Shown:
     """Without git there is no base to compare with but what the session's own edits replaced."""
     changes = desk.session.undo.pending_changes()
-    if not changes:
-        return desk.say("diff.none_without_git"), []
     shown = [desk.workspace.show(path) for path in changes]
-    return "\n".join([desk.say("diff.by_session"), *(f"  {path}" for path in shown)]), shown
+    if args and args != "full":
+        folder = args.removesuffix("/") + "/"
+        shown = [path for path in shown if path == args or path.startswith(folder)]
+        if not shown and not _is_there(desk, args):
+            return Shown(desk.say("diff.no_file", path=args), ok=False)
+    if not shown:
+        return Shown(desk.say("diff.none_without_git"))
+    lines = [desk.say("diff.by_session"), *(f"  {path}" for path in shown)]
+    if args:
+        lines.append(desk.say("diff.names_only"))
+    return Shown("\n".join(lines), shown)
 
 
-async def _git(context: ToolContext, *args: str) -> Outcome | None:
+async def _git(desk: Desk, *args: str) -> Outcome | None:
     """None where there is no git."""
+    context = desk.session.context
+    settings = ("core.quotePath=false", "core.fsmonitor=false", "diff.ignoreSubmodules=dirty")
+    line = ["git", *(word for setting in settings for word in ("-c", setting)), "--no-pager", *args]
     try:
         return await run_process(
-            ["git", "-c", "core.quotePath=false", "-c", "core.fsmonitor=false", "--no-pager", *args],
+            await _harmless(desk, line),
             cwd=context.workspace.root,
             environment={**context.environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_EXTERNAL_DIFF": ""},
             timeout_ms=30_000,
@@ -72,5 +114,18 @@ async def _git(context: ToolContext, *args: str) -> Outcome | None:
             spill_limit=0,
             on_output=lambda _text: None,
         )
-    except OSError:
+    except (OSError, ValueError):  # a NUL in a path, say
         return None
+
+
+async def _harmless(desk: Desk, line: list[str]) -> list[str]:
+    """Git runs what a repository's settings name (filters, say), and those may have come with the project, or
+    from a command: in the sandbox of `plan` none of it can change anything."""
+    if desk.config.sandbox.mode == "off":
+        return line
+    level = desk.sandbox_level
+    if level is None:
+        level = await asyncio.to_thread(probe, desk.home, desk.environment.get("PATH"))
+    if level.rung == "none":
+        return line
+    return Sandbox(level, desk.root, desk.home, plan=True, environment=desk.environment).wrap(line)

@@ -74,7 +74,20 @@ def budget_text(desk: Desk, args: str) -> tuple[str, bool]:
     spent = f"{budget.spent:.4f}"
     if budget.limit is None:
         return desk.say("budget.none", spent=spent), True
-    return desk.say("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), True
+    lines = [desk.say("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *_without_price(desk)]
+    return "\n".join(lines), True
+
+
+def _without_price(desk: Desk) -> list[str]:
+    """A limit that cannot be kept is worth a line at once, and not only with the next turn."""
+    routing = desk.config.routing
+    by_mode = desk.session.modes.model if desk.session.modes else None
+    name = by_mode or desk.chosen.name
+    models = [m for m in (routing.fast, routing.strong) if m] if name == "auto" else [name]
+    budget = desk.session.budget
+    unknown = [model for model in dict.fromkeys(models) if budget.price_of(model) is None]
+    budget.told_of.update(unknown)
+    return [desk.say("budget.no_price", model=model) for model in unknown]
 
 
 def loop_text(desk: Desk, args: str) -> tuple[str, bool]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from coder.engine.approval import ask_to_go_on
 from coder.engine.command_modes import Reply
 from coder.engine.desk import Desk
 from coder.engine.modes import begin_modes
+from coder.engine.resuming import resume_session
 from coder.engine.session import Session
 from coder.record.files import RecordError
+from coder.record.seal import accept, is_believed
+from coder.texts import Phrase
 
 
 async def new_command(desk: Desk, args: str) -> Reply:
@@ -30,7 +34,9 @@ async def resume_command(desk: Desk, args: str) -> Reply:
     if name == desk.session.id:
         return Reply(desk.say("session.already", id=name))
     try:
-        session = Session.resumed(desk, name)
+        if not await _may_believe(desk, name):
+            return Reply(desk.say("record.left_alone", id=name), ok=False)
+        session = resume_session(desk, name)
     except RecordError as error:
         return Reply(error.text(desk.texts), ok=False)
     old, desk.session = desk.session, session
@@ -39,6 +45,19 @@ async def resume_command(desk: Desk, args: str) -> Reply:
     turns = desk.say("status.turns", n=session.log.turn)
     text = desk.say("session.resumed", id=name, title=session.title or "-", turns=turns)
     return Reply(text, data={"session_id": name})
+
+
+async def _may_believe(desk: Desk, name: str) -> bool:
+    """A record that this person did not make is asked about. Where nobody can answer, who named it gets the
+    words in it (`resume_session`). Raises `RecordError`."""
+    if is_believed(desk.home, desk.store, name) or not desk.can_ask:
+        return True
+    about = Phrase("record.foreign_about", id=name, title=desk.store.title(name) or "-")
+    question = [about, Phrase("record.foreign_ask")]
+    if await ask_to_go_on(desk.session, question, can_always=False) == "no":
+        return False
+    accept(desk.home, desk.store, name)
+    return True
 
 
 async def sessions_command(desk: Desk, args: str) -> Reply:

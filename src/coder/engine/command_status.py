@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from coder.config.trust import TrustStore
 from coder.engine.command_ide import ide_rows
 from coder.engine.command_modes import Reply
 from coder.engine.command_money import budget_text
 from coder.engine.desk import Desk
+from coder.engine.modes import project_mode_commands
 
 
-def trust_text(desk: Desk) -> str:
-    if not desk.trust_relevant:
-        return desk.say("status.nothing_to_trust")
-    return desk.say("status.trusted" if desk.trusted else "status.untrusted")
+async def trust_text(desk: Desk) -> str:
+    """How the project's settings stand, and how the commands in its modes do: each is trusted by itself."""
+    parts = []
+    if desk.trust_relevant:
+        parts.append(desk.say("status.trusted" if desk.trusted else "status.untrusted"))
+    commands = await project_mode_commands(desk.session)
+    if commands:
+        trusted = TrustStore(desk.home).status(desk.root, commands) == "trusted"
+        parts.append(desk.say("status.modes_trusted" if trusted else "status.modes_untrusted"))
+    return "; ".join(parts) or desk.say("status.nothing_to_trust")
 
 
 async def status_command(desk: Desk, args: str) -> Reply:
@@ -30,12 +38,12 @@ async def status_command(desk: Desk, args: str) -> Reply:
             "used",
             desk.say("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
         ),
-        ("budget", budget_text(desk, "")[0]),
+        ("budget", budget_text(desk, "")[0].replace("\n", " ")),
         ("sandbox", sandbox_text(session)),
         ("secrets", str(session.redactor.count)),
         *ide_rows(desk),
         ("folder", str(desk.root)),
-        ("trust", trust_text(desk)),
+        ("trust", await trust_text(desk)),
         ("record", str(desk.store.log_path(session.id))),
     ]
     labels = {name: desk.say(f"status.label.{name}") for name, _ in rows}

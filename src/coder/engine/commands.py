@@ -11,6 +11,7 @@ import msgspec
 
 from coder.context.for_person import memory_answer, skills_answer
 from coder.engine.command_diff import show_diff
+from coder.engine.command_mcp import mcp_command
 from coder.engine.command_modes import InstantLine, Reply, custom_mode, modes_command
 from coder.engine.command_money import budget_text, context_text, loop_text
 from coder.engine.command_permissions import permissions_command
@@ -65,6 +66,12 @@ def _unknown(desk: Desk, name: str) -> str:
 
 
 async def _help(desk: Desk, args: str) -> Reply:
+    if args:
+        name = args.removeprefix("/")
+        command = COMMANDS.get(name)
+        if command is None:
+            return Reply(_unknown(desk, name), ok=False, data={"usage": True})
+        return Reply(f"/{name} {command.arguments}".rstrip() + f"  {desk.say(f'help.{name}')}")
     rows = [(f"/{c.name} {c.arguments}".rstrip(), desk.say(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
     lines = [f"{usage.ljust(width)}  {text}" for usage, text in rows]
@@ -92,6 +99,10 @@ async def _mode(desk: Desk, args: str) -> Reply:
         return Reply(desk.say("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
     desk.mode = mode
     desk.session.record_state()
+    if desk.mcp is not None:
+        from coder.engine.mcp import follow_mode
+
+        await follow_mode(desk)
     return Reply(desk.say("mode.set", mode=args))
 
 
@@ -129,7 +140,9 @@ async def _memory(desk: Desk, args: str) -> Reply:
 
 async def _todos(desk: Desk, args: str) -> Reply:
     todos = desk.session.context.todos
-    return Reply(as_text(todos) if todos else desk.say("todos.none"))
+    if not todos:
+        return Reply(desk.say("todos.none"))
+    return Reply(as_text(todos), data={"todos": [msgspec.structs.asdict(todo) for todo in todos]})
 
 
 async def _compact(desk: Desk, args: str) -> Reply:
@@ -138,8 +151,8 @@ async def _compact(desk: Desk, args: str) -> Reply:
 
 
 async def _diff(desk: Desk, args: str) -> Reply:
-    text, files = await show_diff(desk, args)
-    return Reply(text, data={"files": files})
+    shown = await show_diff(desk, args)
+    return Reply(shown.text, shown.ok, data={"files": shown.files} if shown.ok else {"usage": True})
 
 
 async def _context(desk: Desk, args: str) -> Reply:
@@ -167,13 +180,14 @@ async def _exit(desk: Desk, args: str) -> Reply:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("help", "", _help),
+        Command("help", "[NAME]", _help),
         Command("model", "[NAME]", _model),
         Command("permissions", "[PRESET|revoke NAME]", permissions_command),
         Command("mode", "[NAME]", _mode),
         *(Command(mode, "", _mode_named(mode)) for mode in OPERATING_MODES),
         Command("modes", "[off NAME]", modes_command),
         Command("tools", "", _tools),
+        Command("mcp", "[restart NAME]", mcp_command),
         Command("skills", "", _skills),
         Command("memory", "[add FACT|forget N]", _memory),
         Command("todos", "", _todos),

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from coder.config.files import make_private
 from coder.context.compaction import (
     INSTRUCTION,
     NO_SUMMARY,
@@ -24,10 +25,12 @@ from coder.context.conversation import message_tokens
 from coder.context.prompt import MODE_NOTES
 from coder.engine.aside import ask_aside
 from coder.engine.routing import fall_back, model_for_asides
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 from coder.protocol.events import ChatCompressed, Notice
 from coder.protocol.messages import Message, head_length
+from coder.record.files import write_atomically
 from coder.record.replay import compacted, with_replaced
 from coder.texts import Phrase
 
@@ -168,10 +171,10 @@ def _shorten(session: Session) -> bool:
     if not found:
         return False
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         for index, _text in found:
             whole = conversation.messages[index].content
-            _output_file(folder, session, index).write_text(whole, encoding="utf-8", errors="replace")
+            write_atomically(_output_file(folder, session, index), whole.encode("utf-8", "replace"))
     except OSError:
         return False
     before = conversation.tokens()
@@ -206,8 +209,8 @@ def _ledger_text(session: Session) -> str:
         return text
     path = session.context.outputs / "ledger.md"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_text(whole, encoding="utf-8", errors="replace")
+        make_private(path.parent)
+        write_atomically(path, whole.encode("utf-8", "replace"))
     except OSError:
         return text
     return f"{text}\n\nThe whole ledger is in {path}."

@@ -27,6 +27,7 @@ from coder.tools.base import Tool, Workspace
 if TYPE_CHECKING:
     from coder.context.ide_client import IdeClient
     from coder.engine.session import Session
+    from coder.mcp.servers import Servers
     from coder.policy.sandbox import SandboxLevel
 
 
@@ -100,6 +101,8 @@ class Desk:
         self.skills = skills
         self.memory = memory
         self.ide: IdeClient | None = None  # the line to the person's editor, where there is to be one
+        self.mcp: Servers | None = None  # others' programs with tools, where any are configured
+        self.told_of_servers: dict[str, Phrase] = {}  # what the person has been told of each
         self.allowed = allowed
         self.allowlist_file = ""  # where the setting permission.command_allowlist stands
         self.environment = environment
@@ -112,6 +115,7 @@ class Desk:
         self.trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
         self.secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
         self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
+        self.trying_sandbox = asyncio.Lock()
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.mode: OperatingMode = "default"
         self.mode_chosen = False  # by a flag, which a resumed session does not overrule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coder.engine.bang import run_bang_command
 from coder.engine.command_modes import InstantLine, refusal
 from coder.engine.desk import Desk
 from coder.engine.modes import instant_prompt, set_modes
@@ -43,6 +42,8 @@ async def run_input(desk: Desk, text: str, attached: str = "") -> InputDone:
     # Bytes that are no text would be refused by the wire and the tokenizer.
     text, attached = valid_text(text).strip(), valid_text(attached).strip()
     if text.startswith("!"):
+        from coder.engine.bang import run_bang_command
+
         done = await run_bang_command(desk.session, text, text[1:].strip())
         desk.emit(done)
         return InputDone(ok=done.ok)

@@ -10,15 +10,17 @@ from typing import Any
 
 import msgspec
 
+from coder.config.files import make_private
 from coder.engine.desk import Desk
 from coder.engine.dispatch import Work, run_op
 from coder.engine.modes import begin_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
+from coder.policy.decide import OperatingMode
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
-from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
-from coder.record.files import RecordError
+from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput
+from coder.record.files import RecordError, write_atomically
 
 OpenDesk = Callable[[Callable[[AnyEvent], None]], Desk]
 
@@ -39,9 +41,18 @@ class Engine:
 
     def start(self, resume: str | None = None) -> None:
         """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
-        self.desk.session = Session.resumed(self.desk, resume) if resume else Session.new(self.desk)
+        if resume:
+            from coder.engine.resuming import resume_session
+
+            self.desk.session = resume_session(self.desk, resume)
+        else:
+            self.desk.session = Session.new(self.desk)
         if self.desk.ide is not None:
             self.desk.ide.start()
+        if self.desk.mcp is not None:
+            from coder.engine.mcp import start_servers
+
+            start_servers(self.desk)
         self._worker = asyncio.create_task(self._work())
 
     def submit(self, op: AnyOp) -> None:
@@ -62,8 +73,18 @@ class Engine:
                 future = self.desk.approvals.get(approval_id)
                 if future is not None and not future.done():
                     future.set_result(op)
+            case SetOperatingMode(mode):
+                self._set_mode(mode)
             case Close():
                 self._inputs.put_nowait(None)
+
+    def _set_mode(self, mode: OperatingMode) -> None:
+        self.desk.mode = mode
+        try:
+            self.desk.session.record_state()
+        except RecordError as error:  # it holds all the same
+            self.desk.emit(Failed(error.text(self.desk.texts), code="record"))
+        self.desk.session.show_state()
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Until the engine is closed. There is one reader; it may come back, also after the end."""
@@ -104,6 +125,8 @@ class Engine:
                 sink.close()
             if desk.ide is not None:
                 await desk.ide.close()
+            if desk.mcp is not None:
+                await desk.mcp.close()
             await desk.model.close()
         except Exception as error:
             desk.emit(Failed(self._kept_for_report(error), code="internal"))
@@ -155,8 +178,8 @@ class Engine:
         folder = self.desk.home / "crashes"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.txt"
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8", errors="replace")
+            make_private(folder)
+            write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
         except OSError:
             return self.desk.say("engine.internal", error=f"{type(error).__name__}: {error}")
         return self.desk.say("engine.internal_kept", error=f"{type(error).__name__}: {error}", path=path)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from coder.engine.approval import ask_to_go_on, somebody_to_ask
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.protocol.events import Failed, LoopDetected, MaxSessionTurns, Notice, TurnStatus
 from coder.texts import Phrase
 

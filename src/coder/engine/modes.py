@@ -13,7 +13,8 @@ import msgspec
 from coder.context.prompt import project_instructions
 from coder.engine.approval import ask_person, ask_to_go_on, ruling_of, somebody_to_ask
 from coder.engine.desk import Desk
-from coder.engine.session import NOTHING_ASKED, Asks, Session
+from coder.engine.session import Session
+from coder.engine.turn_state import NOTHING_ASKED, Asks
 from coder.protocol.events import Notice
 from coder.protocol.messages import tool_call
 from coder.protocol.modes import CustomModesListed, SetModeState, TriggerInstantMode
@@ -180,6 +181,15 @@ def error_texts(errors: Sequence[ModeError]) -> list[str]:
 def mode_commands(catalogue: Catalogue) -> dict[str, Any]:
     """What the project's modes would run, in the form that trust is given for."""
     return {f"modes{mode_id}": commands for mode_id, commands in catalogue.project_commands().items()}
+
+
+async def project_mode_commands(session: Session) -> dict[str, Any]:
+    """The same for whoever only looks; nothing is loaded where no folder could hold a mode."""
+    if not _any_folder(session.desk):
+        return {}
+    catalogue = keeper_of(session).catalogue
+    await catalogue.prepare()
+    return mode_commands(catalogue)
 
 
 async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> str:

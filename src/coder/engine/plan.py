@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.protocol.messages import Message, tool_call
 from coder.tools.todo import unfinished
 

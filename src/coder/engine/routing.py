@@ -11,7 +11,8 @@ import msgspec
 from coder.config.models import window_for
 from coder.engine.aside import ask_aside, one_of
 from coder.engine.plan import is_complex
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 from coder.protocol.events import Notice
 from coder.texts import Phrase
@@ -37,8 +38,8 @@ SIMPLE: a short question, a look-up, a small edit in one place.
 COMPLEX: several steps or files, design, debugging, anything where a mistake would be costly."""
 
 
-async def choose_model(session: Session, turn: Turn) -> None:
-    """Set `turn.model` for all of the prompt."""
+async def choose_model(session: Session, turn: Turn, chosen_before: str = "") -> None:
+    """Set `turn.model` for all of the prompt. `chosen_before`: for a prompt that is taken up again."""
     desk = session.desk
     chosen_by_mode = turn.asks.model or (session.modes.model if session.modes else None)
     if chosen_by_mode or desk.chosen.name != "auto":
@@ -47,6 +48,9 @@ async def choose_model(session: Session, turn: Turn) -> None:
     routing = desk.config.routing
     if not (routing.fast or routing.strong):
         raise ModelError(Phrase("routing.none"), kind="bad_request")
+    if chosen_before and chosen_before in (routing.fast, routing.strong):
+        _use(session, turn, chosen_before)
+        return
     tier = _too_long_for_fast(session) or rule(turn.text) or await _classified(session, turn, routing.fast)
     wanted, other = (routing.fast, routing.strong) if tier == "fast" else (routing.strong, routing.fast)
     _use(session, turn, wanted or other)

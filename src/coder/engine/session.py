@@ -6,22 +6,18 @@ State and the few ways it changes; every change goes to the record first and is 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
 from coder.context.prompt import read_instructions, system_prompt
 from coder.context.tokens import TokenCounter
 from coder.engine.budget import Budget
-from coder.engine.choices import Choices
 from coder.engine.desk import Desk
-from coder.engine.loops import LoopWatch
 from coder.engine.redact import SessionSecrets
+from coder.engine.turn_state import NOTHING_ASKED, Turn
 from coder.protocol.events import (
     Notice,
     PastTurn,
@@ -29,21 +25,18 @@ from coder.protocol.events import (
     SessionStarted,
     StateChanged,
     TodosChanged,
-    TurnStatus,
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, answered, with_instructions
-from coder.protocol.usage import Usage
-from coder.record.files import RecordError
-from coder.record.log import SessionLog, now, read_log
-from coder.record.recent import RecentTurns
+from coder.protocol.usage import Usage, tokens_meta
+from coder.record.log import SessionLog, now
 from coder.record.replay import INTERRUPTED, Replay, title_of
+from coder.record.seal import sealed
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
+from coder.record.turn_so_far import TurnSoFar
 from coder.record.undo import UndoJournal
-from coder.texts import Phrase
 from coder.tools.base import Limits, ToolContext, ToolResult
-from coder.tools.todo import restore
 
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
@@ -59,7 +52,7 @@ class Session:
         self.id = session_id
         self.created_at = created_at
         self.title = ""
-        self.log = SessionLog(session_id, sinks, self._recorded, desk.sinks)
+        self.log = SessionLog(session_id, sinks, self._recorded, desk.sinks, partial(sealed, desk.home))
         self.conversation = Conversation(TokenCounter(desk.chosen.vocabulary), desk.specs)
         self.undo = UndoJournal(desk.home / "undo" / session_id)
         self.context = ToolContext(
@@ -80,7 +73,8 @@ class Session:
         self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
-        self.pending_asks = NOTHING_ASKED  # what the turn of that approval asks of its model
+        self.pending_turn = TurnSoFar()  # what the turn of that approval had come to
+        self.pending_asks = NOTHING_ASKED  # and what it asks of its model
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
@@ -91,6 +85,7 @@ class Session:
         self.redactor = SessionSecrets(desk.home, desk.secrets, on=desk.config.safety.redact_secrets)
         self.loop_guard = desk.config.runtime.loop_guard
         self.model_in_use = desk.chosen.name  # of the newest request; another where routing chose
+        self.told_servers: set[str] = set()  # MCP servers whose instructions the model has
         self.next_notes: list[str] = []  # what the model should know with the next message
 
     # beginnings and ends
@@ -99,7 +94,7 @@ class Session:
     def new(cls, desk: Desk) -> Session:
         session_id = new_session_id()
         session = cls(desk, session_id, [JsonlHistorySink(desk.store.log_path(session_id))], now())
-        prompt = system_prompt(desk.root, desk.skills.index(), session.redactor.redact(desk.memory.text()))
+        prompt = session.system_prompt()
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
@@ -108,76 +103,22 @@ class Session:
             from coder.modes.render import user_instructions
 
             session.instruct(user_instructions(base.text, ""), "instructions", {})
-        session._announce(resumed=False)
+        session.announce(resumed=False)
         if desk.session_kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
         for fault in (*base.faults, *desk.memory.faults()):
             desk.emit(Notice(fault.text(desk.texts), "warning"))
         return session
 
-    @classmethod
-    def resumed(cls, desk: Desk, session_id: str) -> Session:
-        """From the log alone. Calls that were never answered are answered as interrupted."""
-        if not desk.store.exists(session_id):
-            raise RecordError("session.missing", id=session_id)
-        path = desk.store.log_path(session_id)
-        sink = JsonlHistorySink(path)
-        sink.open()
-        state, ledger, recent, choices = Replay(), Ledger(), RecentTurns(), Choices()
-        for event in read_log(path):
-            for taker in (state, ledger, recent, choices):
-                taker.take(event)
-        session = cls(desk, session_id, [sink], state.created_at)
-        session.ledger = ledger
-        session.budget.limit = choices.limit(session.budget.limit)
-        if choices.loop_guard is not None:
-            session.loop_guard = choices.loop_guard
-        session.pending_asks = asks_from(choices.asks)
-        session._take_over(state)
-        session._tell_of_memory()
-        session._announce(resumed=True, recent=recent.turns)
-        session.show_state()
-        return session
-
-    def _take_over(self, state: Replay) -> None:
-        self.title = state.title
-        self.usage = state.usage
-        self.mode_meta = state.mode_state
-        self.budget.spent = state.cost
-        if not self.desk.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
-            self.desk.mode = "plan"
-        self.log.turn = state.turn
-        self.next_notes += state.notes
-        self.context.todos = restore(state.todos)
-        self.undo.begin_turn(state.turn)
-        if state.pending_approval is not None and self.desk.can_ask and state.unanswered:
-            self.pending = state
-            self.conversation.replace(state.messages)
-            return
-        unanswered = state.unanswered
-        state.close_open_calls()
-        self.conversation.replace(state.messages)
-        self.record_interrupted(unanswered)
-        if state.turn_open:
-            meta = {"status": "cancelled", "step_count": state.steps, "tokens": tokens_meta(state.turn_usage)}
-            self.log.append("turn_end", meta={**meta, "error_message": "interrupted"})
-
-    def _tell_of_memory(self) -> None:
-        """What was remembered or forgotten since the system message was made, and no message has told."""
-        system, *others = self.conversation.messages or [Message(role="system", content="")]
-        told = "\n".join(message.content for message in others)
-        memory, hide = self.desk.memory, self.redactor.redact
-        for title, facts in (
-            ("Remembered since", memory.missing_from(system.content)),
-            ("No longer holds", memory.gone_from(system.content)),
-        ):
-            if new := [fact for fact in map(hide, facts) if fact not in told]:
-                self.tell_next(f"{title}: {'; '.join(new)}")
-
     def record_interrupted(self, calls: list[ToolCall]) -> None:
         for call in calls:
             meta = {"tool": call.name, "call_id": call.id, "ok": False, "denied": False, "interrupted": True}
             self.log.append("observation", INTERRUPTED, meta=meta)
+
+    def system_prompt(self) -> str:
+        """As it is for a session that begins now."""
+        desk = self.desk
+        return system_prompt(desk.root, desk.skills.index(), self.redactor.redact(desk.memory.text()))
 
     def _start_meta(self) -> dict[str, Any]:
         desk = self.desk
@@ -191,7 +132,7 @@ class Session:
             "tools": list(desk.tools),
         }
 
-    def _announce(self, *, resumed: bool, recent: Sequence[PastTurn] = ()) -> None:
+    def announce(self, *, resumed: bool, recent: Sequence[PastTurn] = ()) -> None:
         desk = self.desk
         if desk.ide is not None:
             desk.ide.context.tell_all_again()
@@ -359,68 +300,3 @@ class Session:
             )
         except OSError as error:
             desk.emit(Notice(desk.say("session.no_snapshot", reason=error.strerror or error), "warning"))
-
-
-class Asks(msgspec.Struct, frozen=True):
-    """What an instant mode asks for the turn that it starts."""
-
-    model: str | None = None
-    reasoning_effort: str | None = None
-
-
-NOTHING_ASKED = Asks()
-
-
-def asks_from(recorded: Any) -> Asks:
-    try:
-        return msgspec.convert(recorded, Asks)
-    except msgspec.ValidationError:  # none, or of another version
-        return NOTHING_ASKED
-
-
-class Turn:
-    """What is known of the turn that is running."""
-
-    def __init__(self, number: int, text: str, session_id: str, asks: Asks = NOTHING_ASKED) -> None:
-        self.number = number
-        self.text = text
-        self.asks = asks
-        self.prompt_id = f"{session_id}-{number}"
-        self.begun = time.monotonic()
-        self.steps = 0
-        self.usage = Usage()
-        self.edited: set[str] = set()
-        self.verify_attempts = 0
-        self.continuations = 0
-        self.empty_answers = 0
-        self.warned_of_size = False
-        self.made_room_at = -1  # the step at which the provider last found the prompt too long
-        self.loops = LoopWatch()
-        self.model = ""  # which answers this prompt, all of it
-        self.models_tried: list[str] = []
-        self.cost = 0.0
-        self.answer = ""
-        self.status: TurnStatus = "ok"
-        self.reason: Phrase | None = None  # why it did not end well
-        self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped
-
-    @contextmanager
-    def busy(self, what: str | Phrase) -> Iterator[None]:
-        """Name what is done inside. Where it is cut short the name stays, for whoever tells of it."""
-        self.doing.append(what)
-        yield
-        self.doing.remove(what)
-
-
-def tokens_meta(usage: Usage) -> dict[str, Any]:
-    """`meta.tokens` of the record."""
-    meta: dict[str, Any] = {
-        "prompt": usage.prompt,
-        "completion": usage.completion,
-        "total": usage.total,
-    }
-    if usage.cached:
-        meta["cached"] = usage.cached
-    if usage.source:
-        meta["source"] = usage.source
-    return meta

@@ -6,15 +6,16 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
 from coder.config.load import Loaded, home_folder
-from coder.config.provider import NoProvider, Provider, resolve_provider
+from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider
 from coder.config.save import ensure_folder
+from coder.config.schema import Config, McpSection, McpServer
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
@@ -28,6 +29,9 @@ from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Texts, pick_language
 from coder.tools.registry import built_in_tools
+
+if TYPE_CHECKING:
+    from coder.engine.mcp import TriedServers
 
 _SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
@@ -53,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     can_ask: bool = False
     session_kind: str = "once"
     sinks: Sequence[HistorySink] = ()
+    mcp_servers: Mapping[str, McpServer] = {}  # beside those of the settings, for this session
 
     def flags(self) -> dict[str, Any]:
         """As the topmost layer of the configuration."""
@@ -98,7 +103,7 @@ def open_desk(
     model: ChatModel | None = None,
 ) -> Desk:
     """Everything but the session. Makes no request; of the project it makes sure of the folder `.coder`."""
-    config = settings.loaded.config
+    config = _with_servers(settings.loaded.config, options.mcp_servers)
     root = Path(os.path.realpath(options.cwd))
     person = options.environ.get("HOME")
     skills = Skills(root, settings.home, Path(person) if person else None, config.skills.paths)
@@ -135,15 +140,54 @@ def open_desk(
     desk.trust_relevant = settings.loaded.relevant
     desk.allowlist_file = settings.loaded.origin_of("permission.command_allowlist")
     desk.secrets = own_keys(options.environ, provider)
-    if config.ide.enabled:
-        from coder.context.ide import IdeContext
-        from coder.context.ide_client import IdeClient
-
-        desk.ide = IdeClient(IdeContext(root), root, options.environ)
+    _connect(desk, options, provider)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
     _tell_of_settings(desk, settings)
     return desk
+
+
+def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
+    if not servers:
+        return config
+    return msgspec.structs.replace(config, mcp=McpSection({**config.mcp.servers, **servers}))
+
+
+def _connect(desk: Desk, options: Options, provider: Provider) -> None:
+    """The lines to other programs, where the settings want them. Nothing is started yet."""
+    if desk.config.ide.enabled:
+        from coder.context.ide import IdeContext
+        from coder.context.ide_client import IdeClient
+
+        desk.ide = IdeClient(IdeContext(desk.root), desk.root, options.environ)
+    if desk.config.mcp.servers:
+        from coder.engine.mcp import servers_of
+
+        variables = nameable(options.environ, provider)
+        servers_of(desk, variables, [provider.api_key] if len(provider.api_key) >= _SHORTEST_KEY else [])
+
+
+async def try_servers(options: Options, settings: Settings) -> TriedServers:
+    """Start every MCP server as a session would, and end it again. Needs no provider."""
+    import asyncio
+
+    from coder.engine.mcp import make_servers, tried
+    from coder.policy.sandbox import SandboxLevel, probe
+
+    async def level() -> SandboxLevel:
+        return await asyncio.to_thread(probe, settings.home, options.environ.get("PATH"))
+
+    nobody = Provider("", "", "")
+    servers = make_servers(
+        settings.loaded.config,
+        options.cwd.resolve(),
+        settings.home,
+        environment=child_environment(options.environ, nobody),
+        variables=nameable(options.environ, nobody),
+        own_keys=[],
+        level=level,
+    )
+    return await tried(servers, settings.texts)
 
 
 def _tell_of_settings(desk: Desk, settings: Settings) -> None:
@@ -185,6 +229,17 @@ def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[st
         and (not provider.api_key or value != provider.api_key)
     }
     return {**kept, "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
+    """What the settings of an MCP server may name: everything but the keys of providers of models. Other
+    services' keys are the very thing that such settings are for."""
+    keys = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in keys and not (provider.api_key and provider.api_key in value)
+    }
 
 
 async def with_model_named(provider: Provider) -> Provider:

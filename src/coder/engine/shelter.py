@@ -8,14 +8,16 @@ an answer of theirs, which nothing else stands in for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from coder.engine.approval import ask_person, somebody_to_ask
+from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.policy.sandbox import Sandbox, SandboxLevel, probe
 from coder.policy.verdict import Ruling
@@ -23,7 +25,7 @@ from coder.protocol.events import Notice
 from coder.protocol.messages import ToolCall
 from coder.record.shell_undo import ShellChanges, ShellUndo
 from coder.texts import Phrase
-from coder.tools.base import ToolResult, failed
+from coder.tools.base import Tool, ToolResult, failed
 
 _NAMED = 5  # paths that a notice spells out
 
@@ -82,24 +84,59 @@ async def run_sheltered(
         return failed(str(sandbox), sandbox)
     context = copy(session.context)
     context.wrap_command = list if sandbox is None else _wrapping(sandbox, str(args["command"]))
-    tool = session.desk.tools["bash"]
-    if read_only:
-        result = await tool.run(args, context, on_output)
-    else:
-        undo = undo_of(session)
-        await _look(undo, str(args["command"]))
-        absent = [] if sandbox is None else sandbox.places().absent
-        try:
-            result = await tool.run(args, context, on_output)
-        finally:
-            if sandbox is not None and (planted := sandbox.planted(absent)):
-                text = session.desk.say("sandbox.planted", files=", ".join(planted))
-                session.desk.emit(Notice(text, "warning"))
-            _tell(session, await asyncio.shield(asyncio.to_thread(_after, undo)))
+    run = partial(session.desk.tools["bash"].run, args, context, on_output)
+    result = await (run() if read_only else _covered(session, str(args["command"]), sandbox, run))
     if "exit_code" not in result.meta:
         return result
     rung = "none" if sandbox is None else sandbox.level.rung
     return msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
+
+
+async def run_server_tool(
+    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
+) -> ToolResult:
+    """A tool of an MCP server. Where we started that, it is in a sandbox already, and `/undo` covers it."""
+    from coder.mcp.tools import McpTool
+
+    run = partial(tool.run, args, session.context, on_output)
+    if not (isinstance(tool, McpTool) and tool.covered):
+        return await run()
+    sandbox = await _sandbox(session, outside=False)
+    label = f"{tool.spec.name} {tool.argument(args)}"
+    return await _covered(session, label, sandbox if isinstance(sandbox, Sandbox) else None, run)
+
+
+async def _covered(
+    session: Session, label: str, sandbox: Sandbox | None, run: Callable[[], Awaitable[ToolResult]]
+) -> ToolResult:
+    """Run something that may change files, with the tree looked at before and after."""
+    undo = undo_of(session)
+    await _look(undo, label)
+    absent = [] if sandbox is None else sandbox.places().absent
+    if sandbox is not None:
+        sandbox.look(undo.repositories())
+    try:
+        return await run()
+    finally:
+        try:
+            _tell(session, await asyncio.shield(asyncio.to_thread(_after, undo)))
+        finally:  # whatever else is cancelled
+            if sandbox is not None:
+                _settle(session, sandbox, absent, undo.repositories())
+
+
+def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories: list[str]) -> None:
+    """Nothing that a command left may steer git, outside the sandbox, without being seen."""
+    _warn(session, "sandbox.planted", sandbox.planted(absent))
+    settled = sandbox.settle(repositories)
+    _warn(session, "sandbox.put_back", settled.put_back)
+    _warn(session, "sandbox.left", settled.left)
+
+
+def _warn(session: Session, key: str, files: list[str]) -> None:
+    if files:
+        shown = ", ".join(map(session.desk.workspace.show, map(Path, files[:_NAMED])))
+        session.desk.emit(Notice(session.desk.say(key, files=shown), "warning"))
 
 
 def _wrapping(sandbox: Sandbox, line: str) -> Callable[[list[str]], list[str]]:
@@ -156,7 +193,7 @@ async def _sandbox(session: Session, *, outside: bool) -> Sandbox | Phrase | Non
         return Sandbox(SandboxLevel(), desk.root, desk.home, environment=desk.environment)
     if settings.mode == "off":
         return None
-    level = await sandbox_level(session)
+    level = await sandbox_level(desk)
     if level.rung == "none" and settings.mode == "require":
         return Phrase("sandbox.required", reason=level.reason or "-")
     plan = desk.mode == "plan"
@@ -173,10 +210,11 @@ async def _sandbox(session: Session, *, outside: bool) -> Sandbox | Phrase | Non
     return session.sandbox
 
 
-async def sandbox_level(session: Session) -> SandboxLevel:
+async def sandbox_level(desk: Desk) -> SandboxLevel:
     """Tried out once a machine and kept; said at the first use."""
-    desk = session.desk
-    if desk.sandbox_level is None:
+    async with desk.trying_sandbox:  # several may want it at once, and it is said once
+        if desk.sandbox_level is not None:
+            return desk.sandbox_level
         desk.sandbox_level = await asyncio.to_thread(probe, desk.home, desk.environment.get("PATH"))
         described = desk.sandbox_level.describe().text(desk.texts)
         desk.emit(Notice(desk.say("sandbox.first_use", level=described)))

@@ -6,7 +6,8 @@ import re
 
 from coder.engine.answer import Answer
 from coder.engine.aside import ask_aside, one_of
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 
 CONTINUE = "Please continue."

@@ -13,6 +13,7 @@ import msgspec
 from coder.context.prompt import environment_text
 from coder.engine.desk import Desk
 from coder.engine.session import Session
+from coder.engine.turn import run_turn
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -68,8 +69,6 @@ async def run_subagent(
     parent: Session, agent: str, objective: str, on_output: Callable[[str], None]
 ) -> ToolResult:
     """To its end. A cancel of the parent's turn cancels it as well."""
-    from coder.engine.turn import run_turn  # the turn runs tools, and this is one
-
     if agent not in PROMPTS:
         return failed(f"there is no agent {agent!r}; there are {', '.join(PROMPTS)}")
     child = _child(parent, agent)
@@ -145,6 +144,7 @@ def _child_desk(parent: Desk, agent: str) -> Desk:
     )
     desk.emit = _forwarding(parent.emit, agent)
     desk.keeps_snapshot = False
+    desk.mcp = None  # it has its parent's tools; which servers run is its parent's to see to
     desk.ide = None  # what its parent was not told of the editor yet is for its parent
     desk.sinks = ()  # what it does reaches them through its parent
     return desk

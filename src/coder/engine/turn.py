@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,16 +21,18 @@ from coder.engine.compact import make_room, maybe_compact
 from coder.engine.guards import GUARDS, session_turns
 from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
-from coder.engine.session import NOTHING_ASKED, Asks, Session, Turn, tokens_meta
+from coder.engine.session import Session
 from coder.engine.speaker import wants_to_continue
-from coder.engine.subagent import run_subagent
+from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn
 from coder.engine.verify import verify_edits
 from coder.model.base import CallReady, ModelError
 from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
 from coder.protocol.messages import answered
+from coder.protocol.usage import tokens_meta
 from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
 from coder.texts import Phrase
+from coder.tools.base import ToolResult
 
 
 async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED, attached: str = "") -> Turn:
@@ -45,12 +47,23 @@ async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED, atta
         if stop := session_turns(session, turn):
             turn.status, turn.reason = stop
             return
+        await _gather_tools(session, turn)
         await choose_model(session, turn)
         await start_with_todos(session, turn)
         await _steps(session, turn)
 
     await _to_the_end(session, turn, work())
     return turn
+
+
+async def _gather_tools(session: Session, turn: Turn) -> None:
+    """The tools of MCP servers, which may have to be waited for."""
+    if session.desk.mcp is None:
+        return
+    from coder.engine.mcp import offer_tools
+
+    with turn.busy(Phrase("stopped.servers")):
+        await offer_tools(session)
 
 
 async def _with_files(session: Session, text: str) -> str:
@@ -90,7 +103,15 @@ def _begin(session: Session, text: str, message: str, asks: Asks) -> Turn:
 
 def _let_start_tasks(session: Session) -> None:
     if "task" in session.desk.tools:
-        session.context.start_task = partial(run_subagent, session)
+        session.context.start_task = partial(_start_task, session)
+
+
+async def _start_task(
+    session: Session, agent: str, objective: str, on_output: Callable[[str], None]
+) -> ToolResult:
+    from coder.engine.subagent import run_subagent  # whose turn is one of these
+
+    return await run_subagent(session, agent, objective, on_output)
 
 
 def _with_notes(session: Session, text: str) -> str:
@@ -215,9 +236,8 @@ async def continue_turn(session: Session) -> Turn | None:
     if state is None:
         return None
     session.pending = None
-    turn = Turn(state.turn, state.text, session.id, session.pending_asks)
+    turn = Turn.taken_up(state.turn, session.pending_turn, session.id, session.pending_asks)
     _let_start_tasks(session)
-    turn.steps, turn.usage = state.steps, state.turn_usage
     session.turn = turn
     session.log.step = max(0, turn.steps - 1)
     session.told_mode = session.desk.mode
@@ -228,7 +248,7 @@ async def continue_turn(session: Session) -> Turn | None:
         session.record_interrupted(lost)
         for call in lost:
             session.conversation.append(answered(call, INTERRUPTED))
-        await choose_model(session, turn)
+        await choose_model(session, turn, session.pending_turn.model)
         await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
         await _steps(session, turn)
 

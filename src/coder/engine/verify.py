@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from coder.engine.session import Session, Turn
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
 from coder.policy.decide import decide
 from coder.protocol.events import Notice, ToolOutput, VerifyChanged
 from coder.protocol.messages import tool_call

@@ -231,11 +231,12 @@ def read_usage(usage: dict[str, Any]) -> Usage:
     completion = completion or _count(usage, "output_tokens")
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
+    cached = cached or _count(usage, "prompt_cache_hit_tokens") or _count(usage, "cached_tokens")
     return Usage(
         prompt=prompt,
         completion=completion,
         total=_count(usage, "total_tokens") or prompt + completion,
-        cached=cached or _count(usage, "prompt_cache_hit_tokens") or _count(usage, "cached_tokens"),
+        cached=min(cached, prompt),  # some servers count more than they were sent
         source="provider",
     )
 

@@ -30,8 +30,23 @@ class ApprovalReply(Op, frozen=True):
     reason: str = ""
 
 
+class SetOperatingMode(Op, frozen=True):
+    """Another operating mode, from the next tool call on, also in the middle of a turn."""
+
+    mode: Literal["plan", "default", "auto-edit", "yolo"]
+
+
 class Close(Op, frozen=True):
     """End the session: the record is completed and every child process ended."""
 
 
-AnyOp = UserInput | Cancel | ApprovalReply | Close | ListCustomModes | SetModeState | TriggerInstantMode
+AnyOp = (
+    UserInput
+    | Cancel
+    | ApprovalReply
+    | SetOperatingMode
+    | Close
+    | ListCustomModes
+    | SetModeState
+    | TriggerInstantMode
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -24,3 +26,17 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             total=self.total + other.total,
             cached=self.cached + other.cached,
         )
+
+
+def tokens_meta(usage: Usage) -> dict[str, Any]:
+    """`meta.tokens` of the record."""
+    meta: dict[str, Any] = {
+        "prompt": usage.prompt,
+        "completion": usage.completion,
+        "total": usage.total,
+    }
+    if usage.cached:
+        meta["cached"] = usage.cached
+    if usage.source:
+        meta["source"] = usage.source
+    return meta

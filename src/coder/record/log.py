@@ -14,8 +14,11 @@ from coder.record.sinks import HistorySink
 
 
 def now() -> str:
+    return as_time(time.time())
+
+
+def as_time(seconds: float) -> str:
     """ISO-8601 in UTC, to the millisecond."""
-    seconds = time.time()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
 
 
@@ -31,14 +34,17 @@ class SessionLog:
         sinks: Sequence[HistorySink],
         told: Callable[[HistoryEvent], None],
         shared: Sequence[HistorySink] = (),
+        seal: Callable[[HistoryEvent], HistoryEvent] | None = None,
     ) -> None:
-        """`shared` sinks outlive the session: they are written to, but whoever brought them closes them."""
+        """`shared` sinks outlive the session: they are written to, but whoever brought them closes them.
+        `seal` is put on the first event, when it is written."""
         self.session_id = session_id
         self.turn = 0
         self.step = 0
         self._own = list(sinks)
         self._sinks = [*sinks, *shared]
         self._told = told
+        self._seal = seal
         # A session in which nothing was said leaves no file: its beginnings wait for the first event of use.
         self._held: list[HistoryEvent] = []
 
@@ -59,10 +65,13 @@ class SessionLog:
             self._held.append(event)
         elif not (self._held and type_ == "session_end"):
             while self._held:
-                self._write(self._held[0])
+                self._write(self._first() if self._held[0].type == "session_start" else self._held[0])
                 del self._held[0]  # only now: a disk that was full may have room again
             self._write(event)
         return event
+
+    def _first(self) -> HistoryEvent:
+        return self._seal(self._held[0]) if self._seal is not None else self._held[0]
 
     def _write(self, event: HistoryEvent) -> None:
         for sink in self._sinks:

@@ -21,6 +21,7 @@ from coder.protocol.messages import (
     with_instructions,
 )
 from coder.protocol.usage import Usage
+from coder.record.turn_so_far import cost_of, tokens_of
 
 INTERRUPTED = (
     "error: interrupted: the session was cut off before this call was answered; "
@@ -36,9 +37,6 @@ class Replay:
         self.created_at = ""
         self.title = ""
         self.turn = 0
-        self.text = ""  # of the newest turn, with its steps and tokens so far
-        self.steps = 0
-        self.turn_usage = Usage()
         self.messages: list[Message] = []
         self.todos: list[dict[str, Any]] = []
         self.usage = Usage()
@@ -64,8 +62,10 @@ class Replay:
         self.turn = max(self.turn, event.turn)
         handler = _HANDLERS.get(event.type)
         # A line that another version wrote in another shape is passed over like one of an unknown type.
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            self.cost += _cost(event)
+        with contextlib.suppress(*_OF_ANOTHER_SHAPE):
+            self.cost += cost_of(event)
+            self.usage = self.usage.plus(tokens_of(event))
+        with contextlib.suppress(*_OF_ANOTHER_SHAPE):
             if handler is not None:
                 handler(self, event)
 
@@ -84,7 +84,6 @@ class Replay:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
         self.notes = []
-        self.text, self.steps, self.turn_usage = event.content, 0, Usage()
         self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
 
     def _assistant(self, event: HistoryEvent) -> None:
@@ -101,25 +100,6 @@ class Replay:
             )
         )
         self._open_calls = {c.id: c for c in calls}
-        self._count(event.meta)
-        if "by" not in event.meta:
-            self.steps = event.step + 1
-
-    def _usage(self, event: HistoryEvent) -> None:
-        self._count(event.meta)
-
-    def _subagent(self, event: HistoryEvent) -> None:
-        inner = event.meta.get("event") or {}
-        if inner.get("type") in ("assistant", "usage"):
-            self._count(inner.get("meta") or {})
-
-    def _count(self, meta: dict[str, Any]) -> None:
-        """Summed request by request: a turn that was cut off has no `turn_end` to tell its total."""
-        tokens = meta.get("tokens")
-        if isinstance(tokens, dict):
-            usage = Usage(**{k: tokens.get(k, 0) for k in _USAGE_FIELDS})
-            self.usage = self.usage.plus(usage)
-            self.turn_usage = self.turn_usage.plus(usage)
 
     def _observation(self, event: HistoryEvent) -> None:
         call = self._open_calls.pop(str(event.meta.get("call_id")), None)
@@ -151,6 +131,10 @@ class Replay:
     def _approval(self, event: HistoryEvent) -> None:
         self.pending_approval = None if event.meta.get("answer") else dict(event.meta)
 
+    def _accepted(self, event: HistoryEvent) -> None:
+        """What a record from elsewhere was waiting for, nobody here was asked about: it is not offered."""
+        self.close_open_calls()
+
     def _undo(self, event: HistoryEvent) -> None:
         if event.content:
             self.notes.append(event.content)
@@ -172,7 +156,7 @@ class Replay:
         return made_up
 
 
-_USAGE_FIELDS = ("prompt", "completion", "total", "cached")
+_OF_ANOTHER_SHAPE = (KeyError, TypeError, ValueError, AttributeError)
 
 _HANDLERS = {
     "session_start": Replay._session_start,
@@ -186,21 +170,10 @@ _HANDLERS = {
     "command": Replay._command,
     "compaction": Replay._compaction,
     "approval": Replay._approval,
+    "accepted": Replay._accepted,
     "turn_end": Replay._turn_end,
     "undo": Replay._undo,
-    "usage": Replay._usage,
-    "subagent": Replay._subagent,
 }
-
-
-def _cost(event: HistoryEvent) -> float:
-    """What one request cost, a subagent's as well, where its model had a price."""
-    kind, meta = event.type, event.meta
-    if kind == "subagent" and isinstance(meta.get("event"), dict):
-        inner = meta["event"]
-        kind, meta = inner.get("type"), inner.get("meta") or {}
-    # Never less than nothing: a record that came with the project must not fill up the person's budget.
-    return max(0.0, float(meta.get("cost_usd") or 0)) if kind in ("assistant", "usage") else 0.0
 
 
 def _json_text(arguments: Any) -> str:

@@ -55,6 +55,11 @@ class SessionStore:
             raise RecordError("record.leads_out", folder=self.history, real=valid_text(real))
         return self.history / f"{session_id}.jsonl"
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the records are in a folder that the person named and that is no part of the project."""
+        return self._named and not _is_inside(self.history, self._workspace)
+
     def _leads_out(self) -> bool:
         """A project can ship links, and with them choose where its sessions are written to and read from."""
         return not self._named and not _is_inside(self.history, self._workspace)
@@ -128,7 +133,8 @@ class SessionStore:
             "tools": list(tools),
             "messages": list(messages),
         }
-        write_atomically(self.sessions / f"{session_id}.json", encode(snapshot))
+        path = self.sessions / f"{session_id}.json"
+        write_atomically(path, encode(snapshot), beside=f".{session_id}.tmp")  # the log is locked by us
 
 
 def _is_inside(folder: Path, workspace: Path) -> bool:

@@ -19,7 +19,20 @@ Language = Literal["en", "zh"]
 
 STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
 # Keys that begin with one of these words are looked up in `<language>_<word>.py` first.
-PARTS: Final = ("cli", "config", "context", "fault", "modes", "policy", "tool")
+PARTS: Final = (
+    "acp",
+    "cli",
+    "config",
+    "context",
+    "fault",
+    "mcp",
+    "modes",
+    "policy",
+    "record",
+    "servers",
+    "tool",
+)
+_REASONS: Final = ("why", "reason")  # values that say why something failed
 _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
 
 
@@ -84,7 +97,7 @@ class Texts:
             if self._strict:
                 raise KeyError(key)
             return key
-        words = {name: self._word(value) for name, value in values.items()}
+        words = {name: self._word(self._of_the_system(name, value)) for name, value in values.items()}
         try:
             return template.format(**words)
         except (KeyError, IndexError, ValueError):
@@ -100,6 +113,14 @@ class Texts:
                 if found is not None:
                     return found
         return None
+
+    def _of_the_system(self, name: str, value: object) -> object:
+        """Reasons are often the operating system's own words, which know no language but one."""
+        if self.lang == "en" or name not in _REASONS or not isinstance(value, str):
+            return value
+        from coder.texts.system_zh import SAID
+
+        return SAID.get(value.lower(), value)
 
     def _word(self, value: object) -> object:
         if isinstance(value, tuple):

@@ -75,6 +75,7 @@ TEXTS: dict[str, str] = {
     "help.plan": "operating mode plan: look and propose, change nothing",
     "help.resume": "go on with an earlier session; without ID, list them",
     "help.sessions": "the sessions of this folder",
+    "help.mcp": "MCP servers and what became of them",
     "help.skills": "the skills there are",
     "help.status": "session, model, tokens, trust",
     "help.todos": "the todo list",
@@ -158,6 +159,7 @@ TEXTS: dict[str, str] = {
     "stopped.approval": "the question about {tool}",
     "stopped.compaction": "summarising older history",
     "stopped.model": "the model's answer",
+    "stopped.servers": "the start of MCP servers",
     "stopped.verify": "verification ({command})",
     "turn.cancelled": "Cancelled: {what} was stopped.",
     "turn.cancelled_idle": "Cancelled.",
@@ -346,6 +348,22 @@ TEXTS: dict[str, str] = {
     "redo.failed": "The redo could not be completed: {reason}",
     "redo.merged": "put the change back into {path}, and kept yours",
     "redo.usage": "Usage: /redo [N] [force]",
+    "sandbox.why.failed": "it says: {line}",
+    "sandbox.why.late": "no answer in {seconds} s",
+    "sandbox.why.missing": "bwrap is not installed",
+    "sandbox.why.of": "{rung}: {why}",
+    "sandbox.why.place": "no place to try it: {why}",
+    "sandbox.why.reads": "it let a command read a secret",
+    "sandbox.why.status": "exit status {code}",
+    "sandbox.why.system": "there is none for {system} yet",
+    "sandbox.why.writes": "it let a command write outside",
+    "sandbox.put_back": (
+        "This command changed {files}, where git finds programs to run; that has been put back."
+    ),
+    "sandbox.left": (
+        "This command made {files}: git runs what is set there, outside the sandbox, as soon as you call it "
+        "there. Look at its config and hooks first."
+    ),
     "sandbox.planted": "This command made {files}, from which git would take its settings; it was removed.",
     "shell_undo.outside": "/undo covers what it did in this folder, and nothing outside.",
     "undo.cut_off": ("What these commands had done when the session was cut off is not covered: {commands}"),
@@ -385,19 +403,6 @@ TEXTS: dict[str, str] = {
     "terminal.type_path": "a path",
     "terminal.type_text": "text",
     # record: the log, and which session is meant
-    "record.full": "the disk is full",
-    "record.in_use": "Session {id} is open in another process.",
-    "record.leads_out": (
-        "The session's record is not written: {folder} leads out of this folder by a link, to {real}. "
-        "Remove the link, or name a folder with --log-dir."
-    ),
-    "record.no_folder": (
-        "Cannot record the session in {folder}: {why}. Choose another folder with --log-dir."
-    ),
-    "record.no_history": "The history {path} cannot be written: {why}.",
-    "record.not_written": (
-        "The session's record {path} cannot be written: {why}. What was recorded before is safe."
-    ),
     "skills.about.create-skill": "write a new skill, or improve one",
     "tokens.unknown": "There is no tokenizer {name}; there are {known}.",
     "session.ambiguous": "{n} sessions begin with {id}: {ids}. Say more of the one you mean.",
@@ -406,4 +411,28 @@ TEXTS: dict[str, str] = {
     "loop.cycle": "a cycle of {length} calls ({names}) gone through {n} times",
     "loop.failure": "{what} failed the same way {n} times",
     "loop.words": "the same words over and over",
+    # terminal: questions
+    "approval.again": "↑ {tool}: {n} lines to read",
+    "terminal.question_waits": "Leave the modes below to answer.",
+    "terminal.yes_or_no": "That is no answer: y is yes; n, or Enter alone, is no.",
+    # record: undo, where it is not known whose doing a change was
+    "undo.doubtful": (
+        "Turn {turn} was not undone, because these changes may not be its own:\n{files}\n/undo force "
+        "takes them back all the same (a copy is kept)."
+    ),
+    "undo.would_doubt": (
+        "/undo would refuse turn {turn}, because these changes may not be its own:\n{files}\n/undo force "
+        "would take them back all the same (and keep a copy)."
+    ),
+    "undo.force_rest": "/undo force takes back what was left, too (a copy is kept).",
+    "undo.shared": "left {path}: changed while a command of another session ran",
+    "undo.unsure": "left {path}: changed after a command was cut off, perhaps by you",
+    "undo.would_leave_shared": "leave {path}: changed while a command of another session ran",
+    "undo.would_leave_unsure": "leave {path}: changed after a command was cut off, perhaps by you",
+    # engine: status, help, diff
+    "diff.no_file": "There is no {path} here.",
+    "diff.none_in": "No changes in {path}.",
+    "diff.names_only": "Without git only the names are known: /undo show tells more.",
+    "status.modes_trusted": "commands in its modes are trusted",
+    "status.modes_untrusted": "commands in its modes are asked about first",
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "cli.about": "A coding agent for the terminal.",
+    "cli.about.acp": "Speak the Agent Client Protocol on stdio, for editors.",
     "cli.about.demo": "A tour with no network and no key.",
     "cli.about.doctor": "Say what works here: provider, key, tokenizer, sandbox, tools.",
     "cli.about.explain": "Say what the policy would do with a shell line, and why.",
     "cli.about.export": "Write a session as one HTML page.",
+    "cli.about.mcp": "Try the MCP servers, or add and remove your own.",
     "cli.about.modes": "List custom modes and saved prompts, or import another tool's commands.",
     "cli.about.schema": "Print the protocol of the engine: every op and every event.",
     "cli.about.sessions": "List the sessions of this folder, newest first.",
@@ -22,6 +24,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.provider": "provider",
     "cli.doctor.record": "record",
     "cli.doctor.ripgrep": "ripgrep",
+    "cli.doctor.settings": "settings",
     "cli.doctor.sandbox": "sandbox",
     "cli.doctor.tokenizer": "tokenizer",
     "cli.doctor.trust": "trust",
@@ -35,6 +38,7 @@ TEXTS: dict[str, str] = {
         "  coder export ID --html FILE  the same as a page\n"
         "  coder doctor                 what works here\n"
         '  coder explain "shell line"   what the policy would do with it, and why\n'
+        "  coder acp                    an agent for editors (Agent Client Protocol on stdio)\n"
         "  coder modes                  custom modes and saved prompts\n"
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
@@ -67,12 +71,25 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "how many answers of the model a turn may have",
     "cli.help.mode": "operating mode ({modes}), or a custom mode as '/name args' (repeatable)",
     "cli.help.model": "who answers",
+    "cli.help.mcp": "try them (the default), add one to your own settings, or remove one from there",
+    "cli.help.mcp_env": "a variable for the program; ${{NAME}} is put in when it starts",
+    "cli.help.mcp_header": "a header for the address; ${{NAME}} is put in",
+    "cli.help.mcp_name": "what to call it",
+    "cli.help.mcp_target": "the program with its arguments (after --), or the address",
+    "cli.mcp_add_usage": "Give a name and what to start or reach: coder mcp add NAME -- PROGRAM ARG…, "
+    "or coder mcp add NAME https://…",
+    "cli.mcp_not_text": "{text} is not valid UTF-8.",
+    "cli.mcp_pair": "{text} is not NAME=VALUE.",
+    "cli.mcp_remove_usage": "Give the name: coder mcp remove NAME",
+    "cli.mcp_surplus": "That does not go together: --env is for a program, --header for an address, "
+    "and both are for add.",
     "cli.help.modes_action": "list them (the default), or import those of another tool",
     "cli.help.once": "one turn, then exit",
     "cli.help.output": "how the answer is printed",
     "cli.help.question": "a first message; without --once the session goes on",
     "cli.help.resume": "go on with a session (its id, or the beginning of it)",
     "cli.help.revoke": "trust them no longer",
+    "cli.help.trust_session": "believe the record of this session, which you did not make here",
     "cli.help.tokenizer": "vocabulary for counting, e.g. cl100k_base",
     "cli.help.ts": "TypeScript types instead of JSON Schema",
     "cli.help.version": "print the version",

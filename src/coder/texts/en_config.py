@@ -32,6 +32,8 @@ TEXTS: dict[str, str] = {
     "config.ignored.sends": "it would send data elsewhere",
     "config.ignored.starts": "it would start programs",
     "config.invalid": "{file} is not a valid configuration: {what}.",
+    "config.own_not_saved": "{file} could not be written: {why}.",
+    "config.own_shape": "{file} has a shape that cannot be edited safely; change it by hand.",
     "config.model_not_saved": "The model could not be saved to {file}: {why}.",
     "config.model_not_saved_link": "it is a link to a file outside the project",
     "config.model_not_saved_shape": "provider is not an object there",

@@ -60,6 +60,7 @@ TEXTS: dict[str, str] = {
     "help.plan": "运行模式 plan：只分析与提议，不改动",
     "help.resume": "恢复之前的会话；不带 ID 时列出",
     "help.sessions": "此文件夹的会话",
+    "help.mcp": "MCP 服务器及其状态",
     "help.skills": "可用的技能",
     "help.status": "会话、模型、token、信任状态",
     "help.todos": "待办列表",
@@ -132,6 +133,7 @@ TEXTS: dict[str, str] = {
     "stopped.approval": "对 {tool} 的询问",
     "stopped.compaction": "历史摘要",
     "stopped.model": "模型的回答",
+    "stopped.servers": "MCP 服务器的启动",
     "stopped.verify": "验证（{command}）",
     "turn.cancelled": "Cancelled（已取消）：{what} 已停止。",
     "turn.cancelled_idle": "Cancelled（已取消）。",
@@ -294,6 +296,20 @@ TEXTS: dict[str, str] = {
     "redo.failed": "重做未能完成：{reason}",
     "redo.merged": "已将该改动重新加入 {path}，并保留了你的修改",
     "redo.usage": "用法：/redo [N] [force]",
+    "sandbox.why.failed": "报错：{line}",
+    "sandbox.why.late": "{seconds} 秒内没有响应",
+    "sandbox.why.missing": "未安装 bwrap",
+    "sandbox.why.of": "{rung}：{why}",
+    "sandbox.why.place": "没有可供试运行的地方：{why}",
+    "sandbox.why.reads": "它让命令读到了机密文件",
+    "sandbox.why.status": "退出状态 {code}",
+    "sandbox.why.system": "尚不支持 {system}",
+    "sandbox.why.writes": "它让命令写到了外面",
+    "sandbox.put_back": "该命令改动了 {files}（git 从中得知要运行的程序）；已恢复原状。",
+    "sandbox.left": (
+        "该命令创建了 {files}：你一旦在那里调用 git，其中设定的程序就会在沙箱之外运行。"
+        "请先检查其 config 和 hooks。"
+    ),
     "sandbox.planted": "该命令创建了 {files}，git 会从中读取设置；已将其删除。",
     "shell_undo.outside": "/undo 只覆盖它在此目录内的改动，不包括目录之外。",
     "undo.cut_off": "会话中断时正在运行的命令所做的改动不在撤销范围内：{commands}",
@@ -333,14 +349,6 @@ TEXTS: dict[str, str] = {
     "terminal.type_path": "路径",
     "terminal.type_text": "文本",
     # record: the log, and which session is meant
-    "record.full": "磁盘已满",
-    "record.in_use": "会话 {id} 正在另一个进程中打开。",
-    "record.leads_out": (
-        "不写会话记录：{folder} 经由链接指向本文件夹之外的 {real}。请删除该链接，或用 --log-dir 指定文件夹。"
-    ),
-    "record.no_folder": "无法在 {folder} 记录会话：{why}。请用 --log-dir 另选一个文件夹。",
-    "record.no_history": "无法写入历史 {path}：{why}。",
-    "record.not_written": "无法写入会话记录 {path}：{why}。此前记录的内容是安全的。",
     "skills.about.create-skill": "写一个新技能，或改进已有的",
     "tokens.unknown": "没有分词器 {name}；现有 {known}。",
     "session.ambiguous": "有 {n} 个会话以 {id} 开头：{ids}。请多写几位。",
@@ -349,4 +357,28 @@ TEXTS: dict[str, str] = {
     "loop.cycle": "{length} 个调用（{names}）循环了 {n} 遍",
     "loop.failure": "{what} 以同样的方式失败了 {n} 次",
     "loop.words": "反复说同样的话",
+    # terminal: questions
+    "approval.again": "↑ {tool}：共 {n} 行待阅",
+    "terminal.question_waits": "离开下方的模式栏后即可回答。",
+    "terminal.yes_or_no": "这不是有效的回答：y 表示是；n 或直接按回车表示否。",
+    # record: undo, where it is not known whose doing a change was
+    "undo.doubtful": (
+        "第 {turn} 回合未撤销，因为以下改动未必出自该回合：\n{files}\n"
+        "/undo force 可强制撤销（会保留一份副本）。"
+    ),
+    "undo.would_doubt": (
+        "/undo 将拒绝撤销第 {turn} 回合，因为以下改动未必出自该回合：\n{files}\n"
+        "/undo force 会强制撤销（并保留副本）。"
+    ),
+    "undo.force_rest": "/undo force 可将未撤销的部分一并撤销（会保留一份副本）。",
+    "undo.shared": "未动 {path}：它改变时另一个会话的命令也在运行",
+    "undo.unsure": "未动 {path}：它是在命令中断之后改变的，可能是你改的",
+    "undo.would_leave_shared": "不动 {path}：它改变时另一个会话的命令也在运行",
+    "undo.would_leave_unsure": "不动 {path}：它是在命令中断之后改变的，可能是你改的",
+    # engine: status, help, diff
+    "diff.no_file": "此处没有 {path}。",
+    "diff.none_in": "{path} 没有改动。",
+    "diff.names_only": "没有 git 时只知道文件名：/undo show 会说得更多。",
+    "status.modes_trusted": "其模式中的命令已受信任",
+    "status.modes_untrusted": "其模式中的命令会先询问",
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "cli.about": "终端里的编程代理。",
+    "cli.about.acp": "通过标准输入输出使用 Agent Client Protocol，供编辑器调用。",
     "cli.about.demo": "无需网络和密钥的导览。",
     "cli.about.doctor": "说明这里哪些可用：模型服务、密钥、分词器、沙箱、工具。",
     "cli.about.explain": "说明策略会如何处理一行 shell 命令，以及为何。",
     "cli.about.export": "把一次会话写成一个 HTML 页面。",
+    "cli.about.mcp": "试连 MCP 服务器，或添加、删除你自己的服务器。",
     "cli.about.modes": "列出自定义模式和保存的提示词，或导入其他工具的命令。",
     "cli.about.schema": "输出引擎的协议：每个操作和每个事件。",
     "cli.about.sessions": "列出此文件夹的会话，最新的在前。",
@@ -22,6 +24,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.provider": "模型服务",
     "cli.doctor.record": "记录",
     "cli.doctor.ripgrep": "ripgrep",
+    "cli.doctor.settings": "设置",
     "cli.doctor.sandbox": "沙箱",
     "cli.doctor.tokenizer": "分词器",
     "cli.doctor.trust": "信任",
@@ -35,6 +38,7 @@ TEXTS: dict[str, str] = {
         "  coder export ID --html FILE  同样内容，写成网页\n"
         "  coder doctor                 这里哪些可用\n"
         '  coder explain "shell line"   策略会如何处理这一行，以及为何\n'
+        "  coder acp                    供编辑器使用（标准输入输出上的 Agent Client Protocol）\n"
         "  coder modes                  自定义模式和保存的提示词\n"
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
@@ -67,12 +71,24 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "一个回合最多让模型回答几次",
     "cli.help.mode": "运行模式（{modes}），或写成 '/名称 参数' 的自定义模式（可重复）",
     "cli.help.model": "由哪个模型回答",
+    "cli.help.mcp": "试连（默认），添加到你自己的设置，或从中删除",
+    "cli.help.mcp_env": "给程序的变量；启动时填入 ${{NAME}}",
+    "cli.help.mcp_header": "给地址的请求头；会填入 ${{NAME}}",
+    "cli.help.mcp_name": "服务器的名称",
+    "cli.help.mcp_target": "程序及其参数（写在 -- 之后），或地址",
+    "cli.mcp_add_usage": "请给出名称，以及要启动或连接的对象：coder mcp add 名称 -- 程序 参数…，"
+    "或 coder mcp add 名称 https://…",
+    "cli.mcp_not_text": "{text} 不是有效的 UTF-8。",
+    "cli.mcp_pair": "{text} 不是 NAME=VALUE 的形式。",
+    "cli.mcp_remove_usage": "请给出名称：coder mcp remove 名称",
+    "cli.mcp_surplus": "这些不能一起用：--env 用于程序，--header 用于地址，两者都只用于 add。",
     "cli.help.modes_action": "列出（默认），或从其他工具导入",
     "cli.help.once": "只进行一个回合，然后退出",
     "cli.help.output": "回答的输出形式",
     "cli.help.question": "第一条消息；不加 --once 则会话继续",
     "cli.help.resume": "接着某次会话（其 ID，或 ID 的开头）",
     "cli.help.revoke": "不再信任",
+    "cli.help.trust_session": "相信这个并非在此由你记录的会话",
     "cli.help.tokenizer": "计数用的词表，例如 cl100k_base",
     "cli.help.ts": "输出 TypeScript 类型而非 JSON Schema",
     "cli.help.version": "显示版本",

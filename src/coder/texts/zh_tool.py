@@ -50,6 +50,8 @@ TEXTS: dict[str, str] = {
     "tool.skill_loaded": "已载入 {name}（{lines} 行）",
     "tool.skill_unnamed": "载入需要给出名字",
     "tool.skills": "{n} 个技能",
+    "tool.mcp_done": "{n} 个字符",
+    "tool.mcp_failed": "服务器报告失败",
     "tool.task_done": "{n} 步，{tokens} 个 token",
     "tool.task_failed": "子代理没有完成：{why}",
     "tool.todos": "{n} 项待办",

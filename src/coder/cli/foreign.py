@@ -1,0 +1,34 @@
+"""A record that this person did not make is not taken up before they have said that it may be believed."""
+
+from __future__ import annotations
+
+import shutil
+
+from coder.cli.errors import UsageError
+from coder.engine.setup import Options, Settings
+from coder.record.seal import accept, is_believed
+from coder.record.store import SessionStore
+from coder.terminal.safe import safe
+
+
+def ask_about_foreign(
+    options: Options, settings: Settings, store: SessionStore, session_id: str, *, named: bool
+) -> None:
+    """One question, where somebody can answer it. Where nobody can, a record that was `named` goes on as
+    words alone (`resume_session`). Raises `UsageError` where one was not, and where the answer is no."""
+    if is_believed(settings.home, store, session_id):
+        return
+    if not options.can_ask:
+        if named:
+            return
+        raise UsageError("record.foreign", id=session_id)
+    from coder.terminal.question import ask_at_start
+    from coder.terminal.width import plain, wrap
+
+    say = settings.texts.say
+    about = say("record.foreign_about", id=session_id, title=safe(store.title(session_id)) or "-")
+    for row in wrap([("", about)], shutil.get_terminal_size().columns):
+        print(plain(row))
+    if not ask_at_start(say("record.foreign_prompt"), settings.texts):
+        raise UsageError("record.left_alone", id=session_id)
+    accept(settings.home, store, session_id)

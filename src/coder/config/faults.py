@@ -1,0 +1,83 @@
+"""Everything that is wrong with the settings that hold here, and what is left without it.
+
+A session stops at the first fault; `coder doctor` tells of all of them and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from coder.config.address import check_address
+from coder.config.errors import ConfigError, shown
+from coder.config.explain import faults_in
+from coder.config.files import read_bounded
+from coder.config.headers import check_headers
+from coder.config.jsonc import decode
+from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, load
+
+_NOWHERE: Final = Path("/no-such-folder/of-coder")  # has no settings
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """The faults, file by file, and the configuration of those files that have none."""
+
+    faults: list[ConfigError]
+    loaded: Loaded
+
+
+def examine(cwd: Path, home: Path, environ: Mapping[str, str], config_file: Path | None) -> Examined:
+    """Never raises for what a file or a variable holds."""
+    own = _faults_of(home / "config.json", str(home / "config.json"))
+    project = _faults_of(cwd / PROJECT_FILE, PROJECT_FILE)
+    named = _faults_of(config_file, str(config_file), must_be=True) if config_file else []
+    set_here = _raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, trusted=False))
+    good = {} if set_here else environ
+    loaded = load(
+        _NOWHERE if project else cwd,
+        _NOWHERE if own else home,
+        {name: value for name, value in good.items() if name in ENVIRONMENT},
+        {},
+        None if named else config_file,
+        trusted=False,
+    )
+    return Examined([*own, *project, *named, *set_here], loaded)
+
+
+def _faults_of(path: Path, name: str, *, must_be: bool = False) -> list[ConfigError]:
+    label = shown(name)
+    try:
+        data = read_bounded(path, label)
+        settings = decode(data, label) if data is not None else None
+    except ConfigError as error:
+        return [error]
+    if data is None and must_be:
+        return [ConfigError("config.file_missing", file=label)]
+    if settings is None:
+        return []
+    return [*faults_in(settings, label), *_faults_of_provider(settings, label)]
+
+
+def _faults_of_provider(settings: object, label: str) -> list[ConfigError]:
+    """What an address and headers must be beyond their types."""
+    provider = settings.get("provider") if isinstance(settings, dict) else None
+    if not isinstance(provider, dict):
+        return []
+    address, headers = provider.get("base_url"), provider.get("headers")
+    found: list[ConfigError] = []
+    if isinstance(address, str) and address:
+        found += _raised(lambda: check_address(address, f"{label}: provider.base_url"))
+    if isinstance(headers, dict) and all(isinstance(value, str) for value in headers.values()):
+        found += _raised(lambda: check_headers(headers, f"{label}: provider.headers"))
+    return found
+
+
+def _raised(check: Callable[[], object]) -> list[ConfigError]:
+    try:
+        check()
+    except ConfigError as error:
+        return [error]
+    return []

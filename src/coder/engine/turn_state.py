@@ -1,0 +1,76 @@
+"""A turn while it runs: what it asks of its model, and what is known of it so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from coder.engine.loops import LoopWatch
+from coder.protocol.events import TurnStatus
+from coder.protocol.usage import Usage
+from coder.record.turn_so_far import TurnSoFar
+from coder.texts import Phrase
+
+
+class Asks(msgspec.Struct, frozen=True):
+    """What an instant mode asks for the turn that it starts."""
+
+    model: str | None = None
+    reasoning_effort: str | None = None
+
+
+NOTHING_ASKED = Asks()
+
+
+def asks_from(recorded: Any) -> Asks:
+    try:
+        return msgspec.convert(recorded, Asks)
+    except msgspec.ValidationError:  # none, or of another version
+        return NOTHING_ASKED
+
+
+class Turn:
+    """What is known of the turn that is running."""
+
+    def __init__(self, number: int, text: str, session_id: str, asks: Asks = NOTHING_ASKED) -> None:
+        self.number = number
+        self.text = text
+        self.asks = asks
+        self.prompt_id = f"{session_id}-{number}"
+        self.begun = time.monotonic()
+        self.steps = 0
+        self.usage = Usage()
+        self.edited: set[str] = set()
+        self.verify_attempts = 0
+        self.continuations = 0
+        self.empty_answers = 0
+        self.warned_of_size = False
+        self.made_room_at = -1  # the step at which the provider last found the prompt too long
+        self.loops = LoopWatch()
+        self.model = ""  # which answers this prompt, all of it
+        self.models_tried: list[str] = []
+        self.cost = 0.0
+        self.answer = ""
+        self.status: TurnStatus = "ok"
+        self.reason: Phrase | None = None  # why it did not end well
+        self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped
+
+    @classmethod
+    def taken_up(cls, number: int, so_far: TurnSoFar, session_id: str, asks: Asks) -> Turn:
+        """One that was cut off, where it stopped: its limits, its cost and its check go on from there."""
+        turn = cls(number, so_far.text, session_id, asks)
+        turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
+        turn.edited = set(so_far.edited)
+        turn.verify_attempts, turn.continuations = so_far.verify_attempts, so_far.continuations
+        return turn
+
+    @contextmanager
+    def busy(self, what: str | Phrase) -> Iterator[None]:
+        """Name what is done inside. Where it is cut short the name stays, for whoever tells of it."""
+        self.doing.append(what)
+        yield
+        self.doing.remove(what)

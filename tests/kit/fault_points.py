@@ -1,0 +1,336 @@
+"""Every point at which a write can be cut off: this process forks, and its child fails at one of them.
+
+`python fault_points.py WRITE FAULT FOLDER` does the write named WRITE (see `WRITES`) again and again, each
+time with FAULT at the next call to the system that changes a file, until one gets through without. It prints,
+as a JSON list, what was found after each. A process of its own: forking wants a process without threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HOOKED = ("open", "write", "fsync", "fchmod", "replace", "rename", "link", "unlink", "ftruncate")
+NEVER = 1_000_000
+Check = Callable[[Path], str]
+
+
+class Points:
+    """Lets calls through until their turn comes; then it is the end, or an error, perhaps halfway."""
+
+    def __init__(self, fault: str, at: int) -> None:
+        self.fault = fault
+        self.left = at
+        for name in HOOKED:
+            setattr(os, name, self._hooked(name, getattr(os, name)))
+
+    def _hooked(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if name == "open" and not args[1] & (os.O_WRONLY | os.O_RDWR):
+                return real(*args, **kwargs)  # reading changes nothing
+            if name == "unlink" and self.fault != "kill":
+                return real(*args, **kwargs)  # a full disk does not stop anybody from tidying up
+            self.left -= 1
+            if self.left != 0:
+                return real(*args, **kwargs)
+            if name == "write":
+                real(args[0], bytes(args[1])[: len(args[1]) // 2])
+            if self.fault == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        return call
+
+
+# the writes: what is there before, what is done, and which of the two is there afterwards
+
+
+def record(folder: Path) -> None:
+    from coder.protocol.history import HistoryEvent
+    from coder.record.sinks import JsonlHistorySink
+
+    sink = JsonlHistorySink(folder / "log.jsonl")
+    try:
+        number = 1 + sum(1 for _ in events(folder))
+        event = HistoryEvent(
+            ts="", session_id="s", turn=number, step=0, type="note", content="x" * 300, role=None, meta={}
+        )
+        sink.append(event)
+    finally:
+        sink.close()
+
+
+def events(folder: Path) -> list[Any]:
+    from coder.record.log import read_log
+
+    path = folder / "log.jsonl"
+    return list(read_log(path)) if path.exists() else []
+
+
+def record_found(folder: Path) -> str:
+    return old_or_new([event.turn for event in events(folder)], [1], [1, 2])
+
+
+def snapshot(folder: Path) -> None:
+    from coder.record.store import SessionStore
+
+    turns = 2 if shot(folder).exists() else 1
+    SessionStore(folder).write_snapshot("s1", "", "", {"turns": turns, "pad": "x" * 5000}, [], [])
+
+
+def shot(folder: Path) -> Path:
+    return folder / ".coder" / "sessions" / "s1.json"
+
+
+def snapshot_found(folder: Path) -> str:
+    private(shot(folder))
+    return old_or_new(json.loads(shot(folder).read_text("utf-8"))["meta"]["turns"], 1, 2)
+
+
+def trust(folder: Path) -> None:
+    from coder.config.trust import TrustStore
+
+    store = TrustStore(folder)
+    known = store.status(folder, {"a": 1}) == "trusted"
+    store.trust(folder / "other" if known else folder, {"a": 1})
+
+
+def trust_found(folder: Path) -> str:
+    from coder.config.trust import TrustStore
+
+    store = TrustStore(folder)
+    assert store.status(folder, {"a": 1}) == "trusted", store.problem
+    private(store.path)
+    return old_or_new(store.status(folder / "other", {"a": 1}), "untrusted", "trusted")
+
+
+def allowlist(folder: Path) -> None:
+    from coder.config.allowlist import Allowlist
+
+    allowed = Allowlist(folder, folder)
+    allowed.add("make" if allowed.names() else "git")
+
+
+def allowlist_found(folder: Path) -> str:
+    from coder.config.allowlist import Allowlist
+
+    allowed = Allowlist(folder, folder)
+    private(allowed.path)
+    return old_or_new(allowed.names(), ["git"], ["git", "make"])
+
+
+def model(folder: Path) -> None:
+    from coder.config.save import save_model
+
+    fails(save_model(folder, "two" if (folder / ".coder" / "config.json").exists() else "one"))
+
+
+def fails(problem: str) -> None:
+    if problem:
+        raise OSError(problem)
+
+
+def model_found(folder: Path) -> str:
+    assert (folder / ".coder" / ".gitignore").read_text("utf-8") == "/history/\n/sessions/\n"
+    found = json.loads((folder / ".coder" / "config.json").read_text("utf-8"))
+    return old_or_new(found["provider"]["model"], "one", "two")
+
+
+def gitignore(folder: Path) -> None:
+    from coder.config.save import ensure_folder
+
+    (folder / "there").mkdir(exist_ok=True)
+    if (folder / "begun").exists():
+        ensure_folder(folder)
+    (folder / "begun").touch()
+
+
+def gitignore_found(folder: Path) -> str:
+    path = folder / ".coder" / ".gitignore"
+    return old_or_new(path.read_text("utf-8") if path.exists() else "", "", "/history/\n/sessions/\n")
+
+
+def own_config(folder: Path) -> None:
+    from coder.config.own import set_own
+
+    set_own(folder, ("ui", "lang"), "zh" if (folder / "config.json").exists() else "en")
+
+
+def own_config_found(folder: Path) -> str:
+    private(folder / "config.json")
+    found = json.loads((folder / "config.json").read_text("utf-8"))
+    return old_or_new(found, {"ui": {"lang": "en"}}, {"ui": {"lang": "zh"}})
+
+
+def history(folder: Path) -> None:
+    typed(folder, "second" if (folder / "history").exists() else "first")
+
+
+def history_found(folder: Path) -> str:
+    private(folder / "history")
+    return old_or_new(recalled(folder), ["first"], ["second", "first"])
+
+
+def typed(folder: Path, text: str) -> None:
+    from coder.terminal.history import ProjectHistory
+
+    ProjectHistory(folder / "history").store_string(text)
+
+
+def recalled(folder: Path) -> list[str]:
+    from coder.terminal.history import ProjectHistory
+
+    return list(ProjectHistory(folder / "history").load_history_strings())
+
+
+def long_history(folder: Path) -> None:
+    """One that is cut back while it is added to."""
+    from coder.terminal import history as module
+
+    module.KEPT_BYTES = 100  # or two megabytes would be written for each point
+    if not (folder / "history").exists():
+        (folder / "history").write_text("".join(f'"{n:09}"\n' for n in range(30)), encoding="utf-8")
+    else:
+        typed(folder, "newest")
+
+
+def long_history_found(folder: Path) -> str:
+    found = recalled(folder)
+    whole = [text for text in found if text != "newest"]
+    assert whole == [f"{n:09}" for n in range(29, 29 - len(whole), -1)], found
+    assert len(whole) >= 7
+    return old_or_new(found[:1] == ["newest"], False, True)
+
+
+def memory(folder: Path) -> None:
+    from coder.context.memory import Memory
+
+    store = Memory(folder, folder / "home")
+    store.save("second" if store.facts() else "first", "home")
+
+
+def forgetting(folder: Path) -> None:
+    from coder.context.memory import Memory
+
+    store = Memory(folder, folder / "home")
+    if store.facts():
+        store.forget(2)
+    else:
+        store.save("first", "home")
+        store.save("second", "home")
+
+
+def memory_found(folder: Path) -> str:
+    return old_or_new(remembered(folder), ["first"], ["first", "second"])
+
+
+def forgetting_found(folder: Path) -> str:
+    return old_or_new(remembered(folder), ["first", "second"], ["first"])
+
+
+def remembered(folder: Path) -> list[str]:
+    from coder.context.memory import Memory
+
+    private(folder / "home" / "memory.md")
+    return [fact.text for fact in Memory(folder, folder / "home").facts()]
+
+
+def accepted(folder: Path) -> None:
+    """A record that the person takes for their own: the key is made as well."""
+    from coder.record.seal import accept
+    from coder.record.store import SessionStore
+
+    path = folder / ".coder" / "history" / "s1.jsonl"
+    if path.exists():
+        accept(folder / "home", SessionStore(folder), "s1")
+        return
+    path.parent.mkdir(parents=True)
+    line = {"ts": "", "session_id": "s1", "turn": 0, "step": 0, "type": "note", "content": "x", "role": None}
+    path.write_text(json.dumps({**line, "meta": {}}) + "\n", encoding="utf-8")
+
+
+def accepted_found(folder: Path) -> str:
+    from coder.record.seal import is_believed
+    from coder.record.store import SessionStore
+
+    return old_or_new(is_believed(folder / "home", SessionStore(folder), "s1"), False, True)
+
+
+def old_or_new(found: object, old: object, new: object) -> str:
+    assert found in (old, new), found
+    return "new" if found == new else "old"
+
+
+def private(path: Path) -> None:
+    bits = stat.S_IMODE(path.stat().st_mode)
+    assert bits == 0o600, f"{path.name} is {bits:o}"
+
+
+WRITES: dict[str, tuple[Callable[[Path], None], Check]] = {
+    "record": (record, record_found),
+    "snapshot": (snapshot, snapshot_found),
+    "trust": (trust, trust_found),
+    "allowlist": (allowlist, allowlist_found),
+    "model": (model, model_found),
+    "gitignore": (gitignore, gitignore_found),
+    "own_config": (own_config, own_config_found),
+    "history": (history, history_found),
+    "long_history": (long_history, long_history_found),
+    "memory": (memory, memory_found),
+    "forgetting": (forgetting, forgetting_found),
+    "accepted": (accepted, accepted_found),
+}
+
+
+def attempt(write: Callable[[Path], None], folder: Path, fault: str, at: int) -> bool:
+    """In a child, which fails at the call of that number; whether it got through without."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    points = Points(fault, at)
+    try:
+        write(folder)
+    except Exception as error:
+        from coder.texts import Fault
+        from coder.tools.save_memory import NotSaved
+
+        os._exit(1 if isinstance(error, (Fault, NotSaved, OSError)) else 9)
+    os._exit(0 if points.left > 0 else 1)
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*.tmp"))
+
+
+def main(name: str, fault: str, place: Path) -> list[dict[str, Any]]:
+    write, found = WRITES[name]
+    folder, before = place / "now", place / "before"
+    folder.mkdir()
+    os.umask(0o022)
+    write(folder)
+    folder.rename(before)
+    results: list[dict[str, Any]] = []
+    through = False
+    while not through:
+        shutil.copytree(before, folder)  # to the same place: some of what is kept is kept by path
+        through = attempt(write, folder, fault, len(results) + 1)
+        result = {"through": through, "found": found(folder), "left": left_behind(folder)}
+        if result["found"] == "old":  # whoever comes next can do it
+            assert attempt(write, folder, "none", NEVER)
+            result["after"] = found(folder)
+            result["left_after"] = left_behind(folder)
+        results.append(result)
+        shutil.rmtree(folder)
+    return results
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))))
