@@ -51,6 +51,21 @@ def test_an_address_with_headers(project: Project) -> None:
     assert "secret-token-value" not in tried.stdout + tried.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [["far", "--header", "A=b", "http://there"], ["--header", "A=b", "far", "http://there"]]
+)
+def test_options_stand_where_they_like(project: Project, words: list[str]) -> None:
+    assert project.coder("mcp", "add", *words).returncode == 0
+    assert settings(project) == {"far": {"url": "http://there", "headers": {"A": "b"}}}
+
+
+def test_a_program_is_given_a_folder_to_write(project: Project) -> None:
+    words = ["docs", "--writable", "~/.npm", "--writable", "../out", "--", "npx", "--writable", "x"]
+    assert project.coder("mcp", "add", *words).returncode == 0
+    entry = {"command": "npx", "args": ["--writable", "x"], "writable": ["~/.npm", "../out"]}
+    assert settings(project) == {"docs": entry}
+
+
 def test_one_that_fails_is_said_and_is_the_status(project: Project) -> None:
     project.coder("mcp", "add", "gone", "--", "no-such-program")
     tried = project.coder("mcp", "--lang", "zh")
@@ -75,12 +90,21 @@ def test_what_a_project_wants_is_not_tried_before_trust(project: Project) -> Non
         (["add"], "coder mcp add NAME"),
         (["add", "x"], "coder mcp add NAME"),
         (["add", "x", "--env", "broken", "--", "sh"], "broken is not NAME=VALUE"),
-        (["add", "x", "--header", "A=b", "--", "sh"], "--header for an address"),
-        (["add", "x", "https://x", "--env", "A=b"], "--env is for a program"),
+        (["add", "x", "--header", "A=b", "--", "sh"], "--header is for an address"),
+        (["add", "x", "https://x", "--env", "A=b"], "--env and --writable are for a program"),
         (["remove"], "coder mcp remove NAME"),
         (["remove", "x"], "There is no MCP server x"),
-        (["list", "x"], "does not go together"),
-        (["what"], "what"),
+        (["remove", "x", "y"], "coder mcp remove NAME"),
+        (["list", "x"], "takes no name"),
+        (["list", "--env", "A=b"], "does not go together"),
+        (["add", "x", "https://x", "--writable", "."], "for a program"),
+        (["add", "x", "npx", "-y", "it"], "coder mcp add x -- npx -y it"),
+        (["add", "x", "--evn", "A=b", "--", "npx"], "no option --evn"),
+        (["add", "x", "htp://there"], "htp://there is not an address"),
+        (["add", "x", "https://"], "https:// is not an address"),
+        (["add", "x", "http://[there"], "is not an address"),
+        (["add", "x", "--", ""], "coder mcp add NAME"),
+        (["what"], "ACTION cannot be 'what'; allowed are 'list', 'add', 'remove'"),
     ],
 )
 def test_wrong_words_get_a_sentence(project: Project, words: list[str], says: str) -> None:
@@ -104,3 +128,20 @@ def test_bytes_that_are_no_text_get_a_sentence(project: Project, words: list[str
     done = project.coder("mcp", "add", *words)
     assert done.returncode == 2
     assert "UTF-8" in done.stderr
+
+
+def test_trying_them_gives_no_key_of_the_provider_away(project: Project) -> None:
+    key, gate = "sk-provider-0123456789abcdef", "gate-0123456789abcdef"
+    kept = project.cwd / "kept"
+    settings = {"kept": {"command": "sh", "args": ["-c", f"env > {kept}"]}}
+    named = {"named": {"command": "sh", "env": {"GIVEN": "${OTHER}"}}}
+    project.configure(
+        mcp={"servers": {**settings, **named}},
+        provider={"api_key": key, "base_url": "http://127.0.0.1:9/v1", "headers": {"X-Auth": gate}},
+    )
+    tried = project.coder("mcp", env={"OTHER": key, "GATE": gate, "CODER_API_KEY": ""})
+    assert "OTHER, which is not set" in tried.stdout
+    seen = kept.read_text(encoding="utf-8")
+    assert "PATH=" in seen
+    assert key not in seen
+    assert gate not in seen

@@ -117,6 +117,30 @@ def test_the_policy_rules_over_servers(
     assert seen["meta"]["denied"] == (decision == "deny" and options.get("mode") != "plan")
 
 
+@pytest.mark.parametrize(
+    ("tools", "runs"),
+    [
+        ({"mcp__my.服务__*": "deny"}, False),
+        ({"mcp__my.服务__echo": "deny", "mcp__*": "allow"}, False),
+        ({"mcp__my.服务__echo": "allow", "mcp__*": "deny"}, True),
+        ({"mcp__my.服务__*": "ask"}, False),  # nobody is there
+        ({"mcp__my.服务__*": "allow", "mcp__*": "deny"}, False),
+    ],
+)
+def test_rules_hold_under_a_servers_own_name(project: Project, tools: dict[str, str], runs: bool) -> None:
+    """The model has to call it otherwise: providers do not take such letters."""
+    log = configured(project, "my.服务", permission={"preset": "yolo", "tools": tools})
+
+    def echo(request: dict[str, Any]) -> dict[str, Any]:
+        names = [tool["function"]["name"] for tool in request["tools"]]
+        (name,) = [name for name in names if name.startswith("mcp__") and "echo" in name]
+        return {"calls": [{"name": name, "arguments": {"text": "hi"}}]}
+
+    driver = played(project, [echo, {"text": "ok"}], "go", "/mcp")
+    assert ("call echo" in log.read_text(encoding="utf-8")) == runs
+    assert "  echo (mcp__my" in of(driver.seen, CommandDone)[-1].text
+
+
 def test_no_server_runs_in_plan_mode(project: Project) -> None:
     log = configured(project)
     played(project, [{"text": "ok"}], mode="plan")
@@ -322,3 +346,16 @@ def test_the_sandbox_of_several_servers_is_said_once(project: Project) -> None:
     configured(project, "a", "b", "c")
     driver = played(project, [{"text": "ok"}])
     assert len([notice for notice in of(driver.seen, Notice) if "sandbox" in notice.text]) == 1
+
+
+def test_there_is_a_bound_for_all_servers_together(project: Project) -> None:
+    names = [f"s{at}" for at in range(16)]  # of 7 tools each
+    configured(project, *names)
+    driver = played(project, [{"text": "ok"}])
+    offered = [t["function"]["name"] for t in driver.chats[0]["tools"] if "mcp__" in t["function"]["name"]]
+    assert len(offered) == 100
+    said = [notice.text for notice in of(driver.seen, Notice) if "are offered" in notice.text]
+    assert [text.split(" are")[0] for text in said] == [
+        "Of the 7 tools of MCP server s14 the first 2",
+        "Of the 7 tools of MCP server s15 the first 0",
+    ]

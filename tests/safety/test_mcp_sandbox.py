@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -53,12 +54,62 @@ def played(
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_hostile_server_gets_no_further_than_a_hostile_command(project: Project, rung: str) -> None:
     before = prepared(project)
+    project.write("tried", "not yet\n")  # on the weaker rung a server makes no new files at the top
     _, (said,) = played(project, rung, shell(HOSTILE), entry(project))
     assert (project.cwd / "tried").read_text(encoding="utf-8") == "done\n"
     assert state(project) == before
     stolen = project.cwd / "stolen"
     assert SECRET not in said
     assert not stolen.exists() or SECRET not in stolen.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif("landlock" not in RUNGS, reason="that rung does not hold here")
+@pytest.mark.parametrize("granted", [False, True])
+def test_without_locks_it_writes_what_is_there(project: Project, granted: bool) -> None:
+    """And what the person does to their repository meanwhile is not put back when the server ends."""
+    before = prepared(project)
+    config = project.cwd / ".git" / "config"
+    project.write("src/a.py", "a\n")
+    line = "echo b > src/b.py; echo c >> src/a.py; echo d > d.py; echo x >> .git/config; echo tried"
+    script = shell(line)
+
+    def changed(request: dict[str, Any]) -> Any:
+        config.write_text("[remote]\n", encoding="utf-8")
+        return script[0]
+
+    server = entry(project, writable=["."] if granted else [])
+    _, (said,) = played(project, "landlock", [changed, script[1]], server)
+    assert "tried" in said
+    assert (project.cwd / "src" / "a.py").read_text(encoding="utf-8") == "a\nc\n"
+    assert (project.cwd / "src" / "b.py").exists()
+    assert (project.cwd / "d.py").exists() == granted
+    if not granted:
+        assert config.read_text(encoding="utf-8") == "[remote]\n"
+        config.write_text("[core]\n", encoding="utf-8")
+        assert state(project) == before
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="the weaker rung cannot lock")
+@pytest.mark.parametrize("granted", [False, True])
+def test_gits_settings_stay_locked_after_the_person_changed_them(project: Project, granted: bool) -> None:
+    """By then another file is there, which no lock on the old one covers. A server that is to commit can be
+    given the folder: then it is as with commands."""
+    prepared(project)
+    git = project.cwd / ".git"
+    script = shell("echo x >> .git/config; echo x > .git/commondir; echo x > .git/made; echo tried")
+
+    def changed(request: dict[str, Any]) -> Any:
+        (git / "new").write_text("[remote]\n", encoding="utf-8")
+        (git / "new").replace(git / "config")  # as git does it, while the server runs
+        return script[0]
+
+    server = entry(project, writable=[".git"] if granted else [])
+    _, (said,) = played(project, "bwrap", [changed, script[1]], server)
+    assert "tried" in said
+    assert (git / "made").exists() == granted
+    assert not (git / "commondir").exists()
+    if not granted:
+        assert (git / "config").read_text(encoding="utf-8") == "[remote]\n"
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -137,3 +188,16 @@ def wait_for(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_program_in_a_temporary_folder_is_found(project: Project, rung: str) -> None:
+    """The sandbox has one of its own; the person has named this one."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        server = Path(folder) / "server.py"
+        server.write_bytes(Path(SERVER).read_bytes())
+        where = {"command": sys.executable, "args": [str(server), str(project.cwd)]}
+        _, (said,) = played(project, rung, shell(f"ls {folder}; touch {folder}/made; echo tried"), where)
+        assert "server.py" in said
+        assert "tried" in said
+        assert [path.name for path in Path(folder).iterdir()] == ["server.py"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from coder.cli.args import Parser
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.config.own import has_own, set_own, unset_own
@@ -19,23 +20,27 @@ def run(arguments: list[str]) -> int:
     parser = parser_for("mcp", arguments)
     add, say = parser.options.add_argument, parser.say
     positional = parser.arguments.add_argument
+    actions = ("list", "add", "remove")
     positional(
-        "action", nargs="?", choices=("list", "add", "remove"), default="list", help=say("cli.help.mcp")
+        "action", nargs="?", choices=actions, default="list", metavar="ACTION", help=say("cli.help.mcp")
     )
     positional("name", nargs="?", default="", metavar="NAME", help=say("cli.help.mcp_name"))
     positional("target", nargs="*", metavar="PROGRAM ARG | URL", help=say("cli.help.mcp_target"))
     add("--env", action="append", default=[], metavar="NAME=VALUE", help=say("cli.help.mcp_env"))
     add("--header", action="append", default=[], metavar="NAME=VALUE", help=say("cli.help.mcp_header"))
+    add("--writable", action="append", default=[], metavar="DIR", help=say("cli.help.mcp_writable"))
     add("--json", action="store_true", help=say("cli.help.json_object"))
-    own, program = _at_dashes(arguments)
-    chosen = parser.parse_args(own)
-    chosen.target += program
+    chosen = _parsed(parser, arguments)
     options, settings = settings_from(chosen)
     if chosen.action == "add":
         return _add(chosen, settings)
-    if chosen.target or chosen.env or chosen.header or (chosen.name and chosen.action == "list"):
+    if chosen.env or chosen.header or chosen.writable:
         raise UsageError("cli.mcp_surplus")
+    if chosen.action == "list" and chosen.name:
+        raise UsageError("cli.mcp_list_usage")
     if chosen.action == "remove":
+        if chosen.target:
+            raise UsageError("cli.mcp_remove_usage")
         return _remove(chosen.name, settings)
     tried = asyncio.run(try_servers(options, settings))
     if chosen.json:
@@ -49,27 +54,36 @@ def run(arguments: list[str]) -> int:
     return Exit.ANSWERED if tried.ok else Exit.FAILED
 
 
-def _at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """What is ours, and the program's line after `--`, whose options are its own."""
+def _parsed(parser: Parser, arguments: list[str]) -> argparse.Namespace:
+    """What stands after `--` is the program's line, whose options are its own; before it, ours may stand
+    anywhere."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    return arguments[:at], arguments[at + 1 :]
+    chosen, unknown = parser.parse_known_intermixed_args(arguments[:at])
+    if unknown:
+        if chosen.action == "add" and chosen.target and at == len(arguments):  # `--` was forgotten
+            line = arguments[arguments.index(chosen.target[0], arguments.index(chosen.name) + 1) :]
+            raise UsageError("cli.mcp_dashes", option=unknown[0], name=chosen.name, line=" ".join(line))
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    chosen.target += arguments[at + 1 :]
+    return chosen
 
 
 def _add(chosen: argparse.Namespace, settings: Settings) -> int:
-    if not chosen.name or not chosen.target:
+    if not chosen.name or not chosen.target or not chosen.target[0]:
         raise UsageError("cli.mcp_add_usage")
     first, *rest = chosen.target
     entry: dict[str, Any]
-    if first.startswith(("http://", "https://")):
-        if rest or chosen.env:
+    if "://" in first:
+        if rest or chosen.env or chosen.writable:
             raise UsageError("cli.mcp_surplus")
+        _check_address(first)
         entry = {"url": first, "headers": _pairs(chosen.header)}
     else:
         if chosen.header:
             raise UsageError("cli.mcp_surplus")
-        entry = {"command": first, "args": rest, "env": _pairs(chosen.env)}
+        entry = {"command": first, "args": rest, "env": _pairs(chosen.env), "writable": chosen.writable}
     kept = {key: value for key, value in entry.items() if value}
-    _check_text(chosen.name, first, *rest, *chosen.env, *chosen.header)
+    _check_text(chosen.name, first, *rest, *chosen.env, *chosen.header, *chosen.writable)
     place = ("mcp", "servers", chosen.name)
     if has_own(settings.home, place):
         raise UsageError("servers.there_already", name=chosen.name, file=str(settings.home / "config.json"))
@@ -86,6 +100,17 @@ def _remove(name: str, settings: Settings) -> int:
         raise UsageError("servers.not_yours", name=name, file=str(file))
     print(settings.texts.say("servers.removed", name=safe(name)))
     return Exit.ANSWERED
+
+
+def _check_address(text: str) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # a bracket without its other
+        parts = urlsplit("")
+    if not text.startswith(("http://", "https://")) or not parts.netloc:
+        raise UsageError("cli.mcp_address", text=text)
 
 
 def _check_text(*words: str) -> None:

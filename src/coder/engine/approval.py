@@ -36,7 +36,17 @@ def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
         shell=shell,
         allowlist=[*permission.command_allowlist, *desk.allowed.names()] if shell else (),
         mcp=is_mcp(name),
+        own_name=_own_name(tool),
     )
+
+
+def _own_name(tool: Tool) -> str:
+    """A server's tool as its person would name it, whatever letters providers take."""
+    if not is_mcp(tool.spec.name):
+        return ""
+    from coder.mcp.tools import McpTool
+
+    return tool.own_name if isinstance(tool, McpTool) else ""
 
 
 def known_read_only(session: Session, line: str) -> bool:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from coder.engine.command_modes import Reply
 from coder.engine.desk import Desk
+from coder.mcp.names import tool_name
 from coder.texts import Texts
+from coder.tools.base import MCP_PREFIX
 
 if TYPE_CHECKING:
     from coder.mcp.servers import Server, Servers
@@ -51,10 +53,16 @@ def _lines(server: Server, texts: Texts) -> list[str]:
         words += [say("servers.tools", n=len(server.remotes)), server.connection.server]
     lines = [f"{server.name}: {' · '.join(word for word in words if word)}"]
     if server.state == "ready":
-        lines += [f"  {remote.name}" for remote in server.remotes]
+        lines += [f"  {_shown_name(server.name, remote.name)}" for remote in server.remotes]
     elif server.fault is not None:
         lines.append(f"  {server.fault.text(texts)}")
     return lines
+
+
+def _shown_name(server: str, tool: str) -> str:
+    """With the model's name for it where that is another: permissions and records have it."""
+    name = tool_name(server, tool)
+    return tool if name == f"{MCP_PREFIX}{server}__{tool}" else f"{tool} ({name})"
 
 
 def server_data(servers: Servers) -> list[dict[str, object]]:

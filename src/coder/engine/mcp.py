@@ -19,10 +19,11 @@ from coder.engine.desk import Desk
 from coder.engine.redact import HIDDEN
 from coder.engine.session import Session
 from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program, secrets_of
-from coder.mcp.servers import Server, Servers
+from coder.mcp.servers import MAX_TOOLS, Server, Servers
 from coder.mcp.shapes import Endpoint, McpFault
 from coder.mcp.tools import McpTool
-from coder.policy.sandbox import Sandbox, SandboxLevel
+from coder.policy.sandbox import SandboxLevel
+from coder.policy.sandbox_long import LongSandbox
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Texts
 from coder.tools.base import is_mcp
@@ -55,7 +56,7 @@ def make_servers(
 
     async def _wrapping(name: str, settings: McpServer) -> Wrap:
         found = await _level(name, settings)
-        return Sandbox(
+        return LongSandbox(
             found,
             root,
             home,
@@ -150,9 +151,9 @@ async def offer_tools(session: Session) -> None:
     await follow_mode(desk)
     if servers.starting:
         await _wait(desk, servers)
-    _tell(desk, servers)
     tools = {name: tool for name, tool in desk.tools.items() if not is_mcp(name)}
     tools |= {tool.spec.name: tool for tool in servers.tools() if _keeps_secrets(desk, tool)}
+    _tell(desk, servers)
     before = desk.specs
     desk.tools = tools
     if desk.specs != before:
@@ -230,6 +231,6 @@ def _to_tell(server: Server) -> Phrase | None:
     if server.fault is not None and server.state in ("failed", "ended"):
         return Phrase("servers.failed", why=server.fault)
     if server.left_out:
-        kept = len(server.remotes)
-        return Phrase("servers.too_many", name=server.name, n=kept + server.left_out, kept=kept)
+        n = len(server.remotes)
+        return Phrase("servers.too_many", name=server.name, n=n, kept=n - server.left_out, most=MAX_TOOLS)
     return None

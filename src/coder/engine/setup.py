@@ -33,6 +33,7 @@ from coder.tools.registry import built_in_tools
 if TYPE_CHECKING:
     from coder.engine.mcp import TriedServers
 
+_PROVIDERS_VARIABLES = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
 _SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
 
@@ -164,7 +165,7 @@ def _connect(desk: Desk, options: Options, provider: Provider) -> None:
         from coder.engine.mcp import servers_of
 
         variables = nameable(options.environ, provider)
-        servers_of(desk, variables, [provider.api_key] if len(provider.api_key) >= _SHORTEST_KEY else [])
+        servers_of(desk, variables, provider_keys(options.environ, provider))
 
 
 async def try_servers(options: Options, settings: Settings) -> TriedServers:
@@ -177,14 +178,17 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
     async def level() -> SandboxLevel:
         return await asyncio.to_thread(probe, settings.home, options.environ.get("PATH"))
 
-    nobody = Provider("", "", "")
+    try:
+        provider = resolve_provider(settings.loaded.config, options.environ)
+    except ConfigError:  # none is needed here; where there is one, its key is kept back as in a session
+        provider = Provider("", "", settings.loaded.config.provider.api_key)
     servers = make_servers(
         settings.loaded.config,
         options.cwd.resolve(),
         settings.home,
-        environment=child_environment(options.environ, nobody),
-        variables=nameable(options.environ, nobody),
-        own_keys=[],
+        environment=child_environment(options.environ, provider),
+        variables=nameable(options.environ, provider),
+        own_keys=provider_keys(options.environ, provider),
         level=level,
     )
     return await tried(servers, settings.texts)
@@ -207,15 +211,24 @@ def _tell_of_settings(desk: Desk, settings: Settings) -> None:
 
 
 def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """Every provider's key that this process was given, those in headers too."""
+    """Every key of a service that this process was given, those in headers too."""
     named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
+    return _longest_first([*named, *provider_keys(environ, provider)])
+
+
+def provider_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
+    """Of these the ones that let in at somebody who answers."""
+    named = [value for name, value in environ.items() if name in _PROVIDERS_VARIABLES]
     sent = [
         value.rpartition(" ")[2]  # `Bearer …`
         for name, value in provider.headers.items()
         if any(word in name.lower() for word in ("auth", "key", "token", "secret", "cookie"))
     ]
-    found = {key for key in (provider.api_key, *named, *sent) if len(key) >= _SHORTEST_KEY}
-    return sorted(found, key=len, reverse=True)
+    return _longest_first([provider.api_key, *named, *sent])
+
+
+def _longest_first(keys: Sequence[str]) -> list[str]:
+    return sorted({key for key in keys if len(key) >= _SHORTEST_KEY}, key=len, reverse=True)
 
 
 def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
@@ -234,11 +247,11 @@ def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[st
 def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
     """What the settings of an MCP server may name: everything but the keys of providers of models. Other
     services' keys are the very thing that such settings are for."""
-    keys = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
+    keys = provider_keys(environ, provider)
     return {
         name: value
         for name, value in environ.items()
-        if name not in keys and not (provider.api_key and provider.api_key in value)
+        if name not in _PROVIDERS_VARIABLES and not any(key in value for key in keys)
     }
 
 

@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import Any
 
 from coder.mcp import jsonrpc
+from coder.mcp.bodies import messages
 from coder.mcp.eras import shake_hands
 from coder.mcp.jsonrpc import Listener, Progress, RpcError, Waiting
 from coder.mcp.shapes import HttpEndpoint, Json, McpFault
 from coder.model.address import parse_address
 from coder.model.faults import HttpFault
 from coder.model.http import HttpClient, Response
-from coder.model.sse import LineTooLong, SseParser
+from coder.model.sse import LineTooLong
 from coder.texts import Phrase
 
 _QUIET = 7 * 86_400.0  # seconds without a byte: how long a call may take is its caller's to say
@@ -168,9 +169,7 @@ class HttpWire:
     async def _post(self, message: Json, headers: Mapping[str, str], *, opening: bool = False) -> Response:
         """The response, once it is known to be one; raises `RpcError`, `McpFault` and `_SessionLost`."""
         session = "" if opening else self._session
-        if self._own and message.get("method") == "tools/call":
-            # On a kept connection what got no answer is sent again; a server may have done it by then.
-            await self._http.close()
+        harmless = message.get("method") != "tools/call"
         wanted = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -178,7 +177,9 @@ class HttpWire:
         }
         try:
             every = {**self._headers, **wanted} if opening else self._all_headers(wanted)
-            response = await self._http.request("POST", self._target, every, jsonrpc.encode(message))
+            response = await self._http.request(
+                "POST", self._target, every, jsonrpc.encode(message), again=harmless
+            )
         except HttpFault as fault:
             raise self._unreachable(fault) from None
         try:
@@ -233,16 +234,8 @@ class HttpWire:
 
     async def _messages(self, response: Response) -> AsyncGenerator[Json, None]:
         try:
-            if "text/event-stream" not in response.headers.get("content-type", "").lower():
-                body = await response.read(jsonrpc.MAX_MESSAGE + 1)
-                if len(body) > jsonrpc.MAX_MESSAGE:
-                    raise self._too_long()
-                for message in jsonrpc.decode(body) if body.strip() else ():
-                    yield message
-                return
-            async for data in events(response):
-                for message in jsonrpc.decode(data.encode("utf-8")):
-                    yield message
+            async for message in messages(response):
+                yield message
         except LineTooLong:
             raise self._too_long() from None
         except HttpFault as fault:
@@ -292,13 +285,3 @@ class HttpWire:
 
     def _too_long(self) -> McpFault:
         return McpFault("mcp.long_message", name=self._name, limit=jsonrpc.MAX_MESSAGE // (1024 * 1024))
-
-
-async def events(response: Response) -> AsyncGenerator[str, None]:
-    """The data of a stream's events. Servers often leave out the blank line after the last."""
-    parser = SseParser(jsonrpc.MAX_MESSAGE)
-    async for chunk in response.chunks():
-        for data in parser.feed(chunk):
-            yield data
-    for data in parser.finish():
-        yield data

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable
 
 from coder.mcp import jsonrpc
-from coder.mcp.http import HttpWire, events
+from coder.mcp.bodies import events
+from coder.mcp.http import HttpWire
 from coder.mcp.jsonrpc import Listener, Progress
 from coder.mcp.shapes import HttpEndpoint, Json, McpFault
 from coder.model.address import parse_address

@@ -20,7 +20,8 @@ from coder.mcp.shapes import CallOutcome, Endpoint, McpFault, RemoteTool
 from coder.mcp.tools import McpTool
 from coder.texts import Phrase
 
-MAX_TOOLS = 128  # of one server: every request carries them all, and some providers take no more
+MAX_TOOLS = 100  # of all servers: every request carries them, and some providers take 128 with our own
+_REFRESH_REST = 0.2  # seconds: some servers tell of a change whenever they are asked for the list
 # What programs say where the sandbox keeps them from writing: npx and uvx want their caches.
 _SHUT_OUT = ("EROFS", "EACCES", "Read-only file system", "Permission denied")
 
@@ -35,13 +36,14 @@ class Server:
         self.name = name
         self.settings = settings
         self.remotes: list[RemoteTool] = []
-        self.left_out = 0  # tools beyond the bound
+        self.left_out = 0  # tools beyond the bound, which the model is not offered
         self.fault: Phrase | None = None  # why it does not run
         self.connection: Connection | None = None
         self._reach = reach
         self._root = root
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._outdated = False  # it told of a change since it was last asked for its tools
         self._ended = False  # it ran, and ended by itself
         self._resting = False
 
@@ -101,6 +103,7 @@ class Server:
             await connection.close()
 
     async def _connect(self) -> None:
+        self._outdated = False
         try:
             endpoint = await self._reach(self.name, self.settings)
             self.connection = await connect(
@@ -113,6 +116,8 @@ class Server:
             )
             self.fault = None
             self._offer(self.connection.tools)
+            if self._outdated:
+                self._tools_changed()
         except McpFault as fault:
             self.fault = self._explained(fault)
         except OSError as error:  # the sandbox has no temporary folder, say
@@ -130,18 +135,21 @@ class Server:
     def _offer(self, remotes: list[RemoteTool]) -> None:
         patterns = self.settings.tools or ["*"]
         wanted = [one for one in remotes if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
-        self.remotes = wanted[:MAX_TOOLS]
-        self.left_out = len(wanted) - len(self.remotes)
+        self.remotes = wanted
 
     def _tools_changed(self) -> None:
-        if self._refreshing is None:
+        """Also while the list is being read: what is on its way may be without the change."""
+        self._outdated = True
+        if self._refreshing is None and self.connection is not None:
             self._refreshing = asyncio.create_task(self._refresh())
 
     async def _refresh(self) -> None:
         try:
-            if self.connection is not None:
+            while self._outdated and self.connection is not None:
+                self._outdated = False
                 with contextlib.suppress(McpFault):  # what was known stays
                     self._offer(await self.connection.refresh_tools())
+                await asyncio.sleep(_REFRESH_REST)
         finally:
             self._refreshing = None
 
@@ -156,10 +164,12 @@ class Servers:
 
     def __init__(self, settings: Mapping[str, McpServer], reach: Reach, root: Path) -> None:
         self.all = {name: Server(name, one, reach, root) for name, one in settings.items()}
+        self._closed = False
 
     def start(self) -> None:
-        """Those that have not been tried yet, or rest. Returns at once; needs a running loop."""
-        for server in self.all.values():
+        """Those that have not been tried yet, or rest; none once all are closed. Returns at once; needs a
+        running loop."""
+        for server in self.all.values() if not self._closed else ():
             if server.state == "waiting":
                 server.start()
 
@@ -172,10 +182,12 @@ class Servers:
         return [name for name, server in self.all.items() if server.state == "starting"]
 
     def tools(self) -> list[McpTool]:
-        """What the model can be offered now."""
+        """What the model can be offered now, as far as the bound allows."""
         made: dict[str, McpTool] = {}
         for server in self.all.values():
-            for remote in server.remotes if server.state != "off" else ():
+            remotes = server.remotes[: MAX_TOOLS - len(made)] if server.state != "off" else []
+            server.left_out = len(server.remotes) - len(remotes)
+            for remote in remotes:
                 name = tool_name(server.name, remote.name, made)
                 made.setdefault(name, McpTool(name, server, remote, covered=is_program(server.settings)))
         return list(made.values())
@@ -184,4 +196,6 @@ class Servers:
         await asyncio.gather(*(server.rest() for server in self.all.values()))
 
     async def close(self) -> None:
+        """For good."""
+        self._closed = True
         await asyncio.gather(*(server.close() for server in self.all.values()))

@@ -12,7 +12,7 @@ import msgspec
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
 from coder.protocol.messages import FunctionSpec, ToolSpec
 from coder.texts import Phrase
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import MCP_PREFIX, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 
 KEEP_CHARACTERS = 32_000  # of an answer: about 8,000 tokens, as of a command's output
 _LONGEST_VALUE = 80  # characters of an argument in the one-line summary
@@ -39,6 +39,7 @@ class McpTool:
         self.server = server
         self.remote = remote
         self.covered = covered
+        self.own_name = f"{MCP_PREFIX}{server.name}__{remote.name}"
         about = f"[MCP server {server.name}] {remote.description}".rstrip()
         self.spec = ToolSpec(
             function=FunctionSpec(name=name, description=about, parameters=remote.parameters)

@@ -108,19 +108,29 @@ class HttpClient:
         self._tls: ssl.SSLContext | None = None
 
     async def request(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"", *, follow: bool = True
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        follow: bool = True,
+        again: bool = True,
     ) -> Response:
-        """Send, follow redirects within the origin (unless told not to), and return once the head is in."""
+        """Send, follow redirects within the origin (unless told not to), and return once the head is in.
+        What gets no answer on a connection that was kept is sent `again`, unless that may do harm."""
         address = parse_address(url)
         for _ in range(_REDIRECTS + 1):
-            response = await self._send(method, address, headers, body)
+            response = await self._send(method, address, headers, body, again)
             if not follow or response.status not in (301, 302, 303, 307, 308):
                 return response
             response.abort()
             address = _redirected(address, response)
         raise HttpFault("redirect", Phrase("fault.redirects", n=_REDIRECTS, address=address.shown))
 
-    async def _send(self, method: str, address: Address, headers: Mapping[str, str], body: bytes) -> Response:
+    async def _send(
+        self, method: str, address: Address, headers: Mapping[str, str], body: bytes, again: bool
+    ) -> Response:
         proxy = proxy_for(address, self._environment)
         route = (*address.origin, f"{proxy.host}:{proxy.port}" if proxy else "")
         message = _message(method, address, proxy, headers, body)
@@ -128,7 +138,7 @@ class HttpClient:
             try:
                 return await self._exchange(kept, route, method, message)
             except HttpFault as fault:
-                if not fault.before_answer:
+                if not (again and fault.before_answer):
                     raise
         wire = await open_wire(address, proxy, self._connect, self._tls_context, self._resolve)
         return await self._exchange(wire, route, method, message)

@@ -41,9 +41,11 @@ def decide(
     shell: ShellVerdict | None = None,
     allowlist: Collection[str] = (),
     mcp: bool = False,
+    own_name: str = "",
 ) -> Ruling:
-    """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line."""
-    overridden = _override(tool, overrides or {}, mcp)
+    """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line.
+    `own_name`: of a server's tool, where the model is told another; the settings may use either."""
+    overridden = _override([tool, own_name or tool], overrides or {}, mcp)
     if tool == "bash" and not mcp:
         return _decide_bash(preset, mode, overridden, shell, allowlist)
     row = _row(tool, mcp)
@@ -73,14 +75,16 @@ def matrix(
     return [*rows, ("MCP tools", row("", mcp=True))]
 
 
-def _override(tool: str, overrides: Mapping[str, Decision], mcp: bool) -> Decision | None:
+def _override(names: list[str], overrides: Mapping[str, Decision], mcp: bool) -> Decision | None:
     """What the settings say of a tool. Servers' tools can be named by a pattern; of several the strictest."""
-    if tool in overrides or not mcp:
-        return overrides.get(tool)
-    from fnmatch import fnmatchcase
+    said = [overrides[name] for name in names if name in overrides]
+    if not said and mcp:
+        from fnmatch import fnmatchcase
 
-    matching = [overrides[name] for name in overrides if fnmatchcase(tool, name)]
-    return next((word for word in _STRICTEST if word in matching), None)
+        said = [
+            word for pattern, word in overrides.items() if any(fnmatchcase(name, pattern) for name in names)
+        ]
+    return next((word for word in _STRICTEST if word in said), None)
 
 
 def _row(tool: str, mcp: bool) -> str:

@@ -106,7 +106,7 @@ def places_for(
         pinned=pinned,
         temp=temp,
         scratch=_scratch(root),
-        seen_in_temp=list(dict.fromkeys(_first_below(temp, needed))),
+        seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
     )
 
 
@@ -158,7 +158,8 @@ def _temporary(environment: Mapping[str, str]) -> list[str]:
     return [path for path in real if path != "/"]
 
 
-def _first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
+def first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
+    """Of what is needed and lies in a temporary folder, the entry of that folder."""
     for path in needed:
         for folder in temp:
             if path and path != folder and _within(path, folder):

@@ -39,6 +39,7 @@ TEXTS: dict[str, str] = {
         "  coder doctor                 what works here\n"
         '  coder explain "shell line"   what the policy would do with it, and why\n'
         "  coder acp                    an agent for editors (Agent Client Protocol on stdio)\n"
+        "  coder mcp                    try MCP servers, add and remove them\n"
         "  coder modes                  custom modes and saved prompts\n"
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
@@ -71,19 +72,25 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "how many answers of the model a turn may have",
     "cli.help.mode": "operating mode ({modes}), or a custom mode as '/name args' (repeatable)",
     "cli.help.model": "who answers",
-    "cli.help.mcp": "try them (the default), add one to your own settings, or remove one from there",
+    "cli.help.mcp": "list (the default): try them; add: put one into your own settings; "
+    "remove: take one out of them",
     "cli.help.mcp_env": "a variable for the program; ${{NAME}} is put in when it starts",
     "cli.help.mcp_header": "a header for the address; ${{NAME}} is put in",
     "cli.help.mcp_name": "what to call it",
     "cli.help.mcp_target": "the program with its arguments (after --), or the address",
+    "cli.help.mcp_writable": "a further folder that the program may write: for npx ~/.npm",
     "cli.mcp_add_usage": "Give a name and what to start or reach: coder mcp add NAME -- PROGRAM ARG…, "
     "or coder mcp add NAME https://…",
+    "cli.mcp_address": "{text} is not an address; one begins with http:// or https:// and a host.",
+    "cli.mcp_dashes": "coder has no option {option}. A program's own options come after --: "
+    "coder mcp add {name} -- {line}",
+    "cli.mcp_list_usage": "`coder mcp list` takes no name: it tries them all.",
     "cli.mcp_not_text": "{text} is not valid UTF-8.",
     "cli.mcp_pair": "{text} is not NAME=VALUE.",
-    "cli.mcp_remove_usage": "Give the name: coder mcp remove NAME",
-    "cli.mcp_surplus": "That does not go together: --env is for a program, --header for an address, "
-    "and both are for add.",
-    "cli.help.modes_action": "list them (the default), or import those of another tool",
+    "cli.mcp_remove_usage": "Give one name: coder mcp remove NAME",
+    "cli.mcp_surplus": "That does not go together: --env and --writable are for a program, --header is for "
+    "an address, and all of them are for add.",
+    "cli.help.modes_action": "list (the default): show them; import: make some of another tool's commands",
     "cli.help.once": "one turn, then exit",
     "cli.help.output": "how the answer is printed",
     "cli.help.question": "a first message; without --once the session goes on",
@@ -96,7 +103,8 @@ TEXTS: dict[str, str] = {
     "cli.help.warn_prompt": "warn where a prompt has more tokens",
     "cli.near_miss": "There is no subcommand {word}; did you mean {near}? To ask it: coder --once {word}",
     "cli.no_folder": "--cwd {folder} is not a folder.",
-    "cli.no_mode": "--mode {name}: there is no such mode here; operating modes are {modes}.",
+    "cli.no_mode": "--mode {name}: there is no such operating mode; there are {modes}. "
+    "A custom mode is written with its slash: --mode /name.",
     "cli.no_question": '--once needs a question: coder --once "…", or text on stdin.',
     "cli.no_session": "There is no session {id}; `coder sessions` lists those of this folder.",
     "cli.no_source": "{folder} is not a folder; name one with --from DIR.",

@@ -20,8 +20,8 @@ TEXTS: dict[str, str] = {
     "servers.confined": "{why} It runs in the sandbox: name the folders that it must write under "
     'mcp.servers.{name}.writable (for npx: "~/.npm", for uvx: "~/.cache/uv").',
     "servers.failed": "{why} Its tools are missing; see /mcp.",
-    "servers.too_many": "MCP server {name} has {n} tools; the first {kept} are offered. "
-    "Name the ones you want under mcp.servers.{name}.tools.",
+    "servers.too_many": "Of the {n} tools of MCP server {name} the first {kept} are offered: {most} is the "
+    "bound for all servers together. Name the ones you want under mcp.servers.{name}.tools.",
     "servers.waiting": "Waiting for MCP servers: {names}.",
     # `/mcp` and `coder mcp`
     "servers.none": "No MCP servers are configured. To add one: coder mcp add NAME -- PROGRAM ARG…",

@@ -39,6 +39,7 @@ TEXTS: dict[str, str] = {
         "  coder doctor                 这里哪些可用\n"
         '  coder explain "shell line"   策略会如何处理这一行，以及为何\n'
         "  coder acp                    供编辑器使用（标准输入输出上的 Agent Client Protocol）\n"
+        "  coder mcp                    试连、添加或删除 MCP 服务器\n"
         "  coder modes                  自定义模式和保存的提示词\n"
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
@@ -71,18 +72,22 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "一个回合最多让模型回答几次",
     "cli.help.mode": "运行模式（{modes}），或写成 '/名称 参数' 的自定义模式（可重复）",
     "cli.help.model": "由哪个模型回答",
-    "cli.help.mcp": "试连（默认），添加到你自己的设置，或从中删除",
+    "cli.help.mcp": "list（默认）：试连；add：添加到你自己的设置；remove：从中删除",
     "cli.help.mcp_env": "给程序的变量；启动时填入 ${{NAME}}",
     "cli.help.mcp_header": "给地址的请求头；会填入 ${{NAME}}",
     "cli.help.mcp_name": "服务器的名称",
     "cli.help.mcp_target": "程序及其参数（写在 -- 之后），或地址",
+    "cli.help.mcp_writable": "程序还可写入的文件夹：例如 npx 需要 ~/.npm",
     "cli.mcp_add_usage": "请给出名称，以及要启动或连接的对象：coder mcp add 名称 -- 程序 参数…，"
     "或 coder mcp add 名称 https://…",
+    "cli.mcp_address": "{text} 不是地址；地址以 http:// 或 https:// 开头，并含有主机名。",
+    "cli.mcp_dashes": "coder 没有选项 {option}。程序自己的选项写在 -- 之后：coder mcp add {name} -- {line}",
+    "cli.mcp_list_usage": "`coder mcp list` 不带名称：它会试连全部服务器。",
     "cli.mcp_not_text": "{text} 不是有效的 UTF-8。",
     "cli.mcp_pair": "{text} 不是 NAME=VALUE 的形式。",
-    "cli.mcp_remove_usage": "请给出名称：coder mcp remove 名称",
-    "cli.mcp_surplus": "这些不能一起用：--env 用于程序，--header 用于地址，两者都只用于 add。",
-    "cli.help.modes_action": "列出（默认），或从其他工具导入",
+    "cli.mcp_remove_usage": "请给出一个名称：coder mcp remove 名称",
+    "cli.mcp_surplus": "这些不能一起用：--env 和 --writable 用于程序，--header 用于地址，它们都只用于 add。",
+    "cli.help.modes_action": "list（默认）：列出；import：从其他工具的命令导入",
     "cli.help.once": "只进行一个回合，然后退出",
     "cli.help.output": "回答的输出形式",
     "cli.help.question": "第一条消息；不加 --once 则会话继续",
@@ -95,7 +100,7 @@ TEXTS: dict[str, str] = {
     "cli.help.warn_prompt": "提示超过这么多 token 就提醒",
     "cli.near_miss": "没有子命令 {word}；是想用 {near} 吗？若要提问：coder --once {word}",
     "cli.no_folder": "--cwd {folder} 不是文件夹。",
-    "cli.no_mode": "--mode {name}：这里没有这个模式；运行模式有 {modes}。",
+    "cli.no_mode": "--mode {name}：没有这个运行模式；可选 {modes}。自定义模式要带斜杠：--mode /name。",
     "cli.no_question": '--once 需要一个问题：coder --once "…"，或从标准输入给出文字。',
     "cli.no_session": "没有会话 {id}；`coder sessions` 可列出此文件夹的会话。",
     "cli.no_source": "{folder} 不是文件夹；请用 --from DIR 指定一个。",

@@ -19,7 +19,7 @@ TEXTS: dict[str, str] = {
     "servers.confined": "{why} 它在沙箱中运行：请在 mcp.servers.{name}.writable 中写明它需要写入的文件夹"
     '（npx 用 "~/.npm"，uvx 用 "~/.cache/uv"）。',
     "servers.failed": "{why} 它的工具不可用；详见 /mcp。",
-    "servers.too_many": "MCP 服务器 {name} 有 {n} 个工具，只提供前 {kept} 个。"
+    "servers.too_many": "MCP 服务器 {name} 的 {n} 个工具中只提供前 {kept} 个：所有服务器合计最多 {most} 个。"
     "请在 mcp.servers.{name}.tools 中写明需要的工具。",
     "servers.waiting": "正在等待 MCP 服务器：{names}。",
     # `/mcp` and `coder mcp`

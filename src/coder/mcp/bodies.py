@@ -1,0 +1,34 @@
+"""The messages in the body of a response: one object, a batch, or an event stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from coder.mcp import jsonrpc
+from coder.mcp.shapes import Json
+from coder.model.http import Response
+from coder.model.sse import LineTooLong, SseParser
+
+
+async def messages(response: Response) -> AsyncGenerator[Json, None]:
+    """As they come; raises `HttpFault`, and `LineTooLong` for one past the bound."""
+    if "text/event-stream" not in response.headers.get("content-type", "").lower():
+        body = await response.read(jsonrpc.MAX_MESSAGE + 1)
+        if len(body) > jsonrpc.MAX_MESSAGE:
+            raise LineTooLong("fault.line_long", limit=jsonrpc.MAX_MESSAGE)
+        for message in jsonrpc.decode(body):
+            yield message
+        return
+    async for data in events(response):
+        for message in jsonrpc.decode(data.encode("utf-8")):
+            yield message
+
+
+async def events(response: Response) -> AsyncGenerator[str, None]:
+    """The data of a stream's events. Servers often leave out the blank line after the last."""
+    parser = SseParser(jsonrpc.MAX_MESSAGE)
+    async for chunk in response.chunks():
+        for data in parser.feed(chunk):
+            yield data
+    for data in parser.finish():
+        yield data
