@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import signal
+import sys
 
 import pytest
 from pty_kit import Terminal
 from talk_kit import WRITE, bash, many
 
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.protocol.events import AnyEvent, Content
+from coder.terminal.line_loop import LineRepl
+from coder.terminal.view import LineView, Palette
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 
@@ -61,3 +69,36 @@ def test_a_line_terminal_that_is_told_to_end_does_so_with_its_command(project: P
         assert terminal.ended() == 0
         assert "Cancelled" in terminal.text
     assert not left_running(WORD)
+
+
+def test_a_write_that_fails_before_the_signal_comes_ends_it_in_order(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(LineView):
+        def show(self, event: AnyEvent) -> None:
+            if isinstance(event, Content):
+                raise OSError(errno.EIO, "Input/output error")
+            super().show(event)
+
+    async def scenario(url: str) -> int:
+        options = Options(cwd=project.cwd, environ=project.environ(url), session_kind="interactive")
+        settings = read_settings(options)
+        provider = provider_of(options, settings)
+        engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+        engine.start()
+        view = Gone(sys.stdout, None, settings.texts, Palette(enabled=False))
+        return await LineRepl(options, settings, engine, view).run("go")
+
+    reading, writing = os.pipe()
+    turn, _ = PHASES["answer"]
+    with (
+        ScriptedServer([turn]) as server,
+        os.fdopen(reading) as keyboard,
+        (project.cwd / "screen").open("w", encoding="utf-8") as screen,
+    ):
+        monkeypatch.setattr(sys, "stdin", keyboard)
+        monkeypatch.setattr(sys, "stdout", screen)
+        assert asyncio.run(scenario(server.url)) == 0
+    os.close(writing)
+    assert [event["type"] for event in project.events()][-2:] == ["turn_end", "session_end"]
+    assert project.of_type("turn_end")[0]["meta"]["status"] == "cancelled"

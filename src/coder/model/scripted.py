@@ -39,6 +39,9 @@ class Recorded(msgspec.Struct, frozen=True):
     time: float
 
 
+_TURNS_OF_THE_LOOP = 5  # from accepting a connection to its handler
+
+
 class ScriptedServer:
     """`with ScriptedServer(script) as server:` runs it in a thread, `async with` in the current loop."""
 
@@ -72,8 +75,10 @@ class ScriptedServer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
+        for _ in range(_TURNS_OF_THE_LOOP):  # a connection that was just accepted has no handler yet
+            for writer in list(self._open):
+                writer.transport.abort()
+            await asyncio.sleep(0)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

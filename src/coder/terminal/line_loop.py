@@ -92,6 +92,12 @@ class LineRepl:
 
     def _show(self, event: AnyEvent) -> None:
         follow(self.talk, event)
+        try:
+            self._put(event)
+        except OSError:  # the terminal is gone, and its signal not here yet
+            self._hang_up(signal.SIGHUP)
+
+    def _put(self, event: AnyEvent) -> None:
         if isinstance(event, SessionStarted):
             for line in session_lines(event, self.settings.texts, shutil.get_terminal_size().columns):
                 self.view.line(plain(line))
@@ -130,8 +136,12 @@ class LineRepl:
         that a cancel is not held up by a read nobody can interrupt."""
         if self.hung_up:
             return None
-        sys.stdout.write(prompt)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(prompt)
+            sys.stdout.flush()
+        except OSError:
+            self._hang_up(signal.SIGHUP)
+            return None
         loop = asyncio.get_running_loop()
         fd = sys.stdin.fileno()
         while b"\n" not in self.typed:
