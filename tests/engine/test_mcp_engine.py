@@ -320,10 +320,10 @@ def test_only_named_tools_are_offered(project: Project) -> None:
 
 def test_mcp_command_shows_and_restarts(project: Project) -> None:
     log = configured(project)
-    driver = played(
-        project, [{"text": "ok"}], "go", "/mcp", "/mcp restart plain", "/mcp restart x", "/mcp what"
-    )
-    shown, again, missing, wrong = of(driver.seen, CommandDone)
+    inputs = ["go", "/mcp", "/mcp restart plain", "/mcp restart x", "/mcp what", "/status"]
+    driver = played(project, [{"text": "ok"}], *inputs)
+    shown, again, missing, wrong, status = of(driver.seen, CommandDone)
+    assert "MCP servers: plain ready\n" in status.text
     assert shown.text.startswith("plain: ready · 7 tools · plain 1\n  echo")
     assert shown.data["servers"][0]["state"] == "ready"
     assert again.text.startswith("plain was started again.")

@@ -26,6 +26,14 @@ async def mcp_command(desk: Desk, args: str) -> Reply:
     return await _restart(desk, servers, name.strip())
 
 
+def mcp_rows(desk: Desk) -> list[tuple[str, str]]:
+    """A row for `/status`; none where there are no servers."""
+    if desk.mcp is None:
+        return []
+    states = [f"{name} {desk.say(f'servers.state.{one.state}')}" for name, one in desk.mcp.all.items()]
+    return [("mcp", ", ".join(states))]
+
+
 async def _restart(desk: Desk, servers: Servers, name: str) -> Reply:
     server = servers.all.get(name)
     if server is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coder.config.trust import TrustStore
 from coder.engine.command_ide import ide_rows
+from coder.engine.command_mcp import mcp_rows
 from coder.engine.command_modes import Reply
 from coder.engine.command_money import budget_text
 from coder.engine.desk import Desk
@@ -42,6 +43,7 @@ async def status_command(desk: Desk, args: str) -> Reply:
         ("sandbox", sandbox_text(session)),
         ("secrets", str(session.redactor.count)),
         *ide_rows(desk),
+        *mcp_rows(desk),
         ("folder", str(desk.root)),
         ("trust", await trust_text(desk)),
         ("record", str(desk.store.log_path(session.id))),

@@ -103,6 +103,7 @@ TEXTS: dict[str, str] = {
     "status.context": "{tokens} of {window} tokens ({share} %)",
     "status.label.context": "context",
     "status.label.folder": "folder",
+    "status.label.mcp": "MCP servers",
     "status.label.mode": "mode",
     "status.label.model": "model",
     "status.label.record": "record",

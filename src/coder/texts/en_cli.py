@@ -20,6 +20,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.estimates": "estimates only",
     "cli.doctor.git": "git",
     "cli.doctor.model": "model",
+    "cli.doctor.mcp": "{names} (coder mcp tries them)",
     "cli.doctor.no_answer": "no answer in {seconds} s",
     "cli.doctor.provider": "provider",
     "cli.doctor.record": "record",

@@ -86,6 +86,7 @@ TEXTS: dict[str, str] = {
     "status.context": "{tokens} / {window} 个 token（{share} %）",
     "status.label.context": "上下文",
     "status.label.folder": "文件夹",
+    "status.label.mcp": "MCP 服务器",
     "status.label.mode": "模式",
     "status.label.model": "模型",
     "status.label.record": "记录",

@@ -20,6 +20,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.estimates": "只能估算",
     "cli.doctor.git": "git",
     "cli.doctor.model": "模型",
+    "cli.doctor.mcp": "{names}（可用 coder mcp 试连）",
     "cli.doctor.no_answer": "{seconds} 秒内没有回答",
     "cli.doctor.provider": "模型服务",
     "cli.doctor.record": "记录",
