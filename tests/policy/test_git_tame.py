@@ -32,6 +32,13 @@ from .place import make_workspace
         '[remote "o"]\n\turl = ext::sh -c evil\n',
         '[url "ext::sh -c evil "]\n\tinsteadOf = x:\n',
         '[filter "lfs"]\n\tclean = git-lfs clean -- %f || ./evil\n',
+        # What looking starts by way of another setting, or of one that is missing.
+        "[log]\n\tdiffMerges = remerge\n",
+        "[log]\n\tshowSignature = true\n",
+        "[diff]\n\tsubmodule = diff\n",
+        "[alias]\n\twhatchanged = !evil\n",
+        '[remote "o"]\n\turl = x\n\tpromisor = true\n[core]\n\talternateRefsCommand = evil\n',
+        "[credential]\n\thelper = !evil\n[extensions]\n\tpartialClone = o\n",
         # What git reads otherwise than it looks: no line goes on after a comment, a mark may stand first.
         "\ufeff[core]\n\tfsmonitor = ./evil\n",
         "# x \\\n[core]\n\tfsmonitor = ./evil\n",
@@ -84,6 +91,17 @@ def test_a_repository_inside_is_looked_into(tmp_path: Path) -> None:
         assert not judge("git status", root).read_only
 
 
+def test_the_settings_say_where_the_repositories_inside_lie(tmp_path: Path) -> None:
+    root, inner = tmp_path / "work", tmp_path / "work" / "elsewhere" / "inner"
+    for folder in (inner, root):
+        _git("init", "-q", folder)
+    _git("-C", inner, "config", "core.fsmonitor", "./evil")
+    _git("-C", root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    assert judge("git status", root).read_only
+    _git("-C", root, "config", "core.worktree", "../elsewhere")
+    assert not judge("git status", root).read_only
+
+
 def _git(*words: str | Path) -> None:
     subprocess.run(["git", *words], check=True, capture_output=True)
 
@@ -105,6 +123,11 @@ def test_no_repository_is_none_to_git(tmp_path: Path) -> None:
     (root / ".git" / "config").write_text("[core]\n\tfsmonitor = evil\n", encoding="utf-8")
     (root / "src" / ".git").mkdir()  # git passes it by
     assert not judge("cd src && git status", root).read_only
+    for name, text in (("HEAD", "ref: refs/heads/main\n"), ("objects/x", ""), ("refs/x", ""), ("HEAD", "no")):
+        (root / "src" / ".git" / name).parent.mkdir(exist_ok=True)
+        (root / "src" / ".git" / name).write_text(text, encoding="utf-8")
+        whole = name == "refs/x"
+        assert judge("git -C src status", root).read_only == whole, name
 
 
 def test_a_hidden_bare_repository(tmp_path: Path) -> None:

@@ -23,17 +23,18 @@ Rule = Callable[[list[Word], Places], Phrase | None]
 # No option of these writes a file, runs a program or opens a connection.
 HARMLESS = names(
     """
-    arch b2sum base32 base64 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
+    b2sum base32 base64 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
     expr factor false fgrep fmt fold free getconf grep groups head id join locale logname ls lscpu
-    md5sum nl nproc numfmt od paste pathchk pgrep pr printenv ps pwd readlink realpath rev seq sha1sum
+    md5sum nl nproc numfmt od paste pathchk pgrep pr printenv pwd readlink realpath rev seq sha1sum
     sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail tr true tsort tty type uname
     unexpand uptime users w wc whereis which who whoami : hexdump
     """
 )
 
 _OPTIONS: dict[str, Flags] = {
+    "arch": Flags(operands=0),  # macOS: it runs its operands
     "bat": Flags(long=("--pager", "--paging", "--config-file", "--generate-config-file", "--diagnostic",
-                       "--diagnostics"), short="", words=("cache",)),
+                       "--diagnostics", "--lessopen"), short="", words=("cache",)),
     "diff": Flags(short="l", long=("--output", "--paginate")),
     "dmesg": Flags(short="CcDEn", long=("--clear", "--read-clear", "--console-off", "--console-on",
                                         "--console-level"), operands=0),
@@ -46,12 +47,17 @@ _OPTIONS: dict[str, Flags] = {
     "iconv": Flags(short="o", long=("--output",)),
     "jq": Flags(short="i", long=("--in-place", "--inplace")),
     "lsblk": Flags(),
+    "lsof": Flags(short="D"),
+    "netstat": Flags(),
+    "nm": Flags(long=("--plugin",), texts=("@",)),  # `@file` holds more options
+    "objdump": Flags(short="WLP", long=("--plugin", "--dwarf", "--process-links"), texts=("@",)),
+    "readelf": Flags(short="wDP", long=("--debug-dump", "--process-links"), texts=("@",)),
     "rg": Flags(short="z", long=("--pre", "--hostname-bin", "--search-zip")),
     "shuf": Flags(short="o", long=("--output",)),
     "sort": Flags(short="oT", long=("--output", "--compress-program", "--temporary-directory")),
+    "ss": Flags(short="KDF", long=("--kill", "--diag", "--filter")),
     "tree": Flags(short="oR", long=("--output",)),
     "uniq": Flags(operands=1),
-    "xxd": Flags(short="r", long=("--revert", "-revert"), operands=1),
     "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp", "--split"), texts=("system",)),
 }  # fmt: skip
 
@@ -120,6 +126,8 @@ _SPECIAL: dict[str, Rule] = {
     "wait": programs.numbers_only,
     "cd": programs.change_folder,
     "date": programs.date,
+    "ps": programs.ps,
+    "xxd": programs.xxd,
     "tar": programs.tar,
     "unzip": programs.unzip,
     "export": programs.declare,
@@ -155,7 +163,7 @@ def _asks_version(name: str, args: list[Word], places: Places) -> bool:
     if not all(word.exact for word in args):
         return False
     given = tuple(word.text for word in args)
-    if given in _LISTINGS.get(name, ()):
+    if given in _LISTINGS.get(name, ()) or (name in ("pip", "pip3") and given[:1] == ("show",)):
         return True
     if len(given) != 1 or given[0] not in _VERSIONS.get(name, ()):
         return False

@@ -90,6 +90,7 @@ class WordReader:
             if child.type == "heredoc_content":
                 self._literal(child.start_byte, child.end_byte)
             else:
+                self._unquoted_within(child)
                 self.word(child)
             position = child.end_byte
         self._literal(position, body.end_byte)
@@ -151,6 +152,7 @@ class WordReader:
             return Word(text)
         if not node.is_named:
             raise NotUnderstood("policy.unread.string")
+        self._unquoted_within(node)
         # The tree counts blanks before an expansion to it; in quotes they are text.
         lead = text[: len(text) - len(text.lstrip(" \t\n"))]
         inner = self.word(node)
@@ -214,6 +216,12 @@ class WordReader:
         return Word("", exact=False, splits=True, shell_text=text)
 
     # -- text ------------------------------------------------------------------------------------------
+
+    def _unquoted_within(self, node: Node) -> None:
+        """`"${x:-'$(y)'}"`: between double quotes, and in a here-document, the single ones are mere text,
+        and y runs; the tree takes them for quotes."""
+        if node.type == "expansion" and "'" in self._text(node):
+            raise NotUnderstood("policy.unread.expansion")
 
     def _literal(self, start: int, end: int) -> None:
         double_quoted_text(self._data[start:end].decode())

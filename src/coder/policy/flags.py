@@ -6,8 +6,17 @@ from collections.abc import Iterable
 
 import msgspec
 
+from coder.policy.tables import names
 from coder.policy.words import Word
 from coder.texts import Phrase
+
+# Options that no program here gives a value, so that a `--` after them surely ends the options.
+_ALONE = names(
+    """
+    -p -u --all --cached --follow --graph --ignore-case --name-only --name-status --no-color --no-ext-diff
+    --numstat --oneline --patch --porcelain --raw --reverse --short --shortstat --staged --stat --unique
+    """
+)
 
 
 class Flags(msgspec.Struct, frozen=True):
@@ -33,17 +42,21 @@ def is_long(word: str, names: Iterable[str]) -> bool:
 def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
     """Why this call is not read-only, or nothing."""
     operands = 0
-    options = True
-    for word in args:
-        if not word.exact and options and word.maybe_option():
-            return Phrase("policy.why.expansion_option")
+    options, ended = True, False
+    for index, word in enumerate(args):
         if options and word.exact and word.text == "--":
-            options = False
+            # `sort --random-source -- -o x`: there it is a value, and what follows may be options yet.
+            options = ended or (index > 0 and _may_take_value(args[index - 1]))
+            ended = True
             continue
-        if options and word.exact and word.maybe_option():
+        if options and word.maybe_option():
+            if not word.exact:
+                return Phrase("policy.why.expansion_option")
             if _forbidden(word.text, flags):
                 return Phrase("policy.why.option_writes", option=word.text)
-            continue
+            # Some take no option after an operand: `uniq in -c` writes the file `-c`.
+            if not ended and (not operands or flags.operands is None):
+                continue
         operands += 2 if word.splits or (not word.exact and flags.operands is not None) else 1
         if word.text in flags.words or any(text in word.text for text in flags.texts):
             return Phrase("policy.why.word_acts", word=word.text)
@@ -52,9 +65,15 @@ def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
     return None
 
 
+def _may_take_value(word: Word) -> bool:
+    """Whether the program may take the word after this one for its value."""
+    plain = word.text in _ALONE or "=" in word.text or word.text[1:].isdigit()
+    return word.maybe_option() and not (word.exact and plain)
+
+
 def _forbidden(option: str, flags: Flags) -> bool:
     if option.startswith("--"):
         return is_long(option, flags.long) or any(text in option for text in flags.texts)
-    if option in flags.long:
+    if option.split("=", 1)[0] in flags.long:
         return True
     return any(letter in flags.short for letter in option[1:])

@@ -21,6 +21,11 @@ _RUNNING_SECTIONS = frozenset({"pager", "include", "includeif"})
 _RUNNING_LAST_KEYS = frozenset(
     {"command", "textconv", "clean", "smudge", "process", "program", "uploadpack", "receivepack", "vcs"}
 )
+# Looking starts a program by these values; `whatchanged` gives way to an alias from git 2.52 on.
+_RUNNING_VALUES = {"log.diffmerges": ("remerge", "r"), "diff.submodule": ("diff",)}
+_SHADOWING = frozenset({"alias.whatchanged", "log.showsignature"})
+# What a partial clone runs to fetch, while one only looks at it, an object that it lacks.
+_FETCHING = frozenset({"core.alternaterefscommand"})
 # Beyond looking: what some other call of git runs, or where it takes its programs from.
 _LATER_KEYS = frozenset(
     {"core.hookspath", "core.editor", "core.alternaterefscommand", "core.attributesfile", "sequence.editor",
@@ -31,6 +36,7 @@ _LATER_LAST_KEYS = frozenset({"driver", "cmd", "helper", "defaultkeycommand", "t
 _TOOL_SECTIONS = frozenset({"difftool", "mergetool", "guitool", "man", "browser"})
 _LFS = re.compile(r"git-lfs (?:(?:clean|smudge)(?: --skip)? -- %f|filter-process(?: --skip)?)")
 _MOST_NESTED = 8
+_HEAD = re.compile(r"(?:ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64})\n?")
 _HASH_BYTES = {"sha1": 20, "sha256": 32}
 # All that git itself writes. Other spellings (a line that goes on, a mark at the beginning) are not followed:
 # whoever reads them otherwise than git does not see what it sees.
@@ -52,12 +58,31 @@ def _tame(folder: Path) -> bool:
             git_folder = _git_folder(place / ".git")
             if not _git_folder_tame(git_folder, place):
                 return False
-            if (git_folder / "HEAD").exists():
+            if _is_repository(git_folder):
                 return True
             # No repository to git, which looks further up.
         if (place / "HEAD").exists() or (place / "HEAD").is_symlink():
             return False  # a bare repository where none is expected
     return True
+
+
+def _is_repository(git_folder: Path) -> bool:
+    """Whether git surely goes no further up; what only looks like a repository is passed by."""
+    common = _common(git_folder)
+    head = git_folder / "HEAD"
+    return (
+        (common / "objects").is_dir()
+        and (common / "refs").is_dir()
+        and head.is_file()
+        and _HEAD.fullmatch(_text(head)) is not None
+    )
+
+
+def _common(git_folder: Path) -> Path:
+    """Where a worktree's git folder has what it shares with the others."""
+    if not (git_folder / "commondir").exists():
+        return git_folder
+    return (git_folder / _text(git_folder / "commondir").strip()).resolve()
 
 
 def _git_folder(mark: Path) -> Path:
@@ -74,25 +99,28 @@ def _text(file: Path) -> str:
 
 
 def _git_folder_tame(git_folder: Path, top: Path, nested: int = 0) -> bool:
-    common = git_folder
-    if (git_folder / "commondir").exists():
-        common = (git_folder / _text(git_folder / "commondir").strip()).resolve()
-    hooks = [common / "hooks"]
+    common = _common(git_folder)
+    hooks, tops = [common / "hooks"], [top]
     hash_bytes = 20
+    partial = fetches = False
     for file in (common / "config", git_folder / "config.worktree"):
         if not file.exists():
             continue
         for key, value in entries(_text(file)):
-            if _runs(key, value):
+            if _runs(key, value) or _looking_runs(key, value):
                 return False
+            if key == "core.worktree":
+                tops.append((git_folder / plain_value(value)).resolve())
+            partial = partial or key == "extensions.partialclone" or key.endswith(".promisor")
+            fetches = fetches or key in _FETCHING or key.endswith(".helper")
             if key == "core.hookspath":
                 hooks += [top / plain_value(value), Path(plain_value(value)).expanduser()]
             if key == "extensions.objectformat":
                 hash_bytes = _HASH_BYTES[value]
     # The one hook that looking can start: `git status` refreshes the index.
-    if any((folder / "post-index-change").exists() for folder in hooks):
+    if (partial and fetches) or any((folder / "post-index-change").exists() for folder in hooks):
         return False
-    return _nested_tame(git_folder, top, hash_bytes, nested)
+    return all(_nested_tame(git_folder, place, hash_bytes, nested) for place in tops)
 
 
 def _nested_tame(git_folder: Path, top: Path, hash_bytes: int, nested: int) -> bool:
@@ -147,6 +175,11 @@ def _runs_later(key: str, value: str) -> bool:
     if first == "alias" or (first == "submodule" and last == "update"):
         return value.startswith("!")
     return key in _LATER_KEYS or last in _LATER_LAST_KEYS or (first in _TOOL_SECTIONS and last == "path")
+
+
+def _looking_runs(key: str, value: str) -> bool:
+    """Settings by which merely looking starts a program that another setting, or nobody, names."""
+    return key in _SHADOWING or value.lower() in _RUNNING_VALUES.get(key, ())
 
 
 def _runs(key: str, value: str) -> bool:

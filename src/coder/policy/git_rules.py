@@ -6,9 +6,10 @@ git runs programs that a repository's own configuration names (fsmonitor, extern
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from coder.policy.flags import Flags, check_flags
+from coder.policy.flags import Flags, check_flags, is_long
 from coder.policy.git_config import is_tame
 from coder.policy.places import Places
 from coder.policy.tables import names
@@ -19,9 +20,10 @@ from coder.texts import Phrase
 _DIFF = Flags(
     short="",
     long=("--output", "--ext-diff", "--textconv", "--show-signature", "--open-files-in-pager", "--filters",
-          "--ext-grep", "--paginate", "--contents", "--exec", "--upload-pack"),
+          "--ext-grep", "--paginate", "--contents", "--exec", "--upload-pack", "--remerge-diff"),
     texts=("%G",),
 )  # fmt: skip
+_SIGNATURES = re.compile(r"%[-+ ]?G|%\(\*?signature")  # they start gpg
 _GREP = Flags(short="O", long=_DIFF.long)
 _LOOKING: dict[str, Flags] = dict.fromkeys(
     names(
@@ -84,11 +86,20 @@ def git(args: list[Word], places: Places) -> Phrase | None:
 def _looks(name: str, rest: list[Word]) -> Phrase | None:
     if name in _LOOKING:
         why = check_flags(rest, _LOOKING[name])
-        if not why and any("%G" in word.text for word in rest):
+        if not why and any(_SIGNATURES.search(word.text) for word in rest):
             return Phrase("policy.why.signatures")
-        return why
+        again = next((word.text for word in rest if _diffs_elsewhere(word.text)), None)
+        return why or (Phrase("policy.why.option_writes", option=again) if again else None)
     rule = _RULES.get(name)
     return rule(rest) if rule else Phrase("policy.why.git_unknown", name=name)
+
+
+def _diffs_elsewhere(option: str) -> bool:
+    """Merging anew starts merge drivers; a submodule's own diff goes by the settings of that repository."""
+    value = option.partition("=")[2]
+    if is_long(option, ("--submodule",)):
+        return value.startswith("d")
+    return is_long(option, ("--diff-merges",)) and value[:1] in ("", "r")
 
 
 def _exact(rest: list[Word]) -> list[str] | None:
@@ -107,7 +118,9 @@ def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Wor
         for text in given:
             if text in _REF_VALUES:
                 value_expected = True
-            elif text in plain or text.startswith(_REF_FORMS):
+            elif _SIGNATURES.search(text):
+                return Phrase("policy.why.signatures")
+            elif text in plain or text.startswith(_REF_FORMS) or re.fullmatch(r"-n\d+", text):
                 value_expected = False
             elif text.startswith("-") or not (listed or value_expected):
                 return Phrase("policy.why.refs_change")
@@ -172,6 +185,9 @@ _RULES: dict[str, Callable[[list[Word]], Phrase | None]] = {
     "stash": _first_word(("list", "show")),
     "worktree": _first_word(("list",)),
     "reflog": _first_word(("show",), bare=True),
+    "bisect": _first_word(("log",)),
+    "notes": _first_word(("list", "show")),
+    "submodule": _first_word(("status",)),
     "symbolic-ref": _symbolic_ref,
 }
 
@@ -237,7 +253,7 @@ def runs_programs(args: list[Word]) -> bool:
         return True
     if name in ("filter-branch", "difftool", "mergetool", "daemon", "instaweb", "config", "bisect"):
         return not (name == "config" and not _config(rest))
-    long = (*_DIFF.long, "--receive-pack", "--config", "--template", "--extcmd", "--rsh")
+    long = (*_DIFF.long, "--receive-pack", "--config", "--template", "--extcmd", "--rsh", "--strategy")
     return any(
         not word.exact
         or ("::" in word.text and name in _CONTACTING)
@@ -248,8 +264,9 @@ def runs_programs(args: list[Word]) -> bool:
 
 
 _RUNNERS = frozenset({("submodule", "foreach"), ("bisect", "run"), ("submodule", "update"), ("stash", "-p")})
-_CONTACTING = frozenset({"clone", "fetch", "pull", "push", "remote", "submodule", "ls-remote"})
-_RUN_LETTERS = {"rebase": "x", "grep": "O", "clone": "uc", "send-email": "x", "difftool": "x"}
+_CONTACTING = frozenset({"clone", "fetch", "pull", "push", "remote", "submodule", "ls-remote", "archive"})
+_RUN_LETTERS = {"rebase": "xs", "merge": "s", "pull": "s", "grep": "O", "clone": "uc",
+                "send-email": "x", "difftool": "x"}  # fmt: skip
 
 
 def _is_option(text: str, long: tuple[str, ...], letters: str) -> bool:

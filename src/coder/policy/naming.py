@@ -12,11 +12,17 @@ _FAMILIES = names(
     git npm yarn pnpm bun deno cargo go pip pip3 uv poetry pdm hatch pipx conda mamba docker podman
     kubectl helm gh glab brew apt apt-get dnf yum pacman apk snap rustup dotnet mvn gradle terraform aws
     gcloud az bundle gem composer rails mix flutter dart swift systemctl nix ng nx turbo lerna tox nox
-    pre-commit alembic flask django-admin
+    pre-commit alembic flask django-admin doctl heroku fly flyctl
     """
 )
 _TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh", "issue"), ("gh", "repo"),
-                        ("go", "mod"), ("git", "submodule"), ("uv", "tool")})  # fmt: skip
+                        ("go", "mod"), ("git", "submodule"), ("uv", "tool"), ("git", "stash"),
+                        ("git", "worktree"), ("git", "remote"), ("git", "notes"), ("git", "lfs"),
+                        ("yarn", "workspace"),
+                        ("conda", "env"), ("dotnet", "ef"), ("docker", "volume"), ("docker", "image"),
+                        ("docker", "network"), ("docker", "system")})  # fmt: skip
+# Here a second word, and a third, say what is done: `aws s3 ls` is not `aws s3 rm`.
+_DEEP = names("aws gcloud az gh glab doctl heroku fly flyctl")
 _INTERPRETERS = (
     "python",
     "node",
@@ -58,9 +64,23 @@ def _family(name: str, args: list[Word]) -> str:
     first = args[0]
     if not first.exact or first.text.startswith("-"):
         return f"{name} {first.text}" if first.exact and len(args) == 1 else ""
+    if name in _DEEP:
+        return _deep(name, args)
     if (name, first.text) in _TWO_WORDS and len(args) > 1:
         return f"{name} {first.text} {args[1].text}" if args[1].exact else ""
     return f"{name} {first.text}"
+
+
+def _deep(name: str, args: list[Word]) -> str:
+    """All words before the first option, up to three: nothing where one of them is not in plain sight."""
+    said: list[str] = []
+    for word in args[:3]:
+        if not word.exact:
+            return ""
+        if word.text.startswith("-"):
+            break
+        said.append(word.text)
+    return " ".join([name, *said])
 
 
 def _script(name: str, args: list[Word]) -> str:

@@ -163,7 +163,7 @@ def shell_set(args: list[Word], places: Places) -> Phrase | None:
     if len(given) != len(args):
         return Phrase("policy.why.expansion_set")
     flags = [text for text in given if text != "pipefail"]
-    plain = all(text[:1] in "-+" and text[1:] and set(text[1:]) <= set("euo") for text in flags)
+    plain = all(text[:1] in "-+" and text[1:] and set(text[1:]) <= set("euox") for text in flags)
     return (
         None
         if plain and ("pipefail" not in given or any("o" in text for text in flags))
@@ -173,7 +173,7 @@ def shell_set(args: list[Word], places: Places) -> Phrase | None:
 
 def numbers_only(args: list[Word], places: Places) -> Phrase | None:
     """`exit`, `break`, `return` …: at most a number."""
-    fine = all((word.exact and word.text.isdigit()) or word.shell_text == "$?" for word in args)
+    fine = all((word.exact and word.text.isdigit()) or word.shell_text in ("$?", "$!") for word in args)
     return None if len(args) <= 1 and fine else Phrase("policy.why.not_number")
 
 
@@ -199,6 +199,35 @@ def declare(args: list[Word], places: Places) -> Phrase | None:
 
 
 # -- small programs ---------------------------------------------------------------------------------------
+
+_XXD_VALUED = names("-l -len -s -seek -skip -c -cols -g -groupsize -n -name")
+_XXD_PLAIN = names("-p -ps -plain -postscript -u -i -include -b -bits -e -E -EBCDIC -d -a -autoskip -C")
+
+
+def xxd(args: list[Word], places: Places) -> Phrase | None:
+    """Options, then one file: whatever comes second, `-p` too, is the file that it writes."""
+    index = 0
+    while index < len(args) and args[index].exact and args[index].maybe_option():
+        text = args[index].text
+        if text in _XXD_VALUED and index + 1 < len(args) and args[index + 1].exact:
+            index += 1
+        elif text not in _XXD_PLAIN and not (text[:2] in _XXD_VALUED and text[2:].isdigit()):
+            return Phrase("policy.why.option_may_write", option=text)
+        index += 1
+    if any(not word.single or word.maybe_option() for word in args[index:]):
+        return _EXPANSION
+    return Phrase("policy.why.operand_writes") if len(args) - index > 1 else None
+
+
+def ps(args: list[Word], places: Places) -> Phrase | None:
+    """Its letters without a dash that have an `e`, and a column, show the environment of processes."""
+    for before, word in zip([Word(""), *args], args, strict=False):
+        value = before.text.startswith("-") and before.text[-1] in "CGOUgkopqstu"
+        bare = word.text.isalpha() and "e" in word.text and not value
+        if not word.exact or bare or "environ" in word.text:
+            return Phrase("policy.why.private")
+    return None
+
 
 _DATE = Flags(short="sf", long=("--set", "--file"))
 

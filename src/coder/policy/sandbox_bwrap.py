@@ -21,7 +21,7 @@ _KEPT_CAPABILITIES = (
     "SETUID",
     "NET_BIND_SERVICE",
 )
-FILTER_FILE = "sandbox-1.bpf"  # in $CODER_HOME; another number for another filter
+FILTER_FILE = "sandbox-2.bpf"  # in $CODER_HOME; another number for another filter
 # Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",

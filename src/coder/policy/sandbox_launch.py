@@ -54,6 +54,7 @@ _NUMBERS = {
 _SPLITS = {"x86_64": (272, 56), "aarch64": (97, 220), "riscv64": (97, 220)}  # unshare, clone
 _CLONE3 = 435
 _I386, _I386_KEYS, _I386_SPLITS = 0x40000003, (288, 286, 287), (310, 120)
+_I386_SOCKET = 359
 _VSOCK = 40
 _NEW_CGROUP = 0x02000000
 _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
@@ -205,13 +206,16 @@ def strong_filter() -> bytes:
     machine = os.uname().machine
     if machine not in _NUMBERS:
         return b""
-    architecture, socket, keys, *_ = _NUMBERS[machine]
-    own = [_load(0)]
+    architecture, socket, keys, uring, *_ = _NUMBERS[machine]
+    ring = _when(uring, _LACKS)  # it opens sockets past the filter
+    own = [_load(0), *ring]
     if machine == "x86_64":
         own += [(0x35, 0, 1, 0x40000000), _answer(_LACKS)]
     own += [*_closed(keys, _SPLITS[machine]), _unless_equal(socket, 1, 0), _answer(_ALLOW), _load(16)]
     own += [*_when(_VSOCK, _DENY), _answer(_ALLOW)]
-    other = [_load(0), *_closed(_I386_KEYS, _I386_SPLITS), _answer(_ALLOW)]
+    other = [_load(0), *ring, *_closed(_I386_KEYS, _I386_SPLITS)]
+    other += [_unless_equal(_I386_SOCKET, 1, 0), _answer(_ALLOW), _load(16)]
+    other += [*_when(_VSOCK, _DENY), _answer(_ALLOW)]
     begin = [_load(4), _unless_equal(architecture, 0, len(own)), *own]
     return _packed([*begin, _unless_equal(_I386, 0, len(other)), *other, _answer(_DENY)])
 

@@ -6,6 +6,7 @@ read-only, and a risk that a person is asked about.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from coder.policy import git_rules
@@ -33,12 +34,14 @@ _TRUSTED_FOLDERS = ("/bin/", "/usr/bin/")
 _RESERVED = frozenset(
     names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
 )
+# What another shell reads otherwise: to dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
+_BASH_ONLY = ("[[", "((", "=(", "<(", ">(", "$'", '$"', "&>", "|&", "<<<")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
 
 
 def judge(line: str, cwd: Path) -> ShellVerdict:
     """What is known of `line` when it is run in `cwd`. Never raises."""
-    return _Judge(Places(cwd)).line(line)
+    return _Judge(Places(cwd), posix=not shutil.which("bash")).line(line)
 
 
 class _Finding:
@@ -60,13 +63,18 @@ class _Finding:
 class _Judge:
     """Judges one line, and the lines inside it, in one place."""
 
-    def __init__(self, places: Places, depth: int = 0, shadowed: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, places: Places, depth: int = 0, shadowed: frozenset[str] = frozenset(), *, posix: bool = False
+    ) -> None:
         self._places = places
         self._depth = depth
+        self._posix = posix  # the line is for some shell other than bash
         self._shadowed = shadowed
         self._extra: list[Segment] = []
 
     def line(self, text: str) -> ShellVerdict:
+        if self._posix and any(mark in text for mark in _BASH_ONLY):
+            return _unparsed(text, Phrase("policy.unread.other_shell"))
         try:
             return self._verdict(read_line(text, self._depth))
         except NotUnderstood as problem:
@@ -106,8 +114,11 @@ class _Judge:
                 finding.refuse(effect.why, opaque=effect.opaque, risk=effect.risk)
         if simple.words:
             if any(looks_private(word, self._places) for word in simple.words):
-                finding.refuse(Phrase("policy.why.private"))
+                finding.refuse(Phrase("policy.why.private"), opaque=True)
             self._command(simple.words, finding, fed=simple.fed)
+            # `always tee` is no word on git's hooks, or on coder's own settings.
+            if finding.rule and any(self._places.protected(word.text) for word in simple.words[1:]):
+                finding.opaque = True
         name = name_of(simple.words)
         return Segment(
             command=simple.source,
@@ -182,7 +193,8 @@ class _Judge:
         for command in inner.commands:
             self._command(command, finding, fed=fed, nested=nested + 1)
         for line in inner.lines:
-            verdict = _Judge(self._places, self._depth + 1, self._shadowed).line(line)
+            posix = self._posix if inner.posix is None else inner.posix
+            verdict = _Judge(self._places, self._depth + 1, self._shadowed, posix=posix).line(line)
             self._extra.extend(verdict.segments)
             for risk in verdict.risks:
                 finding.refuse(Phrase("policy.why.line_acts", name=name), risk=risk)

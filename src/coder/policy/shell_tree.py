@@ -406,6 +406,8 @@ class _Walker:
             for item in rest[1].children:
                 if item.is_named:
                     self.words.word(item)
+                if self._text(item).startswith("["):  # `a=([x]=1)`: x is evaluated
+                    self._trouble(item, Phrase("policy.why.subscript"))
             value = Word("", exact=False, splits=True)
         elif len(rest) == 2:
             value = self.words.word(rest[1])

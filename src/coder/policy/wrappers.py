@@ -28,6 +28,7 @@ class Inner(msgspec.Struct, frozen=True):
     certain: bool = True
     acts: bool = False
     note: Phrase | None = None
+    posix: bool | None = None  # whose `lines` they are: another shell's than bash, bash's, or (None) the same
 
 
 UNCERTAIN = Inner(certain=False, note=Phrase("policy.why.unseen"))
@@ -111,7 +112,7 @@ def unwrap(name: str, args: list[Word]) -> Inner | None:
     if name in _PREFIXES:
         return _prefix(args, _PREFIXES[name])
     if name in _SHELLS:
-        return _shell(args)
+        return _shell(name, args)
     if name == "eval":
         return _eval(args)
     if name == "xargs":
@@ -146,6 +147,19 @@ _TAR = ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-
 _HANDING: dict[str, Flags] = {
     **dict.fromkeys(("tar", "gtar", "bsdtar"), Flags(short="IF", long=_TAR)),
     **dict.fromkeys(("make", "gmake"), Flags(short="f", long=("--eval", "--file", "--makefile"))),
+    **dict.fromkeys(("scp", "sftp"), Flags(short="SoFD")),
+    "split": Flags(long=("--filter",)),
+    "go": Flags(long=("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool")),
+    "cargo": Flags(long=("--config",)),
+    "cmake": Flags(long=("-P", "-E")),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++"), Flags(long=("-wrapper", "-fplugin", "-specs", "-B"))),
+    "npm": Flags(long=("--script-shell", "--node-options")),
+    "sqlite3": Flags(texts=(".sh", ".sy", ".load", "|", "edit(")),
+    "psql": Flags(texts=("\\", "program", "PROGRAM")),
+    "zip": Flags(short="T", long=("--unzip-command", "--test")),
+    "install": Flags(long=("--strip-program",)),
+    "wget": Flags(long=("--use-askpass",)),
+    "cpio": Flags(long=("--rsh-command",)),
     "rsync": Flags(short="e", long=("--rsh", "--rsync-path")),
 }
 
@@ -214,9 +228,11 @@ def _env(args: list[Word]) -> Inner:
 
 
 _SHELL_LETTERS = frozenset("celux")
+_POSIX_SHELLS = frozenset({"sh", "dash", "ash"})
+_FOREIGN_SHELLS = frozenset({"zsh", "ksh", "mksh", "fish"})  # they quote and expand by rules of their own
 
 
-def _shell(args: list[Word]) -> Inner:
+def _shell(name: str, args: list[Word]) -> Inner:
     """`sh -c 'line'` with nothing but plain option letters before it."""
     index = 0
     script = False
@@ -229,7 +245,9 @@ def _shell(args: list[Word]) -> Inner:
         script = script or "c" in letters
         index += 1
     if script and index < len(args) and args[index].exact:
-        return Inner(lines=[args[index].text])
+        return Inner(
+            lines=[args[index].text], posix=name in _POSIX_SHELLS, certain=name not in _FOREIGN_SHELLS
+        )
     return UNCERTAIN
 
 
