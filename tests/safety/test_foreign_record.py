@@ -96,6 +96,29 @@ def test_a_session_of_one_s_own_is_taken_up_without_a_word(project: Project) -> 
     assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o600, 32)
 
 
+@pytest.mark.parametrize("left", [0, 100], ids=["nothing", "a part"])
+def test_one_that_was_killed_with_its_first_line_begins_anew(project: Project, left: int) -> None:
+    with ScriptedServer([{"text": "hi"}] * 3) as server:
+        project.coder("--once", "hi", url=server.url)
+        (log,) = project.logs()
+        log.write_bytes(log.read_bytes()[:left])
+        project.coder("--resume", log.stem, "--once", "again", url=server.url)
+        done = project.coder("--continue", "--once", "and again", url=server.url)
+        roles = [[message["role"] for message in request["messages"]] for request in server.chats]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert roles[1:] == [["system", "user"], ["system", "user", "assistant", "user"]]
+    assert [e["type"] for e in project.events(log)].count("session_start") == 1
+
+
+def test_a_record_without_a_system_message_gets_one(project: Project) -> None:
+    shipped(project, lines(ROWS[1:2]))
+    with ScriptedServer([{"text": "Back."}]) as server:
+        project.coder("--resume", "evil", "--once", "go on", url=server.url)
+        (request,) = server.chats
+    assert request["messages"][0]["role"] == "system"
+    check_conversation(request["messages"])
+
+
 def test_a_moved_workspace_and_a_copied_home_keep_working(tmp_path: Path) -> None:
     for name in ("first", "second", "third"):
         (tmp_path / name).mkdir()

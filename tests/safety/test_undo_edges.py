@@ -3,6 +3,7 @@ repositories inside repositories. What cannot be covered is named."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -17,8 +18,9 @@ import pytest
 from shop import Shop
 
 from coder.record.shell_undo import ShellUndo
-from coder.record.tree import _FEW
+from coder.record.tree import _FEW, TreeLimits
 from coder.record.undo import UndoJournal
+from coder.record.undo_files import JournalFiles
 
 NOBODY = 65534
 
@@ -370,3 +372,114 @@ def test_the_clock_is_set(shop: Shop, monkeypatch: pytest.MonkeyPatch, hours: in
     shop.journal.undo()
     assert (shop.root / "a").read_text() == "1\n"
     assert (shop.root / "theirs").read_text() == "2\n"
+
+
+# what cannot be taken back is named
+
+
+def test_a_large_file_whose_time_was_put_back_is_named(shop: Shop) -> None:
+    path = shop.put("large", b"1" * (TreeLimits().file_bytes + 1))
+    shop.put("as", "")
+    for name in ("large", "as"):
+        os.utime(shop.root / name, (1_000_000_000, 1_000_000_000))
+    wait_past(path)
+    shop.run("true")
+    changes = shop.run("printf 2 | dd of=large conv=notrunc status=none; touch -r as large")
+    assert shop.names(changes.uncovered) == ["large"]
+    assert shop.names(shop.journal.undo().uncovered) == ["large"]
+
+
+def test_what_a_command_made_and_hid_at_once_is_named(shop: Shop) -> None:
+    shop.put(".gitignore", "out/\n")
+    shop.put("out/inner/file", "1\n")
+    shop.run("true")
+    changes = shop.run("printf '*.log\\nout/inner\\n' > .gitignore; echo x > new.log; echo x > new")
+    assert shop.names(changes.uncovered) == ["new.log"]
+    assert shop.names(shop.journal.undo().uncovered) == ["new.log"]
+
+
+def test_what_is_made_where_once_everything_was_ignored(shop: Shop) -> None:
+    shop.put(".gitignore", "out/\n")
+    shop.put("out/old", "1\n")
+    shop.run("rm .gitignore")
+    shop.journal.begin_turn(2)
+    assert shop.names(shop.run("echo 2 > out/old; echo x > out/new").changed) == ["out/new", "out/old"]
+    assert shop.journal.undo().turn == 2
+    assert shop.held() == {"out/old": "1\n"}
+
+
+def test_a_file_too_large_to_look_at_stays_and_is_named_whatever_is_said(shop: Shop) -> None:
+    shop.put("folder/file", "1\n")
+    shop.run("echo x > made; echo 2 > folder/file")
+    shop.do("rm -r folder")
+    for name in ("made", "folder"):  # one is in the way of another
+        shop.put(name, "")
+        os.truncate(shop.root / name, 1 << 40)
+    assert shop.names(shop.journal.undo().conflicts) == ["folder/file", "made"]
+    outcome = shop.journal.undo(force=True)
+    assert shop.names(outcome.kept) == ["folder/file", "made"]
+    assert (outcome.restored, outcome.removed) == ([], [])
+    assert (shop.root / "made").stat().st_size == 1 << 40
+
+
+def test_a_folder_that_cannot_be_removed_is_not_told_as_removed() -> None:
+    with as_nobody() as folder:
+        shop = Shop(folder)
+        shop.put("d/in", "1\n")
+        shop.shell.before("mkdir")
+        (shop.root / "d" / "made").mkdir()
+        shop.shell.after()
+        (shop.root / "d").chmod(0o500)
+        with pytest.raises(PermissionError):
+            shop.journal.undo()
+        (shop.root / "d").chmod(0o700)
+        assert shop.names(shop.journal.undo().removed) == ["d/made"]
+        assert not (shop.root / "d" / "made").exists()
+        shop.shell.close()
+
+
+def test_what_is_closed_is_named_as_kept_also_when_forced() -> None:
+    with as_nobody() as folder:
+        shop = Shop(folder)
+        shop.put("d/in", "1\n")
+        shop.shell.before("echo")
+        shop.put("d/in", "2\n")
+        shop.put("made", "x\n")
+        shop.shell.after()
+        (shop.root / "d").chmod(0)
+        outcome = shop.journal.undo(force=True)
+        assert (shop.names(outcome.removed), shop.names(outcome.kept)) == (["made"], ["d/in"])
+        shop.shell.close()
+
+
+def test_one_file_for_which_there_is_no_room_does_not_take_the_others_with_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put("large", "1" * 1000)
+    shop.put("small", "1\n")
+    real = UndoJournal.keep
+
+    def keep(self: UndoJournal, content: bytes, *, only_to_merge: bool = False) -> str:
+        if len(content) > 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, content, only_to_merge=only_to_merge)
+
+    monkeypatch.setattr(UndoJournal, "keep", keep)
+    changes = shop.run("rm large; echo 2 > small")
+    assert (shop.names(changes.changed), shop.names(changes.uncovered)) == (["small"], ["large"])
+    assert shop.names(shop.journal.undo().restored) == ["small"]
+
+
+def test_a_command_whose_changes_could_not_be_journalled_stays_known(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for command in ("echo 1 > a", "echo 2 > a"):
+        with monkeypatch.context() as patched:
+            patched.setattr(JournalFiles, "add_changes", full)
+            with pytest.raises(OSError, match="No space"):
+                shop.run(command)
+        shop.run("true")
+    assert shop.journal.cut_off() == [(1, "echo 1 > a"), (1, "echo 2 > a")]

@@ -123,6 +123,21 @@ def test_one_that_was_running_already_does_the_same(shop: Shop) -> None:
     assert shop.held() == {"gone": "1\n", "old": "1\n", "new": "theirs\n"}
 
 
+def test_a_kill_before_the_command_began_puts_nothing_down_to_it(shop: Shop) -> None:
+    """What was seen before an earlier command is not what there was before this one."""
+    session = SESSION.replace("shop.shell.before", "shop.shell._tree.sync = stop\nshop.shell.before")
+    session = session.replace("shop.tool", "def stop(**_):\n    by_hand(); os._exit(9)\nshop.tool", 1)
+    person = "def by_hand():\n    shop.put('old', 'by hand\\n')\n"
+    code = "import os\n" + person + session
+    tests = Path(__file__).parent
+    child = subprocess.run([sys.executable, "-c", code, str(shop.root.parent), str(tests)], check=False)
+    assert child.returncode == 9
+    shop.run("true")  # the next command here sees to what was left behind
+    journal = resume(shop)
+    journal.undo()
+    assert shop.held() == {"gone": "1\n", "old": "by hand\n"}
+
+
 def test_what_may_have_been_changed_after_the_kill_is_left_and_named(shop: Shop) -> None:
     with running(shop.root.parent) as child:
         shop.do("echo 2 > old; echo x > made")

@@ -15,7 +15,7 @@ import pytest
 from shop import Shop
 
 from coder.record.shell_undo import ShellUndo
-from coder.record.undo import UndoJournal
+from coder.record.undo import KEPT_TURNS, UndoJournal
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -241,6 +241,75 @@ def test_an_undo_and_a_redo_of_the_other_are_not_the_command_s(pair: Pair) -> No
     assert one.shell.after().changed == []
     assert one.journal.undo().turn == 0
     assert one.held() == {"a": "2\n", "made": "x\n"}
+
+
+@pytest.mark.parametrize("turns", [1, KEPT_TURNS + 5])
+def test_what_the_other_did_is_known_also_when_it_has_gone_on(pair: Pair, turns: int) -> None:
+    one, other = pair
+    other.put("undone", "1\n")
+    other.put("kept", "1\n")
+    other.tool("undone", "2\n")
+    one.shell.before("long")
+    other.journal.undo()
+    other.journal.begin_turn(2)
+    other.tool("kept", "2\n")
+    for turn in range(3, 3 + turns):
+        other.journal.begin_turn(turn)
+        other.tool("more", f"{turn}\n")
+    assert one.shell.after().changed == []
+    assert one.journal.undo().turn == 0
+
+
+def test_what_the_other_has_left_as_shared_stays_shared(pair: Pair) -> None:
+    one, other = pair
+    one.put("a", "1\n")
+    one.shell.before("long")
+    other.run("echo 2 > a")
+    assert other.journal.undo().refused
+    other.tool("b", "x\n")
+    other.journal.undo()  # in part: the rest of the turn is left
+    other.journal.begin_turn(2)
+    other.tool("c", "x\n")
+    one.shell.after()
+    assert one.names(one.journal.undo().shared) == ["a"]
+    assert one.held() == {"a": "2\n", "c": "x\n"}
+
+
+def test_a_folder_that_the_other_moved_is_not_taken_for_ours(pair: Pair) -> None:
+    one, other = pair
+    path = one.put("src/deep/file", "1\n")
+    while time.time_ns() - path.stat().st_ctime_ns < 200_000_000:  # moving a folder leaves this time as it is
+        time.sleep(0.01)
+    other.shell.before("mv src lib")
+    one.shell.before("long")
+    other.do("mv src lib")
+    one.shell.after()
+    outcome = one.journal.undo()
+    assert outcome.refused
+    moved = ["lib", "lib/deep", "lib/deep/file", "src", "src/deep", "src/deep/file"]
+    assert one.names(outcome.shared) == moved
+    other.shell.after()
+    assert one.held() == {"lib/deep/file": "1\n"}
+
+
+def test_what_the_other_had_half_done_when_ours_began_is_not_ours_to_go_back_to(pair: Pair) -> None:
+    """Both end where they began, as far as the other one is concerned: it has nothing to say about it."""
+    one, other = pair
+    one.put("rewritten", "1\n")
+    one.put("replaced", "1\n")
+    other.shell.before("build")
+    other.do(": > rewritten; rm replaced")
+    one.shell.before("long")
+    other.do("echo 1 > rewritten; echo 1 > replaced")
+    other.shell.after()
+    ended = time.time_ns()
+    while time.time_ns() - ended < 100_000_000:  # what is made later than that is known to be
+        time.sleep(0.01)
+    one.do("echo mine > mine")
+    one.shell.after()
+    outcome = one.journal.undo()
+    assert one.names(outcome.shared) == ["replaced", "rewritten"]
+    assert one.held() == {"replaced": "1\n", "rewritten": "1\n"}
 
 
 def test_a_tool_s_write_that_was_announced_and_comes_later(pair: Pair) -> None:

@@ -28,6 +28,8 @@ def resume_session(desk: Desk, session_id: str) -> Session:
     path = desk.store.log_path(session_id)
     sink = JsonlHistorySink(path)
     sink.open()
+    if not path.stat().st_size:
+        return Session.new(desk, sink)
     state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
     for event in read_log(path):
         for taker in (state, ledger, recent, choices, newest):
@@ -53,7 +55,8 @@ def _keep_words_only(session: Session, state: Replay) -> None:
     have the model be is not asked of it, and nothing that it waited for is offered."""
     state.pending_approval = None
     own = Message(role="system", content=session.system_prompt())
-    state.messages = [own if message.role == "system" else message for message in state.messages]
+    words = [own if message.role == "system" else message for message in state.messages]
+    state.messages = words if own in words else [own, *words]
     desk = session.desk
     desk.emit(Notice(desk.say("record.words_only", id=session.id), "warning"))
 

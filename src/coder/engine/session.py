@@ -91,9 +91,11 @@ class Session:
     # beginnings and ends
 
     @classmethod
-    def new(cls, desk: Desk) -> Session:
-        session_id = new_session_id()
-        session = cls(desk, session_id, [JsonlHistorySink(desk.store.log_path(session_id))], now())
+    def new(cls, desk: Desk, sink: JsonlHistorySink | None = None) -> Session:
+        """`sink`: of a session that was killed before the first line of its record was whole."""
+        session_id = sink.path.stem if sink else new_session_id()
+        sink = sink or JsonlHistorySink(desk.store.log_path(session_id))
+        session = cls(desk, session_id, [sink], now())
         prompt = session.system_prompt()
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts

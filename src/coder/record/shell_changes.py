@@ -44,12 +44,12 @@ def journal_changes(
         writes, journals = written_by_others(journal.folder, under.since)
         if turn:  # tools of the same session, when it had been taken up again
             _add_writes(writes, _written_after(journal.files, turn, under.since))
-        doubts = _Doubts(journal.folder.parent, under)
+        doubts = _Doubts(journal.folder.parent, under, tree.arrived)
         changes: list[Change] = []
         for path, (old, new) in sorted(found.items()):
             change = _change(tree, journal, path, old, new)
             own = between(change, writes[change.path]) if change.path in writes else [change]
-            doubt = doubts.about(change.path, path)
+            doubt = doubts.about(change.path, path, old)
             changes += [_with_contents(one, journals, journal.files, doubt) for one in own]
         if changes:
             journal.add(changes, turn)
@@ -98,7 +98,10 @@ def _held(tree: Tree, journal: UndoJournal, seen: Seen | None, *, to_merge: bool
     content = tree.content(seen)
     if content is None:
         return None
-    blob = journal.keep(content, only_to_merge=to_merge)
+    try:
+        blob = journal.keep(content, only_to_merge=to_merge)
+    except OSError:  # no room for this one: it can be named at least, and the others are not lost with it
+        return None
     return Held(blob, 0 if seen.kind == "link" else seen.mode, seen.kind)
 
 
@@ -127,11 +130,15 @@ def _of_a_closed_one(path: bytes) -> Held | None:
 class _Doubts:
     """Whose doing a change may be instead."""
 
-    def __init__(self, journals: Path, under: Circumstances) -> None:
+    def __init__(self, journals: Path, under: Circumstances, arrived: set[bytes]) -> None:
         self._under = under
+        self._arrived = arrived
         # One that has ended has said what changed while it ran: all else is not its doing. What one did that
         # still runs is anybody's guess.
         self._running = [met for met in under.met if not met.left]
+        # But one that was under way when ours began may have had something half done, to be completed while
+        # ours ran: what it changed from its own beginning to its end does not tell of that.
+        self._halfway = [met for met in under.met if met.left and met.before]
         self._named: dict[str, str] = {}
         for met in under.met:
             if met.left:
@@ -139,29 +146,43 @@ class _Doubts:
                 changed = journalled_since(files, min(under.since, met.at - CLOCK_NS))
                 self._named |= {change.path: met.session for change in changed if not change.by_tool}
 
-    def about(self, text: str, path: bytes) -> str:
+    def about(self, text: str, path: bytes, old: Seen | None) -> str:
         if text in self._named:
             return self._named[text]
         until = self._under.until
-        if not self._running and until is None:
+        if not self._running and not self._halfway and until is None:
             return ""
-        at = _changed_at(path) if self._under.steady else None
+        at = _changed_at(path, self._arrived) if self._under.steady else None
+        for met in self._halfway:
+            if at is None or _may_be_halfway(met, old, at):
+                return met.session
         for met in self._running:
             if at is None or at >= met.at - CLOCK_NS:
                 return met.session
         return KILLED if until is not None and (at is None or at > until) else ""
 
 
-def _changed_at(path: bytes) -> int | None:
-    """When a path was last changed, or something beside it where it is gone; at the latest."""
-    try:
-        return os.lstat(path).st_ctime_ns
-    except OSError:
-        pass
-    while len(path) > 1:
-        path = os.path.dirname(path)  # noqa: PTH120 - bytes, as the system has them
+def _may_be_halfway(met: Met, old: Seen | None, changed_at: int) -> bool:
+    """Whether what was seen of a path as ours began may have been what the other one had just made of it."""
+    if old is None:
+        return changed_at <= met.until + CLOCK_NS
+    return not old.ctime or old.ctime >= met.before - CLOCK_NS  # 0: it was too young to tell
+
+
+def _changed_at(path: bytes, arrived: set[bytes]) -> int | None:
+    """When a path was last changed, or something beside it where it is gone; at the latest. What is in a
+    folder that was moved does not tell of it: the folder does."""
+    above = path
+    times: list[int] = []
+    while len(above) > 1:
         try:
-            return os.lstat(path).st_mtime_ns
+            info = os.lstat(above)
         except OSError:
-            continue
-    return None
+            pass
+        else:
+            if not times:
+                times.append(info.st_ctime_ns if above == path else info.st_mtime_ns)
+            if above in arrived:
+                times.append(info.st_ctime_ns)
+        above = os.path.dirname(above)  # noqa: PTH120 - bytes, as the system has them
+    return max(times, default=None)

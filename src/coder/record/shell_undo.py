@@ -106,6 +106,7 @@ class ShellUndo:
                     self._git = self._git_marks()
                 self.journal.command_begins(command)
                 self._tree.note(self._base)
+                self._windows.noted()
             self._running += 1
 
     def not_run(self) -> None:
@@ -118,7 +119,7 @@ class ShellUndo:
         if not self._running:
             self._windows.close(journalled=journalled)
             with contextlib.suppress(OSError):
-                self.journal.commands_ended()
+                self.journal.commands_ended(journalled=journalled)
 
     def after(self) -> ShellChanges:
         """Right after it, however it ended. What it changed is in the journal when this returns; OSError
@@ -157,7 +158,8 @@ class ShellUndo:
     def _see_to(self, orphans: list[Orphan]) -> None:
         for orphan in orphans:
             try:
-                self._find_out(orphan)
+                if orphan.noted:
+                    self._find_out(orphan)
                 orphan.forget()
             except OSError:  # the disk is full: the next one may have more luck
                 orphan.release()

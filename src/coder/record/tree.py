@@ -62,9 +62,11 @@ class Tree:
         self._new_links: set[int] = set()  # inodes that got a further name
         self._formerly_ignored: set[bytes] = set()
         self._dropped: list[bytes] = []  # folders that are gone, during one sync
+        self.arrived: set[bytes] = set()  # folders that are others than before, as of the last sync
         self._rules: dict[bytes, Rules] = {}
         self._straight: dict[bytes, bool] = {}  # folders without a link above them, during one sync
         self._rules_changed = False
+        self._rules_told = False  # some have, during one sync
         self._settled = False  # there is a former state that changed rules could disagree with
         self._watch: Watch | None = None
         self._unsaved = False
@@ -81,6 +83,8 @@ class Tree:
         changed: Changed = {}
         self._straight.clear()
         self._dropped.clear()
+        self.arrived.clear()
+        ignored, self._rules_told = set(self._ignored), False
         told = None if self._watch is None else self._watch.changed()
         if told is None:
             self._walk_all(changed)
@@ -91,6 +95,10 @@ class Tree:
         for path in self.also | self._linked | (self._written_unseen() if doubt_links else set()):
             self._look_alone(path, changed)
         self._miss(told, changed)
+        if self._rules_told:  # made and hidden at once: it can be named at least
+            new = {path for path in self._ignored - ignored if not self._is_within(path, ignored)}
+            changed |= dict.fromkeys(new, (_LEFT_OUT, None))
+        self._formerly_ignored.clear()  # all that was hidden is known by now
         self.store.flush()
         self._unsaved = self._unsaved or bool(self._touched)
         if first:
@@ -140,6 +148,7 @@ class Tree:
                 self._rules_changed = False
 
     def _reread_rules(self) -> None:
+        self._rules_told = True
         self._rules.clear()
         # What appears only because a rule is gone was there before: undo must not take it for new.
         self._formerly_ignored |= self._ignored
@@ -302,6 +311,8 @@ class Tree:
             new = Seen("folder", mode, 0, 0, 0, info.st_ino, b"")
             if new == old:
                 return
+            if old is None or old.inode != new.inode:
+                self.arrived.add(path)
         else:
             times = (info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size, mode)
             if old is not None and (old.mtime, old.ctime, old.inode, old.size, old.mode) == times:
@@ -360,13 +371,13 @@ class Tree:
         earlier = changed.get(path)
         if earlier is not None:
             old = earlier[0]
-        elif old is None and self._was_ignored(path):
+        elif old is None and self._is_within(path, self._formerly_ignored):
             return
         changed[path] = (old, new)
 
-    def _was_ignored(self, path: bytes) -> bool:
-        while self._formerly_ignored and len(path) > len(self.root):
-            if path in self._formerly_ignored:
+    def _is_within(self, path: bytes, folders: set[bytes]) -> bool:
+        while folders and len(path) > len(self.root):
+            if path in folders:
                 return True
             path = os.path.dirname(path)
         return False
@@ -423,7 +434,9 @@ def _differ(old: Seen | None, new: Seen | None) -> bool:
         return True
     if old.digest and new.digest:
         return old.digest != new.digest
-    return (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
+    # Times of modification can be set. The other one is not known where it was too young to be told by.
+    touched = bool(old.ctime) and old.ctime != new.ctime
+    return touched or (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
 
 
 def _only_closed(old: Seen, new: Seen) -> bool:

@@ -119,8 +119,15 @@ class UndoJournal:
         self._has_run = True
         self.files.append(_RUNNING, encode([self._turn, command]) + b"\n")
 
-    def commands_ended(self) -> None:
-        (self.folder / _RUNNING).unlink(missing_ok=True)
+    def commands_ended(self, *, journalled: bool = True) -> None:
+        """Where what they did could not be journalled, that stays known. Raises OSError."""
+        running = self.folder / _RUNNING
+        if not journalled and running.exists():
+            if not (self.folder / _CUT_OFF).exists():  # needs no room on the disk
+                running.rename(self.folder / _CUT_OFF)
+                return
+            self.files.append(_CUT_OFF, running.read_bytes())
+        running.unlink(missing_ok=True)
 
     def was_covered(self, commands: Iterable[tuple[int, str]]) -> None:
         """What these had changed when they were killed has been found out."""
@@ -236,12 +243,16 @@ class UndoJournal:
         replaced = dict.fromkeys([*found.conflicts, *found.doubtful])
         copies = [c for path in replaced if path in found.steps and (c := self._copy(found.steps[path]))]
         self._begin(task, [self._move(step) for step in found.steps.values() if not step.idle])
-        take(found.steps.values())
+        taken = {step.path for step in take(found.steps.values())}
         if task.drops:
             self.files.drop(task.drops, task.turn)
         elif task.name:
             self.files.end(task.name, task.turn)
-        return msgspec.structs.replace(outcome, kept_copies=copies)
+        stayed = [path for path in outcome.removed if path not in taken]  # somebody put something in it
+        removed = [path for path in outcome.removed if path in taken]
+        return msgspec.structs.replace(
+            outcome, removed=removed, kept=[*outcome.kept, *stayed], kept_copies=copies
+        )
 
     def _planned(self, task: _Task, sight: Sight, force: bool) -> Plan:
         onward = not task.drops

@@ -5,7 +5,8 @@
     redo-N.jsonl      what that undo did to each path: doing it again leads back
     undoing-N.jsonl   the same while an undo is under way (or was, when it was cut off)
     redoing-N.jsonl   what a redo that is under way does
-    moves.jsonl       what undo and redo have done since the last turn, for other sessions to know
+    moves.jsonl       what undo, redo and turns that are forgotten have done lately, for other sessions to
+                      know: a command of theirs may have been running all the while
     objects/          contents by their digests
 
 One rename decides: a turn is undone as soon as it is called so, and not before.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from coder.record.undo_state import digest
 
 KEPT_TURNS = 20
 MOVES = "moves.jsonl"
+_LATELY_NS = 86_400_000_000_000  # no command of another session is thought to run for longer
+_MOST_LATELY = 50_000
 UNDOING, REDOING, _REDO = "undoing", "redoing", "redo"
 
 
@@ -137,22 +141,44 @@ class JournalFiles:
 
     def forget_old(self, coming: list[Change]) -> None:
         """A new turn ends what could be done again. Keep the newest turns, and the contents they need."""
-        stale = [
+        turns = list(self.folder.glob("turn-*.undone"))
+        turns += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
+        ways = [
             path
-            for ended in ("redo-*.jsonl", "undoing-*.jsonl", "redoing-*.jsonl", "turn-*.undone", MOVES)
+            for ended in ("redo-*.jsonl", "undoing-*.jsonl", "redoing-*.jsonl")
             for path in self.folder.glob(ended)
         ]
-        stale += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
-        for file in stale:
+        moves = self._remember_lately(turns)
+        for file in (*ways, *turns):
             file.unlink(missing_ok=True)
         objects = self.folder / "objects"
-        if not stale or not objects.exists():
+        if not (ways or turns) or not objects.exists():
             return
         kept = [change for turn in self.turns() for change in self.changes(self.turn(turn))]
+        kept += moves
         needed = {blob for change in (*kept, *coming) for blob in (change.before.blob, change.after.blob)}
         for blob in objects.iterdir():
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
+
+    def _remember_lately(self, forgotten: list[Path]) -> list[Change]:
+        """What was done to files not long ago, whatever becomes of the turns; that whose contents may be
+        asked for."""
+        file = self.folder / MOVES
+        known = self.changes(file) if file.exists() else []
+        oldest = time.time_ns() - _LATELY_NS
+        added = [change for turn in forgotten for change in self.changes(turn)]
+        lately = distinct(change for change in (*known, *added) if change.at >= oldest)[-_MOST_LATELY:]
+        if lately != known:
+            with contextlib.suppress(OSError):  # a full disk: the turn that begins matters more
+                self.write_changes(file, lately)
+        return [change for change in lately if change.by_tool]
+
+
+def distinct(changes: Iterable[Change]) -> list[Change]:
+    """Each once, also where a kill has left it in two files."""
+    found = {(change.path, change.at, change.before, change.after): change for change in changes}
+    return sorted(found.values(), key=lambda change: change.at)
 
 
 def _from_the_start(earlier: dict[str, Change], move: Change) -> Change:

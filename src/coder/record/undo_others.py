@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coder.record.undo_files import MOVES, JournalFiles
+from coder.record.undo_files import MOVES, JournalFiles, distinct
 from coder.record.undo_plan import MERGED_BYTES, Change
 from coder.record.undo_state import Held
 
@@ -27,7 +27,7 @@ def written_by_others(own: Path, since: int) -> tuple[Writes, list[JournalFiles]
                 journals.append(JournalFiles(Path(entry.path)))
                 found += [change for change in journalled_since(journals[-1], since) if change.by_tool]
     writes: Writes = {}
-    for change in sorted(found, key=lambda change: change.at):
+    for change in distinct(found):
         writes.setdefault(change.path, []).append(change)
     return writes, journals
 

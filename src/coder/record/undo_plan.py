@@ -132,13 +132,21 @@ def plan(
             conflicts.append(path)
         steps[path] = step or Step(path, now, now, held)
     _add_missing_folders(steps, sight)
+    doubtful = {path: doubt for path, doubt in doubtful.items() if force or steps[path].idle}
     kept = _keep_what_is_full(steps, sight)
     astray = [path for path in steps if _led_astray(steps[path], steps, sight)]
     if force:
         for path in astray:
             steps[path] = _stay(steps[path])
-        return Plan(steps, [path for path in conflicts if path not in astray], [*kept, *astray], doubtful)
+        # Closed to us, or what it held is not there any more: force does not help.
+        hopeless = [path for path in conflicts if path not in astray and _stays(path, steps)]
+        left = [*kept, *astray, *(path for path in hopeless if path not in kept)]
+        return Plan(steps, [path for path in conflicts if path not in left], left, doubtful)
     return Plan(steps, conflicts + [path for path in astray if path not in conflicts], kept, doubtful)
+
+
+def _stays(path: str, steps: dict[str, Step]) -> bool:
+    return path not in steps or steps[path].idle
 
 
 def _add_missing_folders(steps: dict[str, Step], sight: Sight) -> None:
@@ -146,7 +154,9 @@ def _add_missing_folders(steps: dict[str, Step], sight: Sight) -> None:
     well, so that redo takes it away again."""
     for step in [step for step in steps.values() if not step.idle and not step.goal.nothing]:
         for parent in map(text_of, path_of(step.path).parents):
-            if parent in steps or not _missing(parent, sight):
+            known = steps.get(parent)
+            left_missing = known is not None and known.idle and known.goal.nothing
+            if not left_missing and (known is not None or not _missing(parent, sight)):
                 break
             steps[parent] = Step(parent, Held(), Held(None, _USUAL_BITS, "folder"))
 
@@ -299,7 +309,10 @@ def _led_astray(step: Step, steps: dict[str, Step], sight: Sight) -> bool:
         above = steps.get(text_of(parent))
         if above is not None and above.goal.kind == "folder":
             continue
-        held = sight.state(text_of(parent))[0]
+        try:
+            held = sight.state(text_of(parent))[0]
+        except OSError:
+            return True
         if held.kind != "folder" and not held.nothing:
             return True
     if step.now.kind == "folder" and step.goal.kind != "folder" and not step.goal.nothing:

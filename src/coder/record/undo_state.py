@@ -28,6 +28,10 @@ from coder.tools.opening import (
 )
 from coder.tools.storing import alone_with, replace_file
 
+_LARGEST = 256 << 20  # beyond what any tool writes and any command's change is kept of: somebody else's file
+
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a path held: nothing (a `file` without `blob`), bytes, a link's target, or a folder."""
@@ -72,8 +76,9 @@ def digest(content: bytes) -> str:
 
 
 def state_of(path: Path) -> tuple[Held, bytes]:
-    """What the path holds, with the bytes; raises OSError where that cannot be told. What is reached only by
-    way of a folder that has become a link is something else, and not at this path."""
+    """What the path holds, with the bytes; raises OSError where that cannot be told, or is too large to be
+    held. What is reached only by way of a folder that has become a link is something else, and not at this
+    path."""
     try:
         with parent_of(path) as folder:
             try:
@@ -106,6 +111,8 @@ def _found(name: str, folder: int) -> tuple[Held, bytes]:
         return Held(digest(target), 0, "link"), target
     if not stat.S_ISREG(info.st_mode):
         return Held(None, mode, "other"), b""
+    if info.st_size > _LARGEST:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
     content = read_at(name, folder) or b""
     return Held(digest(content), mode), content
 
@@ -114,21 +121,18 @@ def take(steps: Iterable[Step]) -> list[Step]:
     """Make every path hold its goal. What is in the way goes first, folders come before what is in them.
     The steps that changed something."""
     wanted = [step for step in steps if not step.idle]
-    done = []
     folders = [s for s in wanted if s.now.kind == s.goal.kind == "folder"]
     for step in sorted(folders, key=lambda s: s.path):
         _set_bits(path_of(step.path), step.goal.mode | stat.S_IRWXU)
     for step in sorted(wanted, key=lambda s: s.path, reverse=True):  # the innermost first
         if step.goal.nothing or (step.now.kind != step.goal.kind and not step.now.nothing):
             _clear(step)
+    # Looked at before anything is made: a link in the place of a folder would show what it leads to.
+    done = [step for step in wanted if step.goal.nothing and not os.path.lexists(path_of(step.path))]
     for step in sorted(wanted, key=lambda s: s.path):
-        path = path_of(step.path)
-        if step.goal.nothing:
-            if not os.path.lexists(path):
-                done.append(step)
-            continue
-        _make(path, step)
-        done.append(step)
+        if not step.goal.nothing:
+            _make(path_of(step.path), step)
+            done.append(step)
     for step in sorted(wanted, key=lambda s: s.path, reverse=True):
         if step.goal.kind == "folder":  # last: a folder without write permission cannot be filled
             with contextlib.suppress(OSError):
@@ -147,8 +151,11 @@ def _refuse_other(step: Step) -> None:
 def _clear(step: Step) -> None:
     path = path_of(step.path)
     if step.now.kind == "folder":
-        with contextlib.suppress(OSError):  # a person may have put something there
+        try:
             delete_folder(path)
+        except OSError as error:
+            if error.errno in _CLOSED:  # else a person has put something there, and it is told that it stays
+                raise
         return
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), alone_with([path]):
         _refuse_other(step)

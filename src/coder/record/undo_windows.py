@@ -23,12 +23,14 @@ _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 
 class Met(msgspec.Struct, frozen=True):
-    """A session whose command ran at the same time: since when, and whether that has ended and is journalled
-    by now."""
+    """A session whose command ran at the same time: since when it was met, and whether that has ended and is
+    journalled by now. `before`: since when it had been under way by then, where it had; `until`: its end."""
 
     session: str
     at: int
     left: bool = False
+    before: int = 0
+    until: int = 0
 
 
 class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
@@ -40,21 +42,27 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
     at: int
 
 
+class _Noted(msgspec.Struct, array_like=True, frozen=True, tag="noted"):
+    """What there was before it is on disk."""
+
+
 class _Came(msgspec.Struct, array_like=True, frozen=True, tag="met"):
-    """Another session's command began, or was under way already."""
+    """Another session's command began, or was under way already (since `before`)."""
 
     session: str
     token: str
     at: int
+    before: int = 0
 
 
 class _Left(msgspec.Struct, array_like=True, frozen=True, tag="left"):
     """That one has ended, and its journal says what it changed."""
 
     token: str
+    at: int = 0
 
 
-Line = Opened | _Came | _Left
+Line = Opened | _Noted | _Came | _Left
 
 
 class Orphan:
@@ -63,7 +71,10 @@ class Orphan:
     def __init__(self, folder: Path, descriptor: int) -> None:
         self.folder = folder
         self._descriptor = descriptor
-        self.commands = [line for line in _lines(descriptor) if isinstance(line, Opened)]
+        lines = _lines(descriptor)
+        self.commands = [line for line in lines if isinstance(line, Opened)]
+        # Else what was seen before an earlier command is all there is, and that one has been journalled.
+        self.noted = any(isinstance(line, _Noted) for line in lines)
 
     @property
     def met(self) -> list[Met]:
@@ -112,12 +123,18 @@ class Windows:
             lines: list[Line] = [Opened(self._session, turn, command, now)]
             if not os.fstat(self._descriptor).st_size:
                 running = self._look_round(orphans)
-                lines += [_Came(session, token, now) for token, session in running.items()]
+                lines += [_Came(first.session, token, now, first.at) for token, first in running.items()]
                 for token in running:
                     self._tell(token, _Came(self._session, self._token, now))
             _append(self._descriptor, *lines)
             self._pulse.start()
         return orphans
+
+    def noted(self) -> None:
+        """What there was before the command is on disk, for whoever comes after a kill."""
+        with contextlib.suppress(OSError):
+            if self._descriptor >= 0:
+                _append(self._descriptor, _Noted())
 
     def orphans(self) -> list[Orphan]:
         """What killed sessions left behind."""
@@ -126,9 +143,9 @@ class Windows:
             self._look_round(found)
         return found
 
-    def _look_round(self, orphans: list[Orphan]) -> dict[str, str]:
-        """The others whose commands run now, by what they are called here: their sessions."""
-        running: dict[str, str] = {}
+    def _look_round(self, orphans: list[Orphan]) -> dict[str, Opened]:
+        """The others whose commands run now, by what they are called here: the first command of each."""
+        running: dict[str, Opened] = {}
         self.others = False
         with os.scandir(self._all) as found:
             others = [entry.name for entry in found if entry.name not in (self._token, _LOCK)]
@@ -147,7 +164,7 @@ class Windows:
             self.others = True
             opened = [line for line in _lines(descriptor) if isinstance(line, Opened)]
             if opened:
-                running[token] = opened[0].session
+                running[token] = opened[0]
             os.close(descriptor)
         return running
 
@@ -163,8 +180,9 @@ class Windows:
         with contextlib.suppress(OSError), self._alone():
             told = {line.token for line in _lines(self._descriptor) if isinstance(line, _Came)}
             os.ftruncate(self._descriptor, 0)
+            left = _Left(self._token, time.time_ns())
             for token in told if journalled else ():
-                self._tell(token, _Left(self._token))
+                self._tell(token, left)
 
     def _tell(self, token: str, line: Line) -> None:
         """Another one whose command runs; where it has ended by now it need not know."""
@@ -275,7 +293,12 @@ def _met(lines: list[Line]) -> list[Met]:
     for line in lines:
         if isinstance(line, _Came):
             came.setdefault(line.token, []).append(line)
-    left = [line.token for line in lines if isinstance(line, _Left)]
+    left: dict[str, list[int]] = {}
+    for line in lines:
+        if isinstance(line, _Left):
+            left.setdefault(line.token, []).append(line.at)
     return [
-        Met(times[0].session, times[0].at, left.count(token) >= len(times)) for token, times in came.items()
+        Met(first.session, first.at, len(ends) >= len(times), first.before, max(ends, default=0))
+        for token, times in came.items()
+        for first, ends in [(times[0], left.get(token, []))]
     ]
