@@ -12,7 +12,7 @@ from coder.servers.acp_diffs import hunks
 from coder.servers.acp_mcp import mcp_servers
 from coder.servers.acp_params import Block, Contents, Link, Resource, Text
 from coder.servers.acp_prompt import message_of
-from coder.servers.acp_tools import bounded, diff_blocks, fenced, printed, title_of
+from coder.servers.acp_tools import bounded, diff_blocks, fenced, locations, printed, title_of
 from coder.tools.diffs import unified
 
 ROOT = Path("/work/space")
@@ -94,6 +94,12 @@ def test_links(uri: str, shown: str) -> None:
     assert said(Text("see"), Link(uri, "it"), Text(", please")) == (f"see {shown}, please", "")
 
 
+@pytest.mark.parametrize("uri", ["//[x", "file://[x", "http://[::1"])
+def test_an_address_that_is_none_is_a_name(uri: str) -> None:
+    found = message_of([Resource(Contents(uri=uri, text="t"))], ROOT)
+    assert found.attached == f'<resource name="{uri}">\nt\n</resource>'
+
+
 def test_an_embedded_resource_is_attached_and_named() -> None:
     resource = Resource(Contents(uri="file:///work/space/a.py", text="x = 1\n"))
     assert said(Text("fix "), resource) == ("fix a.py", '<resource name="a.py">\nx = 1\n</resource>')
@@ -116,6 +122,20 @@ def test_only_a_line_that_is_nothing_else_is_the_persons_shell(blocks: list[Bloc
     found = message_of(blocks, ROOT)
     assert found.text == text
     assert text or "!" in found.attached
+
+
+@pytest.mark.parametrize(
+    "link", [Link("!touch x"), Link("x:y", "!touch x"), Link("file:///undo"), Link("https://x.y", "/undo")]
+)
+def test_a_link_is_no_command(link: Link) -> None:
+    """Its name was chosen from a list, and may be anybody's."""
+    assert message_of([link], ROOT).text.startswith("<")
+    assert message_of([Text(" "), link, Text("what is it?")], ROOT).text.startswith(" <")
+
+
+def test_a_place_has_a_line_that_is_a_number() -> None:
+    assert locations({"path": "a", "offset": True}, ROOT) == [{"path": str(ROOT / "a")}]
+    assert locations({"path": "a", "offset": 3}, ROOT) == [{"path": str(ROOT / "a"), "line": 3}]
 
 
 def test_titles_and_outputs_are_fit_for_markdown() -> None:

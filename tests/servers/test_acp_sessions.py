@@ -105,6 +105,31 @@ def test_a_cancel_right_behind_its_prompt_and_a_prompt_behind_another(project: P
     assert_whole(project)
 
 
+@pytest.mark.parametrize("how", ["cancel", "close", "end of input"])
+def test_what_waits_behind_a_prompt_is_not_begun_any_more(project: Project, how: str) -> None:
+    """Neither the person's own command nor a further turn, when the first is cancelled or nobody is there."""
+    with ScriptedServer([SLOW] * 3) as server, bare(project, server.url) as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        asked = [
+            line.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+            for text in ("go", "!touch ran", "go on")
+        ]
+        while "agent_message_chunk" not in str(line.message()):
+            pass
+        if how == "cancel":
+            line.send({"method": "session/cancel", "params": {"sessionId": session}})
+        elif how == "close":
+            line.begin("session/close", sessionId=session)
+        elif line.process.stdin is not None:
+            line.process.stdin.close()
+        for number in asked:
+            assert line.answer(number)["result"]["stopReason"] == "cancelled"
+        assert line.end() == 0
+    assert not (project.cwd / "ran").exists()
+    assert len(server.chats) == 1
+    assert project.events()[-1]["type"] == "session_end"
+
+
 def test_a_client_that_cannot_answer_ends_the_turn(project: Project) -> None:
     script = [{"calls": [call("write", path="x", content="y")]}, {"text": "never"}]
     with ScriptedServer(script) as server, bare(project, server.url) as line:
@@ -319,3 +344,24 @@ def test_a_record_in_use_is_said(project: Project) -> None:
                 await other.agent.load_session(mcp_servers=[], cwd=str(project.cwd), session_id=session)
 
     converse(project, [{"text": "fine"}], scenario)
+
+
+def test_a_subagents_calls_are_its_own(project: Project) -> None:
+    """Models that count their calls from 0 give a subagent's the ids of its parent's."""
+
+    def numbered(name: str, **arguments: str) -> dict[str, Any]:
+        return {"calls": [{**call(name, **arguments), "id": "call_0"}]}
+
+    turn = [numbered("task", agent="general", objective="x"), numbered("write", path="x", content="y")]
+
+    async def scenario(ed: Editor) -> None:
+        session = await ed.new()
+        for _ in range(2):
+            await ed.prompt(session, "go")
+        told = [(u["toolCallId"], u["title"]) for u in ed.client.of("tool_call")]
+        assert ["write" in title for _, title in told] == [False, True] * 2
+        assert len({number for number, _ in told}) == 4
+        ended = [one["status"] for one in ed.client.calls().values()]
+        assert ended == ["completed", "completed", "completed", "failed"]  # it has not read what is there now
+
+    converse(project, [*turn, {"text": "written"}, {"text": "done"}] * 2, scenario)

@@ -20,6 +20,41 @@ from kit import ScriptedServer
 from kit.driving import Project
 
 
+def test_half_a_character_in_a_message(project: Project) -> None:
+    """Editors that cut text by UTF-16 send it; the request has an id, and whoever sent it waits."""
+    with ScriptedServer([{"text": "fine"}]) as server, bare(project, server.url) as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        line.send(
+            b'{"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": {"sessionId": "%s", '
+            b'"prompt": [{"type": "text", "text": "cut \\ud83d here, whole \\ud83d\\ude00"}]}}'
+            % session.encode()
+        )
+        assert line.message()["method"] == "session/update"
+        assert line.answer("p")["result"]["stopReason"] == "end_turn"
+    assert "cut \\ud83d here, whole \U0001f600" in server.chats[0]["messages"][-1]["content"]
+
+
+def test_nobody_reads_the_log(project: Project) -> None:
+    """More than a pipe holds; the sessions go on."""
+    with bare(project, "http://127.0.0.1:9/v1") as line:
+        for _ in range(2000):
+            line.send({"method": "no/such/method" * 5})
+        assert "result" in line.ask("session/list")
+        assert line.end() == 0
+
+
+def test_folders_by_several_names_are_listed_once(project: Project) -> None:
+    link = project.home / "link"
+    link.symlink_to(project.cwd)
+    with ScriptedServer([{"text": "fine"}]) as server, bare(project, server.url) as line:
+        for name in (str(link), f"{project.cwd}/", str(project.cwd)):
+            opened = line.ask("session/new", cwd=name, mcpServers=[])
+        session = opened["result"]["sessionId"]
+        line.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
+        listed = line.ask("session/list")["result"]["sessions"]
+    assert [(one["sessionId"], one["cwd"]) for one in listed] == [(session, str(link))]
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "number"),
     [

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from coder.servers.acp_session import EditorSession
 
 _PAGE = 50  # sessions in one answer of `session/list`
+_AT_ONCE = 100  # events told again, until other sessions have their turn
 _OPENING = 5.0  # seconds for what was asked last to be answered, when the client is gone
 _CLOSING = 10.0  # seconds for sessions to end in, when the client is gone
 _FLUSHING = 2.0  # seconds for the last answers to be read in
@@ -77,7 +78,7 @@ class Agent:
         self._chosen = chosen
         self._texts = Texts(pick_language(chosen.lang, "", chosen.environ))
         self._sessions: dict[str, EditorSession] = {}
-        self._folders: dict[str, None] = {}  # where sessions were asked for, in order
+        self._folders: dict[str, str] = {}  # where sessions were asked for, in order: as the client names it
         self._opening = asyncio.Lock()
         self._outbox = outbox
         self.peer = Peer(outbox, self._methods())
@@ -190,9 +191,11 @@ class Agent:
         async with self._opening:
             session = await self._reopen(asked)
             retelling = Retelling(session.updates)
-            for event in read_log(self._store(asked.cwd).log_path(session.id)):
+            for told, event in enumerate(read_log(self._store(asked.cwd).log_path(session.id))):
                 retelling.take(event)
                 await self._outbox.room()
+                if not told % _AT_ONCE:
+                    await asyncio.sleep(0)
             retelling.done()
         return Answered(_state(session), session.begin)
 
@@ -247,7 +250,7 @@ class Agent:
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.relative", folder=cwd))
         if not os.path.isdir(cwd):  # noqa: PTH112 - a folder we may not look into is none; pathlib would raise
             raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", folder=cwd))
-        self._folders[cwd] = None
+        self._folders.setdefault(os.path.realpath(cwd), cwd)
         return Path(cwd)
 
     def _store(self, cwd: str) -> SessionStore:
@@ -260,7 +263,7 @@ class Agent:
         start = self._page(asked.cursor)
         if asked.cwd:
             self._folder(asked.cwd)
-        folders = [asked.cwd] if asked.cwd else list(self._folders) or [str(Path.cwd())]
+        folders = [asked.cwd] if asked.cwd else list(self._folders.values()) or [str(Path.cwd())]
         found = await asyncio.to_thread(self._listed, folders)
         told: dict[str, Any] = {"sessions": found[start : start + _PAGE]}
         return {**told, "nextCursor": str(start + _PAGE)} if len(found) > start + _PAGE else told

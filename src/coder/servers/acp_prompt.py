@@ -43,7 +43,8 @@ def message_of(blocks: Sequence[Block], root: Path) -> Message:
             case Text(text):
                 said = _joined(said, text)
             case Link(uri, name):
-                said = _joined(said, _reference(uri, name, root))
+                shown = _reference(uri, name, root)
+                said = _joined(said, shown if said.strip() else _no_command(shown))
             case Resource(resource):
                 shown = _shown(resource.uri, root)
                 said = _joined(said, shown) if said else said
@@ -65,6 +66,11 @@ def _guarded(said: str, attached: list[str], *, alone: bool, cut: list[str], bin
     if said.lstrip().startswith("!") and not (alone and "\n" not in said.strip()):
         said, attached = "", [said, *attached]
     return Message(said, "\n\n".join(attached), cut, binary)
+
+
+def _no_command(shown: str) -> str:
+    """A name that a message begins with was chosen, not typed: it can be neither a command nor a shell's."""
+    return f"<{shown}>" if shown.lstrip().startswith(("!", "/")) else shown
 
 
 def _joined(before: str, after: str) -> str:
@@ -104,7 +110,7 @@ def _shown(uri: str, root: Path) -> str:
 
 def _lines_of(uri: str) -> str:
     """Editors put the selected lines into the fragment: `#L10-20`, `#L10:20`."""
-    found = re.fullmatch(r"L(\d+)(?:[:-]L?(\d+))?", urlsplit(uri).fragment)
+    found = re.fullmatch(r"L(\d+)(?:[:-]L?(\d+))?", uri.partition("#")[2])
     if found is None:
         return ""
     return f" (lines {found[1]}-{found[2]})" if found[2] else f" (line {found[1]})"

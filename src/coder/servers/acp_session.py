@@ -41,17 +41,19 @@ _ANSWERS: dict[str, Literal["yes", "no", "always"]] = {"allow": "yes", "always":
 
 
 class _Input:
-    """One input that the engine has, and what is known of how it went.
+    """One input, and what is known of how it went. The engine has only the first: what waits behind it can
+    still be taken back, by a cancel or because the client has left.
 
     Besides prompts there are changes of an option, which are not talked about, and the rest of a turn that a
     resumed session goes on with by itself.
     """
 
-    def __init__(self, kind: Literal["prompt", "option", "rest"]) -> None:
+    def __init__(self, kind: Literal["prompt", "option", "rest"], op: UserInput | None = None) -> None:
         self.kind = kind
+        self.op = op
+        self.abandoned = False  # cancelled while it waited behind another
         self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.done.add_done_callback(_looked_at)
-        self.abandoned = False  # cancelled while it waited behind another
         self.ended: TurnEnded | None = None
         self.failed: Failed | None = None
         self.cancelled = False
@@ -160,13 +162,21 @@ class EditorSession:
             return {"stopReason": "end_turn"}
         if self._questions and self._inputs and self._inputs[0].kind == "rest":
             self.engine.submit(Cancel())  # the person has gone on without answering
-        given = self._submit(_Input("prompt"), UserInput(message.text, message.attached))
+        given = self._submit(_Input("prompt", UserInput(message.text, message.attached)))
         return await given.done
 
-    def _submit(self, given: _Input, op: UserInput) -> _Input:
+    def _submit(self, given: _Input) -> _Input:
         self._inputs.append(given)
-        self.engine.submit(op)
+        if len(self._inputs) == 1:
+            self._hand_over()
         return given
+
+    def _hand_over(self) -> None:
+        """The next that is still wanted."""
+        while self._inputs and self._inputs[0].abandoned:
+            self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
+        if self._inputs and (op := self._inputs[0].op) is not None:
+            self.engine.submit(op)
 
     def _refused(self, text: str) -> str:
         """Commands that would change which session this is."""
@@ -206,7 +216,7 @@ class EditorSession:
         if not isinstance(value, str) or not value or any(c.isspace() for c in value):
             raise RpcError(INVALID_PARAMS, self.texts.say("model.one_name"))
         busy = bool(self._inputs)
-        given = self._submit(_Input("option"), UserInput(f"/model {value}"))
+        given = self._submit(_Input("option", UserInput(f"/model {value}")))
         self._model = value  # it answers the next prompt, whatever is still under way now
         if not busy:
             await given.done
@@ -260,8 +270,6 @@ class EditorSession:
         if not self._inputs:
             return
         given = self._inputs.popleft()
-        if self._inputs and self._inputs[0].abandoned:
-            self.engine.submit(Cancel())
         reason = given.stop_reason()
         if given.failed is not None and reason != "cancelled" and (reason or given.kind == "rest"):
             self.updates.remark(given.failed.text)
@@ -269,6 +277,7 @@ class EditorSession:
             given.done.set_exception(given.fault())
         else:
             given.done.set_result(given.response(reason))
+        self._hand_over()
 
     def _state(self, event: StateChanged) -> None:
         changed = (event.mode, event.model) != (self._mode, self._model)

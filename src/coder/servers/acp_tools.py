@@ -43,10 +43,10 @@ _CONTROLS = (
 
 
 def kind_of(tool: str) -> str:
-    return KINDS.get(_own_name(tool), "other")
+    return KINDS.get(own_name(tool), "other")
 
 
-def _own_name(tool: str) -> str:
+def own_name(tool: str) -> str:
     """A subagent's call is told as `agent › tool`."""
     return tool.rpartition(" › ")[2]
 
@@ -142,7 +142,7 @@ def locations(args: Any, root: Path) -> list[Update]:
         return []
     offset = args.get("offset")
     place: Update = {"path": str(root / path)}
-    if isinstance(offset, int) and 0 < offset < 1 << 32:
+    if type(offset) is int and 0 < offset < 1 << 32:  # `true` is no line
         place["line"] = offset
     return [place]
 

@@ -42,6 +42,7 @@ from coder.servers.acp_tools import (
     kind_of,
     locations,
     output_block,
+    own_name,
     raw_output,
     tail_block,
     text_block,
@@ -79,6 +80,7 @@ class Updates:
         self._asked: dict[str, str] = {}  # approvals about no call: what they are shown as
         self._message = 0
         self._bang = ""
+        self._others = 0  # calls of subagents so far
         self.titled = False
 
     # sending
@@ -205,16 +207,26 @@ class Updates:
 
     def call(self, call_id: str, tool: str) -> _Call:
         """A subagent's call, and the person's own `!`, are in no record of ours under this id."""
-        if call_id not in self._calls:
-            self._calls[call_id] = _Call(call_id, tool)
-        return self._calls[call_id]
+        key = self._key(call_id, tool)
+        if key not in self._calls:
+            self._others += key != call_id
+            self._calls[key] = _Call(call_id if key == call_id else f"{call_id}.{self._others}", tool)
+        return self._calls[key]
+
+    def _key(self, call_id: str, tool: str) -> str:
+        """A subagent's model may count its calls as its parent's does: `call_0` is then two calls."""
+        known = self._calls.get(call_id)
+        if tool == "!" or (known is not None and known.tool == tool):
+            return call_id
+        return f"{own_name(tool)}\0{call_id}"
 
     def _tool(self, event: ToolCallChanged) -> None:
+        key = self._key(event.call_id, event.tool)
         call = self.call(event.call_id, event.tool)
         ended = event.state not in ("scheduled", "executing")
         if event.tool in _SILENT and event.state != "error":
             if ended:
-                self._calls.pop(event.call_id, None)
+                self._calls.pop(key, None)
             return
         if event.tool == "!":
             self._bang = event.call_id
@@ -222,7 +234,7 @@ class Updates:
         if event.state == "executing":
             self._progress(call.shown_as, status="in_progress")
         elif ended:
-            self._calls.pop(event.call_id, None)
+            self._calls.pop(key, None)
             self._ended(call, event)
 
     def announce(self, call: _Call, argument: str) -> None:

@@ -7,7 +7,9 @@ runs before its first `await` runs in the order in which messages came.
 from __future__ import annotations
 
 import asyncio
-import sys
+import contextlib
+import os
+import select
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -24,6 +26,9 @@ INVALID_PARAMS = -32602
 INTERNAL = -32603
 AUTH_REQUIRED = -32000
 NOT_FOUND = -32002
+
+_STDERR = 2
+_LONGEST_LOG = 1000  # characters
 
 Id = int | str | float | None
 
@@ -100,7 +105,11 @@ class Peer:
         except msgspec.ValidationError as error:
             self._refuse(_id_of(line), INVALID_REQUEST, f"not a JSON-RPC message: {error}")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._refuse(None, PARSE_ERROR, f"not JSON: {error}")
+            mended = _with_valid_text(line)
+            if mended is None:
+                self._refuse(None, PARSE_ERROR, f"not JSON: {error}")
+            else:
+                self.take(mended)
         else:
             self._dispatch(message)
 
@@ -210,12 +219,30 @@ def notification(method: str, params: Any) -> bytes:
 
 
 def log(text: str) -> None:
-    """For whoever reads the editor's log."""
-    print(f"coder acp: {text.encode('ascii', 'backslashreplace').decode()}", file=sys.stderr, flush=True)
+    """For whoever reads the editor's log. Where nobody does it is dropped: all sessions would wait for it."""
+    line = f"coder acp: {text[:_LONGEST_LOG]}\n".encode("ascii", "backslashreplace")
+    with contextlib.suppress(OSError):
+        if select.select([], [_STDERR], [], 0)[1]:
+            os.write(_STDERR, line[: select.PIPE_BUF])
 
 
 def _known(number: Id | UnsetType) -> Id:
     return None if isinstance(number, UnsetType) else number
+
+
+def _with_valid_text(line: bytes) -> bytes | None:
+    r"""The message with half characters (`\ud83d` alone, from editors that cut text by UTF-16) spelt out: it
+    is JSON, and whoever sent it waits for an answer. None where it is wrong in another way."""
+    if b"\\u" not in line:
+        return None
+    import json
+
+    try:
+        mended = encode(json.loads(line))
+        msgspec.json.decode(mended, type=Raw)
+    except (ValueError, OverflowError, RecursionError):
+        return None
+    return mended if mended != line else None
 
 
 def _id_of(line: bytes) -> Id:

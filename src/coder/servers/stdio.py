@@ -28,6 +28,10 @@ class TooLong(Exception):
 def take_over() -> tuple[int, int]:
     """Our own ends of stdin and stdout. What anyone else reads from stdin is empty from here on, and what
     they write to stdout goes to stderr."""
+    try:
+        os.fstat(2)
+    except OSError:  # closed: the next thing opened, the line itself, would be it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     given, taken = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
