@@ -196,32 +196,24 @@ def test_a_read_only_folder(project: Project, tmp_path: Path) -> None:
     assert "hello" in read["content"]
 
 
-@pytest.mark.parametrize("kind", ["file", "read-only"])
-def test_a_home_that_cannot_be_written(
-    project: Project, kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_home_that_is_a_file(project: Project) -> None:
+    (project.home / ".coder").write_text("not a folder")
+    with ScriptedServer([{"text": "never"}]) as server:
+        done = run(project, "--once", "hi", url=server.url)
+        assert server.requests == []
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert ".coder" in sentence(done)
+
+
+@pytest.mark.usefixtures("mounts")
+def test_a_home_that_cannot_be_written(project: Project) -> None:
     home = project.home / ".coder"
+    home.mkdir()
     project.write("a.txt", "one\n")
     edit = call("edit", path="a.txt", old_string="one", new_string="two")
-    script = [call("read", path="a.txt"), edit, {"text": "done"}]
-    before = ":"
-    if kind == "file":
-        home.write_text("not a folder")
-    else:
-        request.getfixturevalue("mounts")
-        home.mkdir()
-        before = f"mount --bind {home} {home} && mount -o remount,ro,bind {home}"
-    args = ("--mode", "yolo", "--once", "hi")
-    with ScriptedServer(script) as server:
-        if kind == "file":
-            done = run(project, *args, url=server.url)
-        else:
-            done = mounted(project, before, *args, url=server.url)
-    if kind == "file":
-        assert done.returncode in (0, 2)
-        if done.returncode == 2:
-            assert ".coder" in sentence(done)
-            return
+    before = f"mount --bind {home} {home} && mount -o remount,ro,bind {home}"
+    with ScriptedServer([call("read", path="a.txt"), edit, {"text": "done"}]) as server:
+        done = mounted(project, before, "--mode", "yolo", "--once", "hi", url=server.url)
     assert (done.returncode, done.stdout) == (0, b"done\n")
     edited = observations(project)[1]
     assert edited.startswith("error: ")  # what could not be undone is not done

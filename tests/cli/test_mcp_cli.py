@@ -149,5 +149,5 @@ def test_trying_them_gives_no_key_of_the_provider_away(project: Project) -> None
 
 def test_doctor_names_those_that_are_on(project: Project) -> None:
     project.configure(mcp={"servers": {"a": {"command": "x"}, "b": {"command": "x", "disabled": True}}})
-    (row,) = [line for line in project.coder("doctor").stdout.splitlines() if "mcp" in line]
+    (row,) = [line for line in project.coder("doctor").stdout.splitlines() if "MCP" in line]
     assert row.endswith("a (coder mcp tries them)")

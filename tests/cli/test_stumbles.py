@@ -215,6 +215,26 @@ def test_a_limit_is_a_number_from_one_on(two: Project, limit: str) -> None:
     assert "--limit" in done.stderr
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_help_is_a_page_that_names_every_subcommand(project: Project, lang: str) -> None:
+    page = project.coder("help", "--lang", lang)
+    assert page.returncode == 0
+    assert page.stdout == project.coder("--help", "--lang", lang).stdout
+    listed = [line.split()[1] for line in page.stdout.splitlines() if line.startswith("  coder ")]
+    assert sorted(listed) == sorted(SUBCOMMANDS)
+
+
+def test_help_of_a_subcommand_and_a_question_that_begins_so(project: Project) -> None:
+    assert project.coder("help", "mcp").stdout == project.coder("mcp", "--help").stdout
+    with ScriptedServer([{"text": "I will."}]) as server:
+        assert project.coder("help", "me", url=server.url).stdout == "I will.\n"
+
+
+def test_the_language_is_not_the_one_of_a_program(project: Project) -> None:
+    done = project.coder("mcp", "add", "--", "sh", "--lang", "zh")
+    assert "Give a name" in done.stderr
+
+
 @pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_a_page_of_help_has_its_options_in_one_place(project: Project, name: str) -> None:
     page = project.coder(name, "--help").stdout

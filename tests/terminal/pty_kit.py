@@ -192,6 +192,10 @@ class Terminal:
             lambda: bool(re.search(r"context: \d+ tokens · model: \S+\n\[[\w-]+\] [^\n]*> ?$", self.screen))
         )
 
+    def until_prompt(self) -> None:
+        """Wait for a prompt, in whatever front end; the folder in it may be broken at any letter."""
+        self.until(lambda: "project>" in self.text.replace("\n", ""))
+
     def ended(self) -> int:
         """Wait for the process to end; its exit status."""
         deadline = time.monotonic() + SECONDS

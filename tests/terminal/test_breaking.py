@@ -46,6 +46,24 @@ def test_rows_end_between_words(width: int) -> None:
     assert not any(row.startswith(("，", "。")) for row in rows)
 
 
+LONG_WORDS = ["a" * 50, "é" * 50, "a\u0301" * 50, "中", "，", "（", " ", "\n"]
+
+
+@given(st.lists(st.sampled_from(LONG_WORDS)).map("".join), st.lists(st.integers(1, 30)))
+def test_a_word_that_fits_no_row_comes_to_the_same_in_any_pieces(text: str, sizes: list[int]) -> None:
+    assert broken(text, 8, sizes) == broken(text, 8, [])
+
+
+def test_a_word_that_fits_no_row_is_not_held_back() -> None:
+    """Else each piece of it would be joined to all before it: a minute for a picture in Base64."""
+    breaker = Breaker(20)
+    out = breaker.feed("the word ")
+    for _ in range(100):
+        out += breaker.feed("abcd")
+    assert out == f"the word\n{'abcd' * 100}"
+    assert out + breaker.feed(" ends") + breaker.finish() == f"{out}\nends"
+
+
 def test_code_and_tables_are_left_alone() -> None:
     table = "| a cell of a table | another cell of it |\n"
     text = f"{CODE}{table}"
@@ -63,7 +81,7 @@ def test_an_answer_on_the_screen(project: Project, columns: int, rows: int, fron
         Terminal(project, server.url, *args, columns=columns, rows=rows, term=term) as terminal,
     ):
         if front == "lines":
-            terminal.until("project>")
+            terminal.until_prompt()
             terminal.send("go")
         terminal.until("The end.")
         shown = [row.strip() for row in terminal.text.split("\n")]

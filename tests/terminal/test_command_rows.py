@@ -45,7 +45,7 @@ def test_no_word_of_a_command_s_answer_is_cut_in_two(
         Terminal(project, server.url, columns=columns, rows=rows, term=term) as terminal,
     ):
         said = {name: project.coder("--once", name, url=server.url).stdout for name in ("/help", "/status")}
-        terminal.until("project>")
+        terminal.until_prompt()
         terminal.send("/help")
         terminal.until("of your own")
         terminal.send("/status")

@@ -183,7 +183,7 @@ class TestTwoTasksThatAskAtTheSameTime:
             Terminal(project, server.url, *args, term=term) as terminal,
         ):
             if front != "once":
-                terminal.until("project>")
+                terminal.until_prompt()
                 terminal.send("go")
             terminal.until("Allow?")
             waiting = time.monotonic() + 20

@@ -75,7 +75,7 @@ def _checks(
     yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
     yield _record(options)
     if servers := [name for name, one in settings.loaded.config.mcp.servers.items() if not one.disabled]:
-        yield "mcp", True, say("cli.doctor.mcp", names=", ".join(servers))
+        yield "mcp", True, say("cli.doctor.mcp_servers", names=", ".join(servers))
     if settings.loaded.relevant:
         yield "trust", settings.trusted, say("status.trusted" if settings.trusted else "status.untrusted")
 

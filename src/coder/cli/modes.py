@@ -23,8 +23,9 @@ from coder.texts import Texts
 def run(arguments: list[str]) -> int:
     parser = parser_for("modes", arguments)
     add, say = parser.options.add_argument, parser.say
+    what = say("cli.help.modes_action")
     parser.arguments.add_argument(
-        "action", nargs="?", choices=("list", "import"), default="list", help=say("cli.help.modes_action")
+        "action", nargs="?", choices=("list", "import"), default="list", metavar="ACTION", help=what
     )
     add("--json", action="store_true", help=say("cli.help.json_lines"))
     add("--from", dest="source", type=Path, metavar="DIR", help=say("cli.help.from"))

@@ -51,6 +51,8 @@ def texts_for(arguments: list[str]) -> Texts:
     the locale say."""
     flag = ""
     for at, argument in enumerate(arguments):
+        if argument == "--":  # what follows is a program's, or a question
+            break
         if argument == "--lang" and at + 1 < len(arguments):
             flag = arguments[at + 1]
         elif argument.startswith("--lang="):
@@ -72,6 +74,8 @@ def _configured_language() -> str:
 def _run(arguments: list[str]) -> int:
     parser = main_parser()
     chosen, unknown = parser.parse_known_args(arguments)
+    if _asks_for_help(chosen):
+        return _run([*(word for word in arguments if word != "help"), "--help"])
     if chosen.words and chosen.words[0] in SUBCOMMANDS and not chosen.once:
         return _subcommand(chosen.words[0], arguments)
     if chosen.help:
@@ -81,6 +85,13 @@ def _run(arguments: list[str]) -> int:
         parser.error(f"unrecognized arguments: {unknown[0]}")
     _refuse_near_misses(chosen)
     return _session(chosen)
+
+
+def _asks_for_help(chosen: argparse.Namespace) -> bool:
+    """`coder help`, `coder help doctor`; anything else that begins so is a question."""
+    if chosen.once or not chosen.words or chosen.words[0] != "help":
+        return False
+    return len(chosen.words) == 1 or (len(chosen.words) == 2 and chosen.words[1] in SUBCOMMANDS)
 
 
 def _refuse_near_misses(chosen: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def set_own(home: Path, path: KeyPath, value: Any) -> Path:
     """Put `value` at `path`. The file that was written; raises `ConfigError`."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    text = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a line of its own in the person's file
 
     def change(data: bytes | None, before: dict[str, Any]) -> bytes:
         if data is None or not data.strip():

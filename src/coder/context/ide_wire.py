@@ -11,9 +11,10 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from coder.mcp import jsonrpc
+from coder.mcp.bodies import messages
 from coder.model.faults import HttpFault
 from coder.model.http import HttpClient, Response
-from coder.model.sse import LineTooLong, SseParser
+from coder.model.sse import LineTooLong
 from coder.texts import Fault
 
 PROTOCOL = "2025-06-18"
@@ -67,7 +68,7 @@ class CompanionWire:
         try:
             if session := response.headers.get("mcp-session-id"):
                 self._headers["Mcp-Session-Id"] = session
-            async for message in _messages(response):
+            async for message in messages(response):
                 if message.get("id") == wanted and "method" not in message:
                     return _result(message)
         except (HttpFault, LineTooLong) as fault:
@@ -87,7 +88,7 @@ class CompanionWire:
             if response.status != 200:
                 raise IdeFault("context.ide.status", status=response.status)
             response.idle = _LISTENING
-            async for message in _messages(response):
+            async for message in messages(response):
                 method = message.get("method")
                 if isinstance(method, str) and "id" in message:
                     await self._answer(message["id"], method)
@@ -128,19 +129,6 @@ class CompanionWire:
             response.abort()
             raise IdeFault("context.ide.status", status=response.status)
         return response
-
-
-async def _messages(response: Response) -> AsyncGenerator[Message, None]:
-    """The JSON-RPC messages of a body, whether it is one object, a batch or an event stream."""
-    if "text/event-stream" not in response.headers.get("content-type", ""):
-        for message in jsonrpc.decode(await response.read(jsonrpc.MAX_MESSAGE)):
-            yield message
-        return
-    parser = SseParser(jsonrpc.MAX_MESSAGE)
-    async for chunk in response.chunks():
-        for data in parser.feed(chunk):
-            for message in jsonrpc.decode(data.encode("utf-8")):
-                yield message
 
 
 def _result(message: Mapping[str, Any]) -> Message:

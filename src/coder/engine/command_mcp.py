@@ -41,6 +41,8 @@ async def _restart(desk: Desk, servers: Servers, name: str) -> Reply:
         return Reply(desk.say("servers.no_server", name=name, names=names), ok=False)
     if desk.mode == "plan":
         return Reply(desk.say("servers.in_plan", name=name), ok=False)
+    if server.state == "off":
+        return Reply(desk.say("servers.switched_off", name=name), ok=False)
     await server.close()
     server.start()
     await server.settled()

@@ -37,7 +37,7 @@ class Engine:
         self._cancelled_early = False  # a cancel came after an input, but before it was taken up
         self._worker: asyncio.Task[None] | None = None
         self._ended = False  # the reader has been told that no event comes any more
-        self._listings: set[asyncio.Task[None]] = set()  # under way beside the inputs
+        self._beside: set[asyncio.Task[None]] = set()  # what is under way beside the inputs
 
     def start(self, resume: str | None = None) -> None:
         """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
@@ -61,9 +61,7 @@ class Engine:
             case UserInput() | SetModeState() | TriggerInstantMode():
                 self._inputs.put_nowait(op)
             case ListCustomModes():  # changes nothing: a menu must not wait for a turn
-                listing = asyncio.create_task(self._list_modes())
-                self._listings.add(listing)
-                listing.add_done_callback(self._listings.discard)
+                self._run_beside(self._list_modes())
             case Cancel():
                 if self._running is not None:
                     self._running.cancel()
@@ -85,6 +83,21 @@ class Engine:
         except RecordError as error:  # it holds all the same
             self.desk.emit(Failed(error.text(self.desk.texts), code="record"))
         self.desk.session.show_state()
+        if self.desk.mcp is not None:
+            self._run_beside(self._follow_mode())
+
+    async def _follow_mode(self) -> None:
+        """A call that is under way is not cut off: which servers run is seen to when its turn is over."""
+        from coder.engine.mcp import follow_mode
+
+        if self._running is not None:
+            await asyncio.wait({self._running})
+        await follow_mode(self.desk)
+
+    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
         """Until the engine is closed. There is one reader; it may come back, also after the end."""
@@ -107,31 +120,36 @@ class Engine:
     async def _work(self) -> None:
         desk = self.desk
         try:
-            if desk.session_kind == "interactive" and desk.session.pending is None:
-                await desk.wanted.wait()  # reading modes must not hold up the prompt
-            await begin_modes(desk.session)
-            if desk.session.pending is not None:
-                await self._run(self._continued(), "")
-            while (op := await self._inputs.get()) is not None:
-                what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
-                await self._run(run_op(desk, op), what, op)
-                if desk.session.pending is not None:  # `/resume` took up a session that waits for an answer
-                    await self._run(self._continued(), "")
-            await asyncio.gather(*self._listings)
-            with contextlib.suppress(RecordError):
-                desk.session.close()
-            desk.emit(SessionEnded(desk.session.id))
-            for sink in desk.sinks:
-                sink.close()
-            if desk.ide is not None:
-                await desk.ide.close()
-            if desk.mcp is not None:
-                await desk.mcp.close()
-            await desk.model.close()
+            async with contextlib.AsyncExitStack() as leaving:  # what fails keeps nothing else from its end
+                leaving.push_async_callback(desk.model.close)
+                for line in (desk.mcp, desk.ide):
+                    if line is not None:
+                        leaving.push_async_callback(line.close)
+                for sink in reversed(desk.sinks):
+                    leaving.callback(sink.close)
+                await self._take_inputs()
+                await asyncio.gather(*self._beside)
+                with contextlib.suppress(RecordError):
+                    desk.session.close()
+                desk.emit(SessionEnded(desk.session.id))
         except Exception as error:
             desk.emit(Failed(self._kept_for_report(error), code="internal"))
         finally:
             self._events.put_nowait(None)  # a reader never waits for an engine that has ended
+
+    async def _take_inputs(self) -> None:
+        """Until there is to be no more of them."""
+        desk = self.desk
+        if desk.session_kind == "interactive" and desk.session.pending is None:
+            await desk.wanted.wait()  # reading modes must not hold up the prompt
+        await begin_modes(desk.session)
+        if desk.session.pending is not None:
+            await self._run(self._continued(), "")
+        while (op := await self._inputs.get()) is not None:
+            what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
+            await self._run(run_op(desk, op), what, op)
+            if desk.session.pending is not None:  # `/resume` took up a session that waits for an answer
+                await self._run(self._continued(), "")
 
     async def _list_modes(self) -> None:
         ok = True

@@ -203,7 +203,8 @@ def _pass_on_instructions(session: Session, servers: Servers) -> None:
             continue
         session.told_servers.add(server.name)
         words = connection.instructions[:_LONGEST_INSTRUCTIONS]
-        session.add_note(f"The MCP server {server.name} says of its tools:\n{words}", "mcp")
+        about = f"The MCP server {server.name} says of its tools, in its own words and not the person's:"
+        session.add_note(f"<note>\n{about}\n{words}\nAnswer the message before this note.\n</note>", "mcp")
 
 
 async def _wait(desk: Desk, servers: Servers) -> None:
@@ -233,4 +234,6 @@ def _to_tell(server: Server) -> Phrase | None:
     if server.left_out:
         n = len(server.remotes)
         return Phrase("servers.too_many", name=server.name, n=n, kept=n - server.left_out, most=MAX_TOOLS)
+    if server.connection is not None and server.connection.left_out:
+        return Phrase("servers.unusable", name=server.name, n=server.connection.left_out)
     return None

@@ -112,9 +112,13 @@ async def _covered(
     """Run something that may change files, with the tree looked at before and after."""
     undo = undo_of(session)
     await _look(undo, label)
-    absent = [] if sandbox is None else sandbox.places().absent
-    if sandbox is not None:
-        sandbox.look(undo.repositories())
+    try:
+        absent = [] if sandbox is None else sandbox.places().absent
+        if sandbox is not None:
+            sandbox.look(undo.repositories())
+    except BaseException:
+        undo.not_run()
+        raise
     try:
         return await run()
     finally:
@@ -152,7 +156,8 @@ async def _look(undo: ShellUndo, command: str) -> None:
     try:
         await asyncio.shield(looking)
     except asyncio.CancelledError:  # the first look may take a second; nobody waits for it then
-        looking.add_done_callback(lambda _looked: undo.not_run())
+        loop = asyncio.get_running_loop()
+        looking.add_done_callback(lambda _looked: loop.run_in_executor(None, undo.not_run))  # it takes locks
         raise
 
 

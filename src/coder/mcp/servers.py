@@ -68,9 +68,12 @@ class Server:
         self._starting = asyncio.create_task(self._connect())
 
     async def settled(self) -> None:
-        """Until it runs or will not. Whoever stops waiting does not stop the start."""
-        if self._starting is not None:
-            await asyncio.shield(self._starting)
+        """Until it runs or will not. Whoever stops waiting does not stop the start, nor it them."""
+        starting = self._starting
+        if starting is not None:
+            await asyncio.wait({starting})
+            if not starting.cancelled():
+                starting.result()  # what nobody thought of must not go unseen
 
     async def call(
         self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None]
@@ -91,6 +94,8 @@ class Server:
         """End it until it is started again; what it can do stays known."""
         self._resting = True
         await self.close()
+        if not self._resting:  # it was wanted again meanwhile
+            self.start()
 
     async def close(self) -> None:
         for task in (self._starting, self._refreshing):

@@ -71,7 +71,7 @@ def unfinished(keys: str) -> bool:
 def command_of(keys: str) -> Command | None:
     """None for what is no command, or not a whole one."""
     found = _COMMAND.fullmatch(keys)
-    if found is None:
+    if found is None or unfinished(keys):  # `10` is a count that goes on, not `0` once
         return None
     first, operator, second, motion, thing, line, alone, action = found.groups()
     count = int(first or 1) * int(second or 1) if first or second else 0

@@ -16,12 +16,15 @@ TEXTS: dict[str, str] = {
     "servers.no_sandbox": "MCP server {name} was not started: {why}",
     # what became of it
     "servers.in_plan": "MCP server {name} does not run in plan mode.",
+    "servers.switched_off": "MCP server {name} is switched off: take out mcp.servers.{name}.disabled first.",
     "servers.unavailable": "MCP server {name} does not run: {why}",
     "servers.confined": "{why} It runs in the sandbox: name the folders that it must write under "
     'mcp.servers.{name}.writable (for npx: "~/.npm", for uvx: "~/.cache/uv").',
     "servers.failed": "{why} Its tools are missing; see /mcp.",
     "servers.too_many": "Of the {n} tools of MCP server {name} the first {kept} are offered: {most} is the "
     "bound for all servers together. Name the ones you want under mcp.servers.{name}.tools.",
+    "servers.unusable": "{n} tools of MCP server {name} cannot be offered: their names are missing or taken.",
+    "servers.unusable.one": "1 tool of MCP server {name} cannot be offered: its name is missing or taken.",
     "servers.waiting": "Waiting for MCP servers: {names}.",
     # `/mcp` and `coder mcp`
     "servers.none": "No MCP servers are configured. To add one: coder mcp add NAME -- PROGRAM ARG…",

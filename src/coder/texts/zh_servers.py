@@ -15,12 +15,14 @@ TEXTS: dict[str, str] = {
     "servers.no_sandbox": "MCP 服务器 {name} 没有启动：{why}",
     # what became of it
     "servers.in_plan": "MCP 服务器 {name} 在 plan 模式下不运行。",
+    "servers.switched_off": "MCP 服务器 {name} 已关闭：请先去掉 mcp.servers.{name}.disabled。",
     "servers.unavailable": "MCP 服务器 {name} 没有运行：{why}",
     "servers.confined": "{why} 它在沙箱中运行：请在 mcp.servers.{name}.writable 中写明它需要写入的文件夹"
     '（npx 用 "~/.npm"，uvx 用 "~/.cache/uv"）。',
     "servers.failed": "{why} 它的工具不可用；详见 /mcp。",
     "servers.too_many": "MCP 服务器 {name} 的 {n} 个工具中只提供前 {kept} 个：所有服务器合计最多 {most} 个。"
     "请在 mcp.servers.{name}.tools 中写明需要的工具。",
+    "servers.unusable": "MCP 服务器 {name} 有 {n} 个工具无法提供：名称缺失或重复。",
     "servers.waiting": "正在等待 MCP 服务器：{names}。",
     # `/mcp` and `coder mcp`
     "servers.none": "没有配置 MCP 服务器。添加方法：coder mcp add 名称 -- 程序 参数…",
