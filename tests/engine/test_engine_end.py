@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from coder.protocol.events import Failed, ToolCallChanged
+from coder.protocol.events import Content, Failed, ToolCallChanged
 from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import SetOperatingMode, UserInput
 from kit import ScriptedServer
@@ -111,3 +111,21 @@ def test_no_server_starts_once_the_engine_is_closed(project: Project) -> None:
 
     with ScriptedServer([]) as server:
         asyncio.run(scenario(server.url))
+
+
+def test_what_waits_when_it_is_closed_is_not_begun(project: Project) -> None:
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url)
+        driver.start()
+        for text in ("go", "!touch late", "more"):
+            driver.engine.submit(UserInput(text))
+        async for event in driver.engine.events():
+            if isinstance(event, Content):
+                break
+        await driver.close()
+
+    with ScriptedServer([{"text": "word " * 500, "delay": 0.02}, {"text": "late"}]) as server:
+        asyncio.run(scenario(server.url))
+        assert len(server.chats) == 1
+    assert not (project.cwd / "late").exists()
+    assert [event["type"] for event in project.events()][-2:] == ["turn_end", "session_end"]

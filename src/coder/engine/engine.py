@@ -113,6 +113,8 @@ class Engine:
         if self._worker is None:
             return
         self.submit(Cancel())
+        while not self._inputs.empty():  # what waited behind it is not begun any more
+            self._inputs.get_nowait()
         self.submit(Close())
         with contextlib.suppress(asyncio.CancelledError):
             await self._worker
