@@ -15,7 +15,7 @@ from coder.servers.acp_prompt import message_of
 from coder.servers.acp_tools import bounded, diff_blocks, fenced, locations, printed, title_of
 from coder.tools.diffs import unified
 
-ROOT = Path("/work/space")
+ROOT = Path("/home/ann/space")
 # Up to four lines: a change anywhere in them shows them all.
 _TEXTS = st.tuples(st.lists(st.text("ab -+@\\", max_size=5), max_size=4), st.booleans()).map(
     lambda made: "\n".join(made[0]) + ("\n" if made[1] and made[0] else "")
@@ -78,14 +78,14 @@ def said(*blocks: Block) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("uri", "shown"),
     [
-        ("file:///work/space/a.py", "@a.py"),
-        ("file:///work/space/my%20file.py", "@my\\ file.py"),
-        ("file:///work/space/a.py#L10-20", "@a.py (lines 10-20)"),
-        ("file:///work/space/a.py#L10", "@a.py (line 10)"),
-        ("/work/space/a.py", "@a.py"),
+        ("file:///home/ann/space/a.py", "@a.py"),
+        ("file:///home/ann/space/my%20file.py", "@my\\ file.py"),
+        ("file:///home/ann/space/a.py#L10-20", "@a.py (lines 10-20)"),
+        ("file:///home/ann/space/a.py#L10", "@a.py (line 10)"),
+        ("/home/ann/space/a.py", "@a.py"),
         ("file:///etc/passwd", "/etc/passwd"),
-        ("file:///work/space/../secret", "/work/space/../secret"),
-        ("file://host/work/space/a.py", "it (file://host/work/space/a.py)"),
+        ("file:///home/ann/space/../secret", "/home/ann/space/../secret"),
+        ("file://host/home/ann/space/a.py", "it (file://host/home/ann/space/a.py)"),
         ("zed:///agent/thread/1", "it (zed:///agent/thread/1)"),
         ("http://[bad", "it (http://[bad)"),
     ],
@@ -101,7 +101,7 @@ def test_an_address_that_is_none_is_a_name(uri: str) -> None:
 
 
 def test_an_embedded_resource_is_attached_and_named() -> None:
-    resource = Resource(Contents(uri="file:///work/space/a.py", text="x = 1\n"))
+    resource = Resource(Contents(uri="file:///home/ann/space/a.py", text="x = 1\n"))
     assert said(Text("fix "), resource) == ("fix a.py", '<resource name="a.py">\nx = 1\n</resource>')
     assert said(resource) == ("", '<resource name="a.py">\nx = 1\n</resource>')
     binary = message_of([Text("see"), Resource(Contents(uri="file:///x.png", blob="AAAA"))], ROOT)
@@ -114,7 +114,7 @@ def test_an_embedded_resource_is_attached_and_named() -> None:
         ([Text("!ls")], "!ls"),
         ([Text("!ls\n")], "!ls\n"),
         ([Text("![logo](x.png)\n\nWhat is this?")], ""),
-        ([Text("!ls"), Link("file:///work/space/a.py", "a.py")], ""),
+        ([Text("!ls"), Link("file:///home/ann/space/a.py", "a.py")], ""),
         ([Text("/review"), Resource(Contents(uri="x:y", text="z"))], "/review x:y"),
     ],
 )
