@@ -103,9 +103,9 @@ def ask_at_start(prompt: str, texts: Texts) -> bool | None:
 
 
 def _line_after(prompt: str) -> str | None:
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-    try:
+    try:  # from the first letter of the prompt on: whoever sees it may press Ctrl+C
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
         return sys.stdin.readline() or None
     except KeyboardInterrupt:
         return None
