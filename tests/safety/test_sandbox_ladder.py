@@ -237,3 +237,22 @@ def test_a_bwrap_that_lives_by_its_setuid_bit_is_left_alone(tmp_path: Path) -> N
     program.write_bytes(Path(real.program).read_bytes())
     program.chmod(0o4755)
     assert not scoping(SandboxLevel("bwrap", str(program)), tmp_path).scopes
+
+
+@pytest.mark.skipif("landlock" not in available(), reason="that rung does not hold here")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("echo x >> .git/config", "has been put back"),
+        ("mv .git elsewhere", "could not be put back: its folder is gone"),
+    ],
+)
+def test_what_became_of_a_guarded_file_is_said_as_it_is(line: str, said: str) -> None:
+    box = Box("landlock")
+    try:
+        outcome = box.run(line)
+        config = box.workspace / ".git" / "config"
+        assert f"{config} was changed by the command and {said}" in outcome.stderr
+        assert config.exists() == (said == "has been put back")
+    finally:
+        box.close()

@@ -292,7 +292,10 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
     for path, kept in guarded.items():
         if _kept(path) != kept:
             _put_back(path, kept)
-            os.write(2, f"coder: {path} was changed by the command and has been put back\n".encode())
+            # Not where the folder around it was moved or removed: then there is no place to put it.
+            done = _kept(path) == kept
+            became = "has been put back" if done else "could not be put back: its folder is gone"
+            os.write(2, f"coder: {path} was changed by the command and {became}\n".encode())
     return code
 
 
