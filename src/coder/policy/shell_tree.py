@@ -2,7 +2,8 @@
 
 The tree is not taken on trust: tree-sitter forgives what bash does not, and reads some lines otherwise than
 bash would. So every node must be of a kind that is known here, every gap between tokens must be blank, every
-word must be one word by bash's own rules; anything else raises `NotUnderstood` and the line fails closed.
+word must be one word by bash's own rules, and a second reader (`lexer`) must have seen the same expansions,
+quotes, redirections and dividers; anything else raises `NotUnderstood` and the line fails closed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import msgspec
 
 from coder.policy.expansions import WordReader
 from coder.policy.heredocs import check_heredoc
+from coder.policy.lexer import Odd, marks_of
 from coder.policy.syntax import count_commands, parse
+from coder.policy.tree_marks import tree_marks
 from coder.policy.words import NotUnderstood, Word
 from coder.texts import Phrase
 
@@ -67,7 +70,18 @@ def read_line(line: str, depth: int = 0) -> Line:
         raise NotUnderstood("policy.unread.place")
     if len(walker.line.commands) > MAX_COMMANDS:
         raise NotUnderstood("policy.unread.many")
+    _check_twice(data, root)
     return walker.line
+
+
+def _check_twice(data: bytes, root: Node) -> None:
+    """The second reader must have seen the same."""
+    try:
+        agreed = marks_of(data) == tree_marks(data, root)
+    except (Odd, RecursionError):
+        agreed = False
+    if not agreed:
+        raise NotUnderstood("policy.unread.disagreed")
 
 
 _LISTS = frozenset(

@@ -19,6 +19,7 @@ TEXTS: dict[str, str] = {
     "policy.unread.deep": "nested too deeply",
     "policy.unread.deep_lines": "lines nested too deeply",
     "policy.unread.other_shell": "written for bash, and another shell is to run it",
+    "policy.unread.disagreed": "it can be read in two ways",
     "policy.unread.deep_names": "nested too deeply, or names that no file can have",
     "policy.unread.divider": "two commands without a divider",
     "policy.unread.dollar": "a dollar sign that is not understood",

@@ -19,6 +19,7 @@ TEXTS: dict[str, str] = {
     "policy.unread.deep": "嵌套过深",
     "policy.unread.deep_lines": "命令行嵌套过深",
     "policy.unread.other_shell": "按 bash 的写法写成，却要由另一种 shell 运行",
+    "policy.unread.disagreed": "可以有两种读法",
     "policy.unread.deep_names": "嵌套过深，或含有文件不可能有的名字",
     "policy.unread.divider": "两条命令之间没有分隔",
     "policy.unread.dollar": "看不懂的美元符号",
