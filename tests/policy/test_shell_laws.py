@@ -234,3 +234,15 @@ def test_a_link_to_what_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert judge("cat README.md", root).read_only
     assert not judge("cat link", root).read_only
     assert not judge("ls outlink", root).read_only
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [(".npmrc", "npm ls"), (".npmrc", "npm --version"), ("go.mod", "go version"), ("go.work", "go version")],
+)
+def test_a_file_of_the_project_steers_the_program(file: str, line: str, tmp_path: Path) -> None:
+    root = make_workspace(tmp_path)
+    assert judge(line, root).read_only
+    (root / file).write_text("x\n", encoding="utf-8")
+    assert not judge(line, root).read_only
+    assert not judge(f"cd src && {line}", root).read_only

@@ -27,7 +27,7 @@ HARMLESS = names(
     expr factor false fgrep fmt fold free getconf grep groups head id join locale logname ls lscpu
     md5sum nl nproc numfmt od paste pathchk pgrep pr printenv pwd readlink realpath rev seq sha1sum
     sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail tr true tsort tty type uname
-    unexpand uptime users w wc whereis which who whoami : hexdump
+    unexpand uptime users w wc whereis which whoami : hexdump
     """
 )
 
@@ -42,22 +42,25 @@ _OPTIONS: dict[str, Flags] = {
     "eza": Flags(),
     "fd": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
     "fdfind": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
-    "file": Flags(short="CzZ", long=("--compile", "--uncompress", "--uncompress-noreport")),
-    "hostname": Flags(short="Fb", long=("--file", "--boot"), operands=0),
+    "file": Flags(short="CzZp", long=("--compile", "--uncompress", "--uncompress-noreport",
+                                      "--preserve-date")),
+    # Its long forms look the name up in the network.
+    "hostname": Flags(short="FbfdiaAy", long=("--file", "--boot", "--fqdn", "--long", "--domain", "--alias",
+                                              "--ip-address", "--all-fqdns", "--yp", "--nis"), operands=0),
     "iconv": Flags(short="o", long=("--output",)),
     "jq": Flags(short="i", long=("--in-place", "--inplace")),
     "lsblk": Flags(),
-    "lsof": Flags(short="D"),
-    "netstat": Flags(),
     "nm": Flags(long=("--plugin",), texts=("@",)),  # `@file` holds more options
     "objdump": Flags(short="WLP", long=("--plugin", "--dwarf", "--process-links"), texts=("@",)),
     "readelf": Flags(short="wDP", long=("--debug-dump", "--process-links"), texts=("@",)),
     "rg": Flags(short="z", long=("--pre", "--hostname-bin", "--search-zip")),
     "shuf": Flags(short="o", long=("--output",)),
     "sort": Flags(short="oT", long=("--output", "--compress-program", "--temporary-directory")),
-    "ss": Flags(short="KDF", long=("--kill", "--diag", "--filter")),
+    # A filter may be a host's name, which is looked up in the network.
+    "ss": Flags(short="KDFrN", long=("--kill", "--diag", "--filter", "--resolve", "--net"), operands=0),
     "tree": Flags(short="oR", long=("--output",)),
     "uniq": Flags(operands=1),
+    "who": Flags(long=("--lookup",)),
     "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp", "--split"), texts=("system",)),
 }  # fmt: skip
 
@@ -97,8 +100,13 @@ _VERSIONS: dict[str, frozenset[str]] = {
     "git": frozenset({"--version"}),
     "rg": frozenset({"--version"}),
 }
-# A toolchain file in the project makes these start a program of the project's choice.
-_TOOLCHAIN_FILES = dict.fromkeys(("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml"))
+# A file of the project makes these start a program, or write where it says.
+_STEERING_FILES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml")),
+    "npm": (".npmrc",),
+    "go": ("go.mod", "go.work"),
+}
+_PIP_SHOW = frozenset({"-f", "--files", "-v", "--verbose"})
 
 _LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
     "npm": frozenset({("ls",), ("list",), ("ls", "--depth=0"), ("ls", "-g"), ("ls", "--all")}),
@@ -127,6 +135,8 @@ _SPECIAL: dict[str, Rule] = {
     "cd": programs.change_folder,
     "date": programs.date,
     "ps": programs.ps,
+    "lsof": programs.numeric,
+    "netstat": programs.numeric,
     "xxd": programs.xxd,
     "tar": programs.tar,
     "unzip": programs.unzip,
@@ -163,11 +173,12 @@ def _asks_version(name: str, args: list[Word], places: Places) -> bool:
     if not all(word.exact for word in args):
         return False
     given = tuple(word.text for word in args)
-    if given in _LISTINGS.get(name, ()) or (name in ("pip", "pip3") and given[:1] == ("show",)):
-        return True
-    if len(given) != 1 or given[0] not in _VERSIONS.get(name, ()):
+    if name in ("pip", "pip3") and given[:1] == ("show",):
+        return all(text in _PIP_SHOW or not text.startswith("-") for text in given[1:])
+    version = len(given) == 1 and given[0] in _VERSIONS.get(name, ())
+    if not version and given not in _LISTINGS.get(name, ()):
         return False
-    marks = _TOOLCHAIN_FILES.get(name, ())
+    marks = _STEERING_FILES.get(name, ())
     return places.known and not any(_above(folder, mark) for folder in places.folders for mark in marks)
 
 

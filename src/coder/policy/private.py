@@ -1,29 +1,47 @@
 """Words of a shell line that name what is nobody's business here: the person's home outside the workspace,
 the environment and memory of other processes, the system's own secrets.
 
-A command that only looks may look at the workspace and at the system; not at these without being asked.
+A command that only looks may look at the workspace and at the system; not at these without being asked, nor
+through all that lies below a folder which holds them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from coder.policy.flags import Flags, check_flags
 from coder.policy.places import Places
+from coder.policy.tables import names
 from coder.policy.words import Word
 
 _HOMES = ("/root/", "/home/", "/Users/")
-_SECRET = (
-    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets"),
-    "/dev/mem",
+_SECRET = (*("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets"),)
+# Of /dev what every program may read; the rest are disks, memory, terminals.
+_DEVICES_KEPT = names(
+    "/dev /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr"
 )
+_DESCRIPTOR = re.compile(r"/dev/fd/[0-9]+")
+_HOLDING = ("/proc/", "/dev/", "/mnt/", "/media/", "/Volumes/")  # all of it, or disks that nobody expects
 # What programs look up about the machine; the rest of /proc is about processes and holds their environment.
 _PROC_KEPT = (
     *("cpuinfo", "meminfo", "loadavg", "uptime", "version", "stat", "mounts", "filesystems", "cmdline"),
     *("partitions", "diskstats", "swaps", "modules", "devices", "sys/kernel", "sys/vm", "sys/fs", "net/dev"),
 )
 
+
+# Programs that read all that is below a folder: always, or with one of these letters or words.
+_SWEEPERS = frozenset({"find", "rg", "fd", "fdfind", "tree", "du", "git"})
+_SWEEPING: dict[str, Flags] = {
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep"),
+        Flags(short="rRd", long=("--recursive", "--dereference-recursive", "--directories")),
+    ),
+    **dict.fromkeys(("ls", "exa", "eza"), Flags(short="RT", long=("--recurse", "--recursive", "--tree"))),
+    "diff": Flags(short="r", long=("--recursive",)),
+}
 
 # Variables that lead there by themselves.
 _POINTERS = ("$HOME", "${HOME", "$PPID", "${PPID", "/$$", "${$}", "$OLDPWD", "${OLDPWD")
@@ -39,6 +57,26 @@ def looks_private(word: Word, places: Places) -> bool:
     return any(_private(text, word.exact, places) for text in _paths(word))
 
 
+def sweeps(name: str, args: list[Word], places: Places) -> bool:
+    """Whether this call reads through a folder that holds what is private: `grep -r x /`."""
+    if name not in _SWEEPERS:
+        flags = _SWEEPING.get(name, Flags())
+        if not any(word.maybe_option() and check_flags([word], flags) for word in args if word.exact):
+            return False
+    return any(_above_private(text, places) for word in args for text in _paths(word))
+
+
+def _above_private(text: str, places: Places) -> bool:
+    if not text or places.inside(text):
+        return False
+    held = (*_HOMES, *_SECRET, *_HOLDING, str(Path("~").expanduser()))
+    for path in (os.path.normpath(text), *_resolved(text, places)):
+        below = path.rstrip("/") + "/"
+        if path.startswith("/") and any(place.startswith(below) for place in held):
+            return True
+    return False
+
+
 def _paths(word: Word) -> Iterator[str]:
     """The word itself, and what stands behind an equals sign (`--file=/x`, `if=/x`)."""
     yield word.text
@@ -49,6 +87,8 @@ def _paths(word: Word) -> Iterator[str]:
 def _private(text: str, exact: bool, places: Places) -> bool:
     if text.startswith("~"):
         return True
+    if exact and (text in _DEVICES_KEPT or _DESCRIPTOR.fullmatch(text)):
+        return False
     if not text.startswith("/"):
         return bool(text) and not places.inside(text) and _at_home(_resolved(text, places))
     if not exact and text.count("/") < 2:
@@ -68,6 +108,8 @@ def _at_home(paths: list[str]) -> bool:
         if f"{path}/".startswith((*_HOMES, own)) and own != "/":
             return True
         if path.startswith(_SECRET):
+            return True
+        if path.startswith("/dev/") and path not in _DEVICES_KEPT:
             return True
         if path == "/proc" or (path.startswith("/proc/") and not path[6:].startswith(_PROC_KEPT)):
             return True

@@ -224,9 +224,23 @@ def ps(args: list[Word], places: Places) -> Phrase | None:
     for before, word in zip([Word(""), *args], args, strict=False):
         value = before.text.startswith("-") and before.text[-1] in "CGOUgkopqstu"
         bare = word.text.isalpha() and "e" in word.text and not value
+        bare = bare or (word.text[:1] == "-" and word.text[1:].isalpha() and "E" in word.text)  # macOS
         if not word.exact or bare or "environ" in word.text:
             return Phrase("policy.why.private")
     return None
+
+
+_NUMERIC_LISTING = Flags(short="D")  # lsof keeps a file of devices with it
+
+
+def numeric(args: list[Word], places: Places) -> Phrase | None:
+    """`lsof`, `netstat`: without `-n` they look up the names of other machines in the network."""
+    given = [word.text for word in args if word.exact]
+    if not any(
+        text == "--numeric" or (text[:1] == "-" and text[1:2] != "-" and "n" in text) for text in given
+    ):
+        return Phrase("policy.why.looks_up")
+    return check_flags(args, _NUMERIC_LISTING)
 
 
 _DATE = Flags(short="sf", long=("--set", "--file"))

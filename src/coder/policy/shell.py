@@ -14,7 +14,7 @@ from coder.policy.commands import look_up
 from coder.policy.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.naming import is_interpreter, name_of
 from coder.policy.places import Places
-from coder.policy.private import looks_private
+from coder.policy.private import looks_private, sweeps
 from coder.policy.redirections import judge_redirect
 from coder.policy.shell_tree import Line, Simple, read_line
 from coder.policy.tables import names
@@ -64,12 +64,19 @@ class _Judge:
     """Judges one line, and the lines inside it, in one place."""
 
     def __init__(
-        self, places: Places, depth: int = 0, shadowed: frozenset[str] = frozenset(), *, posix: bool = False
+        self,
+        places: Places,
+        depth: int = 0,
+        shadowed: frozenset[str] = frozenset(),
+        *,
+        posix: bool = False,
+        cleared: bool = False,
     ) -> None:
         self._places = places
         self._depth = depth
         self._posix = posix  # the line is for some shell other than bash
         self._shadowed = shadowed
+        self._cleared = cleared  # what runs now does not get the environment that read-only lines are given
         self._extra: list[Segment] = []
 
     def line(self, text: str) -> ShellVerdict:
@@ -112,6 +119,8 @@ class _Judge:
             effect = judge_redirect(redirect, self._places)
             if effect.why:
                 finding.refuse(effect.why, opaque=effect.opaque, risk=effect.risk)
+            elif looks_private(redirect.target, self._places):
+                finding.refuse(Phrase("policy.why.private"), opaque=True)
         if simple.words:
             if any(looks_private(word, self._places) for word in simple.words):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
@@ -163,6 +172,8 @@ class _Judge:
             return
         if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
             finding.refuse(Phrase("policy.why.not_system"))
+        if sweeps(name, args, self._places):
+            finding.refuse(Phrase("policy.why.sweeps"), opaque=True)
         inner = unwrap(base_name(head.text), args)
         if inner is not None:
             self._wrapper(base_name(head.text), args, inner, finding, fed=fed, nested=nested)
@@ -173,6 +184,8 @@ class _Judge:
         if name == "find":  # all its predicates are known, or it would have been taken for a wrapper
             return
         known = look_up(name, args, self._places)
+        if name == "git" and self._cleared:
+            finding.refuse(Phrase("policy.why.git_cleared"), opaque=True)
         if known.why:
             finding.refuse(known.why, opaque=_runs_others(name, args, known.listed))
         if name in ("cd", "pushd", "popd"):
@@ -190,16 +203,21 @@ class _Judge:
         if not inner.certain:
             finding.refuse(inner.note or Phrase("policy.why.unseen"))
             self._unseen(name, args, finding, fed=fed)
+        if inner.elsewhere:
+            self._places.enter(None)
+        outer, self._cleared = self._cleared, self._cleared or inner.clears
         for command in inner.commands:
             self._command(command, finding, fed=fed, nested=nested + 1)
         for line in inner.lines:
             posix = self._posix if inner.posix is None else inner.posix
-            verdict = _Judge(self._places, self._depth + 1, self._shadowed, posix=posix).line(line)
+            inside = _Judge(self._places, self._depth + 1, self._shadowed, posix=posix, cleared=self._cleared)
+            verdict = inside.line(line)
             self._extra.extend(verdict.segments)
             for risk in verdict.risks:
                 finding.refuse(Phrase("policy.why.line_acts", name=name), risk=risk)
             if not verdict.read_only:
                 finding.refuse(Phrase("policy.why.line_acts", name=name))
+        self._cleared = outer
 
     def _unseen(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
         """A wrapper whose command is not certain: look for dangers in all that it was given."""

@@ -101,6 +101,7 @@ _STATEMENTS = (_LISTS | {
     "redirected_statement", "command", "declaration_command", "unset_command", "test_command",
     "variable_assignment", "variable_assignments", "function_definition", "c_style_for_statement",
 }) - {"do_group", "case_item", "elif_clause", "else_clause"}  # fmt: skip
+_AFTER_DASH = (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")")  # `>&-x` is not one token
 _OPERATORS = frozenset({"=", "==", "!=", "!"})
 _DOUBLE_OPERATORS = _OPERATORS | {"=~", "<", ">", "&&", "||", "(", ")"}
 
@@ -385,10 +386,15 @@ class _Walker:
                 continue
             if not child.is_named:
                 operator = child.type.strip()
+                if (
+                    operator.endswith("-")
+                    and self.data[child.end_byte : child.end_byte + 1] not in _AFTER_DASH
+                ):
+                    raise NotUnderstood("policy.unread.redirect")
             else:
                 targets.append(self.words.word(child))
-        if operator in (">&-", "<&-"):
-            return Redirect(operator, Word("-"))
+        if operator in (">&-", "<&-"):  # it has no target: the words behind it are the command's
+            targets.insert(0, Word("-"))
         if not targets or not operator or (extra is None and len(targets) > 1):
             raise NotUnderstood("policy.unread.redirect_nowhere")
         if extra is not None:

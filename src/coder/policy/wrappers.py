@@ -19,7 +19,7 @@ class Inner(msgspec.Struct, frozen=True):
     """What a wrapper runs. `certain` is false where more may run than is listed here.
 
     `acts`: the wrapper does something of its own, so that it is not read-only whatever it runs.
-    `feeds`: the inner command gets input or arguments from elsewhere.
+    `clears`: the inner command does not get the whole environment. `elsewhere`: it runs in other folders.
     """
 
     commands: list[list[Word]] = []
@@ -27,6 +27,8 @@ class Inner(msgspec.Struct, frozen=True):
     assigns: list[tuple[str, Word]] = []
     certain: bool = True
     acts: bool = False
+    clears: bool = False
+    elsewhere: bool = False
     note: Phrase | None = None
     posix: bool | None = None  # whose `lines` they are: another shell's than bash, bash's, or (None) the same
 
@@ -57,11 +59,9 @@ _PREFIXES: dict[str, _Options] = {
     "time": _options("-p"),
     "stdbuf": _options("", "-i -o -e --input --output --error"),
     "setsid": _options("-w --wait -f --fork -c --ctty"),
-    "command": _options("-p"),
+    "command": _options(),
     "builtin": _options(),
-    "exec": _options("-c -l", "-a"),
-    "busybox": _options(),
-    "toybox": _options(),
+    "exec": _options(),  # `-a` and `-l` give a program another name, and by that another behaviour
     "coproc": _options(acts=True),
     "caffeinate": _options("-i -d -s -m"),
     "sudo": _options("-E -H -n -S -k -b -i -s -A --", "-u -g -h -p -C -U -T -R -D -r -t", acts=True),
@@ -75,7 +75,7 @@ _RUNNERS = names(
     bwrap systemd-run at batch rsh rexec telnet nc ncat socat osascript mapfile readarray alias source .
     trap compgen complete bind enable hash vim vi nvim emacs ed ex less more most man rlwrap proot
     fakeroot torsocks proxychains cpulimit numactl taskset chrt prlimit setarch eatmydata direnv mise
-    asdf runcon start-stop-daemon daemonize
+    asdf runcon start-stop-daemon daemonize busybox toybox
     """
 )
 # Families in which one word means: run what follows.
@@ -224,7 +224,8 @@ def _env(args: list[Word]) -> Inner:
         start += 1
     if start < len(args) and not args[start].exact:
         return UNCERTAIN
-    return Inner(commands=[args[start:]] if start < len(args) else [], assigns=assigns)
+    commands = [args[start:]] if start < len(args) else []
+    return Inner(commands=commands, assigns=assigns, clears=bool(args) and args[0].text[:1] == "-")
 
 
 _SHELL_LETTERS = frozenset("celux")
@@ -318,7 +319,7 @@ _FIND_PLAIN = names(
 def _find(args: list[Word]) -> Inner | None:
     """Every predicate must be known; what `-exec` runs is the inner command."""
     commands: list[list[Word]] = []
-    acts = False
+    acts = elsewhere = False
     index = 0
     while index < len(args):
         word = args[index]
@@ -338,12 +339,14 @@ def _find(args: list[Word]) -> Inner | None:
             # A found path begins with a start path or ./, never with a dash.
             commands.append([_with_hole(inner, "{}", "./") for inner in args[index:end]])
             acts = acts or text.startswith("-ok")
+            elsewhere = elsewhere or text.endswith("dir")
             index = end + 1
         elif text.startswith("-") and text not in _FIND_PLAIN:
             acts = True
     if not commands and not acts:
         return None
-    return Inner(commands=commands, acts=acts, note=None if commands else Phrase("policy.why.find_acts"))
+    note = None if commands else Phrase("policy.why.find_acts")
+    return Inner(commands=commands, acts=acts, elsewhere=elsewhere, note=note)
 
 
 def _end_of_exec(args: list[Word], start: int) -> int | None:
