@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coder.protocol.events import ChatCompressed, Failed, InputDone, TurnEnded
+from coder.protocol.events import ChatCompressed, CommandDone, Failed, InputDone, TurnEnded
 from coder.protocol.ops import UserInput
 from coder.record.log import read_log
 from coder.record.replay import replay
@@ -138,7 +138,7 @@ def test_compact_says_that_it_failed_and_leaves_everything(project: Project) -> 
     for gone in ({"status": 400, "body": {"error": {"message": "no"}}}, {"text": ""}):
         script = by_place([{"text": words(400)}, {"text": "b"}], summary=gone)
         driver = play(project, script, ["a", "/compact", "next"])
-        answers = [e for e in driver.seen if type(e).__name__ == "CommandDone"]
+        answers = of(driver.seen, CommandDone)
         assert [(a.ok, "the conversation is as it was" in a.text) for a in answers] == [(False, True)]
         assert of(driver.seen, ChatCompressed) == []
         assert driver.chats[-1]["messages"][2]["content"] == words(400)
