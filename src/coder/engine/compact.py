@@ -16,7 +16,6 @@ from coder.context.compaction import (
     cut_point,
     earlier_summary,
     plain,
-    protected,
     shortened_outputs,
     transcript,
     with_part,
@@ -38,7 +37,7 @@ from coder.texts import Phrase
 _LEDGER_SHARE = 0.1  # of the window: the ledger must not crowd out the work
 _SHORT_SUMMARY = 150  # tokens: seven headings with hardly anything below them
 _SHORTEST = 400  # characters of a ledger: less would be headings alone
-_KEPT_SHARE = 0.85  # of the limit, for all but summary and ledger
+_UNSEEN_SHARE = 0.85  # of the window, for all but summary and ledger, where there are results not seen yet
 _TRANSCRIPT_SHARE = 0.7  # of the window: the request for a summary must leave room for the summary
 _ENOUGH = 0.8  # shortening alone will do where it brings the prompt this far below the threshold
 _GROWTH = 1.1  # a compaction that did not help is not tried again before the prompt has grown by this
@@ -47,17 +46,21 @@ _GROWTH = 1.1  # a compaction that did not help is not tried again before the pr
 async def maybe_compact(session: Session, turn: Turn) -> None:
     """Before a step: once the prompt has passed its share of the model's window."""
     settings = session.desk.config.compaction
-    threshold = settings.threshold * session.desk.chosen.window
+    window = session.desk.chosen.window
+    threshold = settings.threshold * window
     # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
-    floor = min(max(threshold, session.compaction_floor), session.desk.prompt_limit)
+    floor = min(max(threshold, session.compaction_floor), window)
     if not settings.auto or not session.conversation.exceeds(floor):
         return
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
-        if not shortened or session.conversation.exceeds(threshold * _ENOUGH):
-            done = await compact(session, turn)
-            if isinstance(done, Phrase):
-                session.desk.emit(Notice(done.text(session.desk.texts), "warning"))
+        enough = shortened and not session.conversation.exceeds(threshold * _ENOUGH)
+        if not enough and not session.compaction_failed:
+            head = session.conversation.messages[: head_length(session.conversation.messages)]
+            room = _UNSEEN_SHARE * window - session.conversation.fixed_tokens(head)
+            await compact(session, turn, unseen=room)
+            if session.conversation.exceeds(window) and not session.compaction_failed:
+                await compact(session, turn)
     if session.conversation.exceeds(threshold):
         session.compaction_floor = int(session.conversation.tokens() * _GROWTH)
 
@@ -69,105 +72,66 @@ async def make_room(session: Session, turn: Turn) -> bool:
     turn.made_room_at = turn.steps
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
-        return isinstance(await compact(session, turn, too_long=True), ChatCompressed) or shortened
+        return await compact(session, turn) is not None or shortened
 
 
 async def compact(
-    session: Session, turn: Turn | None = None, *, forced: bool = False, too_long: bool = False
-) -> ChatCompressed | Phrase | None:
-    """Replace older history by a summary. None where there was nothing to gain, a phrase where there is no
-    usable summary: the conversation stays as it was, unless it is `too_long` for any request; then ledger and
-    newest messages alone are kept. `turn`: the one in hand."""
+    session: Session, turn: Turn | None = None, *, forced: bool = False, unseen: float = 0
+) -> ChatCompressed | None:
+    """None where there was nothing to gain: the conversation stays as it was. `turn`: the one in hand;
+    `unseen`: up to how many tokens of results that the model has not seen yet are kept in any case."""
     conversation = session.conversation
     counter = conversation.counter
-    too_long = too_long or conversation.exceeds(session.desk.prompt_limit)
-    if session.compaction_failed and not (forced or too_long):
-        return None
     sizes = [message_tokens(counter, m) for m in conversation.messages]
-    room = _room(session)
-    keep = min(_share_to_keep(session, sum(sizes)) * sum(sizes[head_length(conversation.messages) :]), room)
-    fixed = protected(conversation.messages, sizes, conversation.unanswered, room)
-    at = cut_point(conversation.messages, sizes, keep, fixed)
+    at = cut_point(conversation.messages, sizes, _share_to_keep(session, sum(sizes)), unseen)
     if not at:
         return None
-    around = _around(session, turn, conversation.messages[at:], room - sum(sizes[at:]))
+    around = _around(session, turn, conversation.messages[at:])
     least = counter.count(around) + (0 if forced else _SHORT_SUMMARY)
     if sum(sizes[head_length(conversation.messages) : at]) <= least:
         return None  # not worth a request, and no reason never to try again
-    attempt = _Attempt(session, at, sizes, around, forced)
-    summary: str | Phrase = Phrase("compact.inflated_before")
-    if not session.compaction_failed or forced:
-        summary = await _summary(session, turn, conversation.messages[:at])
-    if isinstance(summary, str):
-        if done := attempt.replace(summary):
-            return done
+    summary = await _summary(session, turn, conversation.messages[:at])
+    text = SUMMARY_HEAD + plain(summary) + around
+    before = conversation.tokens()
+    kept = len(conversation.messages) - at
+    messages = compacted(conversation.messages, text, kept)
+    replaced = messages[: len(messages) - kept]
+    after = before - sum(sizes[:at]) + sum(message_tokens(counter, m) for m in replaced)
+    if after >= before:
+        if not forced:
+            session.desk.emit(Notice(session.desk.say("compact.inflated"), "warning"))
         session.compaction_failed = True
-        summary = Phrase("compact.inflated_now")
-    inflated = session.compaction_failed
-    if not too_long:
-        return Phrase("compact.unchanged", reason=summary)
-    earlier = earlier_summary(conversation.messages[:at]).removesuffix(NO_SUMMARY).rstrip()
-    done = attempt.replace(f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY)
-    session.compaction_failed = inflated
-    if done is not None:
-        session.desk.emit(Notice(session.desk.say("compact.fell_back", reason=summary), "warning"))
-    return done
+        return None
+    meta = {"kept": kept, "tokens_before": before, "tokens_after": after, "forced": forced}
+    session.log.append("compaction", text, meta=meta)
+    _replaced(session, messages)
+    event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=forced)
+    session.desk.emit(event)
+    return event
 
 
-class _Attempt:
-    """One cut of the conversation, and what would stand in place of the older part."""
-
-    def __init__(self, session: Session, at: int, sizes: list[int], around: str, forced: bool) -> None:
-        self.session, self.at, self.sizes = session, at, sizes
-        self.around, self.forced = around, forced
-
-    def replace(self, summary: str) -> ChatCompressed | None:
-        """Record the compaction, then make it true. None where it would gain nothing."""
-        session, counter = self.session, self.session.conversation.counter
-        messages = session.conversation.messages
-        text = SUMMARY_HEAD + plain(summary) + self.around
-        before = session.conversation.tokens()
-        kept = len(messages) - self.at
-        replaced = compacted(messages, text, kept)
-        head = replaced[: len(replaced) - kept]
-        after = before - sum(self.sizes[: self.at]) + sum(message_tokens(counter, m) for m in head)
-        if after >= before:
-            return None
-        meta = {"kept": kept, "tokens_before": before, "tokens_after": after, "forced": self.forced}
-        session.log.append("compaction", text, meta=meta)
-        _replaced(session, replaced)
-        event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
-        session.desk.emit(event)
-        return event
-
-
-def _room(session: Session) -> float:
-    """Tokens for the messages that a compaction keeps."""
-    conversation = session.conversation
-    head = conversation.messages[: head_length(conversation.messages)]
-    return max(0.0, _KEPT_SHARE * session.desk.prompt_limit - conversation.fixed_tokens(head))
-
-
-def _around(session: Session, turn: Turn | None, kept: list[Message], room: float) -> str:
-    """What the engine itself says beside a summary. `room`: tokens that the kept messages leave free."""
+def _around(session: Session, turn: Turn | None, kept: list[Message]) -> str:
+    """What the engine itself says beside a summary."""
     text = with_part("", "memory", _memories(session))
     if turn is not None:
         text = with_request(text, turn.text, kept)
-    text = with_part(text, "ledger", _ledger_text(session, room))
+    text = with_part(text, "ledger", _ledger_text(session))
     # Between turns the mode is said with the next message.
     return text if turn is None else with_part(text, "note", MODE_NOTES[session.desk.mode])
 
 
 async def compact_text(session: Session) -> tuple[str, bool]:
     """`/compact`: what came of it, and whether it is an answer or a failure."""
+    latched, session.compaction_failed = session.compaction_failed, False
     done = await compact(session, forced=True)
     say = session.desk.say
-    if done is None:
-        return say("compact.nothing"), True
-    if isinstance(done, Phrase):
-        return done.text(session.desk.texts), False
-    text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
-    return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
+    if done is not None:
+        text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
+        return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
+    if session.compaction_failed:
+        return say("compact.inflated"), False
+    session.compaction_failed = latched
+    return say("compact.nothing"), True
 
 
 def _share_to_keep(session: Session, size: int) -> float:
@@ -199,9 +163,7 @@ def _shorten(session: Session) -> bool:
     conversation = session.conversation
     counter = conversation.counter
     sizes = [message_tokens(counter, m) for m in conversation.messages]
-    keep = _share_to_keep(session, sum(sizes)) * sum(sizes[head_length(conversation.messages) :])
-    fixed = protected(conversation.messages, sizes, conversation.unanswered, _room(session))
-    at = cut_point(conversation.messages, sizes, keep, fixed)
+    at = cut_point(conversation.messages, sizes, _share_to_keep(session, sum(sizes)))
     folder = session.context.outputs
     found = shortened_outputs(
         conversation.messages[:at], lambda index: str(_output_file(folder, session, index))
@@ -236,11 +198,10 @@ def _with(message: Message, content: str) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
-def _ledger_text(session: Session, free: float) -> str:
+def _ledger_text(session: Session) -> str:
     """Bounded by tokens: the same number of characters is three times as many of them in Chinese."""
     counter = session.conversation.counter
-    share = session.desk.chosen.window * _LEDGER_SHARE
-    room = max(_SHORTEST / 4, min(share, free))
+    room = session.desk.chosen.window * _LEDGER_SHARE
     whole, text = session.ledger.whole_text(), session.ledger.text(int(room * 4))
     while (size := counter.count(text)) > room and len(text) > _SHORTEST:
         text = session.ledger.text(int(len(text) * min(0.9, room / size)))
@@ -255,15 +216,25 @@ def _ledger_text(session: Session, free: float) -> str:
     return f"{text}\n\nThe whole ledger is in {path}."
 
 
-async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str | Phrase:
-    """The model's own words, or why there are none."""
+async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str:
+    """The model's own words, or a line that says there are none: the earlier ones, ledger and newest messages
+    remain."""
     desk = session.desk
     counter = session.conversation.counter
     while True:
         model = turn.model if turn is not None and turn.model else model_for_asides(session)
         text = transcript(messages, int(desk.chosen.window * _TRANSCRIPT_SHARE), counter.count)
         try:
-            return await ask_aside(session, turn, model, INSTRUCTION, text) or Phrase("compact.empty")
+            summary = await ask_aside(session, turn, model, INSTRUCTION, text)
         except ModelError as error:
-            if turn is None or not fall_back(session, turn, error):
-                return error.phrase
+            if turn is not None and fall_back(session, turn, error):
+                continue
+            return _without_summary(session, messages, error.phrase)
+        return summary or _without_summary(session, messages, Phrase("compact.empty"))
+
+
+def _without_summary(session: Session, messages: list[Message], reason: Phrase) -> str:
+    desk = session.desk
+    desk.emit(Notice(desk.say("compact.no_summary", reason=reason), "warning"))
+    earlier = earlier_summary(messages).removesuffix(NO_SUMMARY).rstrip()
+    return f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY

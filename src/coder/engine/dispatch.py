@@ -34,7 +34,7 @@ async def run_instant(
         desk.emit(refusal(op, executed))
         return InputDone(ok=False)
     turn = await run_turn(desk.session, executed.rendered_prompt, asks, attached)
-    return InputDone(ok=turn.status == "ok", refused=turn.refused)
+    return InputDone(ok=turn.status == "ok")
 
 
 async def run_input(desk: Desk, text: str, attached: str = "") -> InputDone:
@@ -60,4 +60,4 @@ async def run_input(desk: Desk, text: str, attached: str = "") -> InputDone:
     if not text and not attached:
         return InputDone()
     turn = await run_turn(desk.session, text, attached=attached)
-    return InputDone(ok=turn.status == "ok", refused=turn.refused)
+    return InputDone(ok=turn.status == "ok")

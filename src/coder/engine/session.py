@@ -172,16 +172,13 @@ class Session:
         self.log.append(kind, text, role="user", meta=meta)
         self.conversation.replace(messages)
 
-    def add_user(self, text: str, message: str, meta: dict[str, Any], *, refused: bool = False) -> None:
-        """A person's input; `message` is what the model gets of it, unless it is `refused`."""
+    def add_user(self, text: str, message: str, meta: dict[str, Any]) -> None:
+        """A person's input; `message` is what the model gets of it."""
         self.title = self.title or title_of(text)
-        if refused:
-            meta = {**meta, "refused": True}
-        elif message != text:
+        if message != text:
             meta = {**meta, "message": message}
         self.log.append("turn_start", text, role="user", meta=meta)
-        if not refused:
-            self.conversation.append(Message(role="user", content=message))
+        self.conversation.append(Message(role="user", content=message))
 
     def add_assistant(self, message: Message, meta: dict[str, Any]) -> None:
         if message.tool_calls:
@@ -192,10 +189,7 @@ class Session:
         if message.reasoning:
             meta = {**meta, "reasoning": message.reasoning}
         self.log.append("assistant", message.content, role="assistant", meta=meta)
-        if meta.get("by") == "engine":
-            self.conversation.append(message)
-        else:
-            self.conversation.append_response(message)
+        self.conversation.append(message)
 
     def add_action(self, call: ToolCall, arguments: Any) -> None:
         meta = {"tool": call.name, "input": arguments, "call_id": call.id}

@@ -18,8 +18,7 @@ from coder.context.prompt import MODE_NOTES
 from coder.engine.answer import ask_model
 from coder.engine.calls import run_calls
 from coder.engine.compact import make_room, maybe_compact
-from coder.engine.fitting import too_long
-from coder.engine.guards import GUARDS, session_turns, stopped
+from coder.engine.guards import GUARDS, session_turns
 from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
@@ -42,13 +41,9 @@ async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED, atta
     if session.desk.ide is not None:
         await session.desk.ide.settle()
     message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
-    refused = too_long(session, message)
-    turn = _begin(session, text or attached, message, asks, refused=refused is not None)
+    turn = _begin(session, text or attached, message, asks)
 
     async def work() -> None:
-        if refused is not None:
-            turn.status, turn.reason = stopped(session, "prompt_limit", "prompt_limit", refused)
-            return
         if stop := session_turns(session, turn):
             turn.status, turn.reason = stop
             return
@@ -84,14 +79,12 @@ async def _with_files(session: Session, text: str) -> str:
     return message
 
 
-def _begin(session: Session, text: str, message: str, asks: Asks, *, refused: bool) -> Turn:
-    """Record the message; one that is `refused` does not become part of the conversation."""
+def _begin(session: Session, text: str, message: str, asks: Asks) -> Turn:
     desk = session.desk
     text = session.redactor.redact(text)
     session.log.turn += 1
     session.log.step = 0
     turn = Turn(session.log.turn, text, session.id, asks)
-    turn.refused = refused
     session.turn = turn
     _let_start_tasks(session)
     session.undo.begin_turn(turn.number)
@@ -101,10 +94,9 @@ def _begin(session: Session, text: str, message: str, asks: Asks, *, refused: bo
     }
     if asks != NOTHING_ASKED:
         meta["asks"] = msgspec.to_builtins(asks)
-    if not refused:
-        # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
-        message = session.redactor.redact(_with_notes(session, message))
-    session.add_user(text, message, meta, refused=refused)
+    # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
+    message = session.redactor.redact(_with_notes(session, message))
+    session.add_user(text, message, meta)
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 

@@ -56,7 +56,6 @@ class Turn:
         self.cost = 0.0
         self.answer = ""
         self.status: TurnStatus = "ok"
-        self.refused = False  # its message was too long to become part of the conversation
         self.reason: Phrase | None = None  # why it did not end well
         self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped
 

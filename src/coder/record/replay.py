@@ -83,9 +83,8 @@ class Replay:
     def _turn_start(self, event: HistoryEvent) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
-        if not event.meta.get("refused"):
-            self.notes = []
-            self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
+        self.notes = []
+        self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
 
     def _assistant(self, event: HistoryEvent) -> None:
         calls = [

@@ -1,0 +1,181 @@
+"""Where generated lines run: namespaces of their own, all of the disk read-only but the throw-away tree.
+
+A line is never run outside of it, whatever its verdict was: that verdict is what is being tested.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.policy.sandbox_bwrap import find_bwrap
+
+from .tree import Tree
+from .vocabulary import Vocabulary, learn
+
+_WORKER = Path(__file__).with_name("worker.py")
+_MANY = 50  # changes, from which on all is made anew
+_SECONDS = 1.5  # a line that takes longer proves nothing, and is no failure
+
+
+class Impossible(Exception):
+    """There are no namespaces to be had here; says why."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What lines did. `late`: which of them were given up; `left`: the processes that they left behind."""
+
+    changed: list[str]
+    late: list[int] = []
+    left: dict[int, list[str]] = {}
+
+
+class Chamber:
+    """A running worker in its namespaces."""
+
+    def __init__(self, tree: Tree, environment: dict[str, str]) -> None:
+        self.tree = tree
+        self._kind = ""
+        self._line = [*_bwrap_arguments(tree), *_worker_line(tree, environment)]
+        self._process = self._start()
+        self.restore("tame")
+
+    def run(self, lines: list[str]) -> Seen:
+        """Run the lines one after the other, and see what is different then."""
+        return msgspec.convert(self._ask("run", lines), Seen, strict=False)
+
+    def capture(self, line: str) -> str:
+        """What a line prints."""
+        return str(self._ask("capture", line))
+
+    def vocabulary(self) -> Vocabulary:
+        """Programs and their options, as they are found in here."""
+        found = learn(self.capture)
+        self.restore()
+        return found
+
+    def restore(self, kind: str = "") -> None:
+        """The tree as it was, or another kind of it."""
+        self._kind = kind or self._kind
+        self.tree.restore(self._kind)
+        self._ask("base")
+
+    def put_back(self, changed: list[str]) -> None:
+        """What has been changed, as it was."""
+        if len(changed) > _MANY:
+            self.restore()
+            return
+        self.tree.put_back(self._kind, changed)
+        self._ask("base")
+
+    def close(self) -> None:
+        """End it, and with it all that lines have started."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._line,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            errors="surrogatepass",
+        )
+
+    def _ask(self, *request: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise RuntimeError(f"the worker ended (status {self._process.wait()}) at {request!r}")
+        return json.loads(answer)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Chamber]:
+    """A chamber whose tree is made in `folder`; raises `Impossible` where the kernel gives no namespaces."""
+    _check()
+    tree = Tree(folder)
+    chamber = Chamber(tree, line_environment(tree))
+    try:
+        yield chamber
+    finally:
+        chamber.close()
+
+
+def line_environment(tree: Tree) -> dict[str, str]:
+    """What lines find in their environment: variables may hold anything, so they hold the worst."""
+    return {
+        "PATH": "/usr/bin:/bin", "HOME": str(tree.home), "LC_CTYPE": "C.UTF-8", "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "diff.autoRefreshIndex", "GIT_CONFIG_VALUE_0": "false",
+        "x": "a[$(touch PWN)]", "y": "$(touch PWN)", "z": "-oPWN", "FILE": "-o PWN a.txt",
+        "i": "`touch PWN`", "n": "a[`evil`]", "l": ">PWN", "w": "-exec evil ;", "q": "x'; evil; '",
+        "v": "--output=PWN", "k": "a.txt", "e": "",
+    }  # fmt: skip
+
+
+def _check() -> None:
+    program = find_bwrap(os.environ.get("PATH", ""))
+    if program is None:
+        raise Impossible("there is no bubblewrap")
+    if not Path("/bin/bash").exists():
+        raise Impossible("there is no /bin/bash")
+    done = subprocess.run(
+        [program, *_NAMESPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "/bin/true"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise Impossible(f"no namespaces: {done.stderr.strip()}")
+
+
+# No capabilities, as root too: what is mounted read-only stays so.
+_NAMESPACES = (
+    *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
+    *("--hostname", "chamber", "--die-with-parent", "--as-pid-1", "--clearenv"),
+)
+
+
+def _bwrap_arguments(tree: Tree) -> list[str]:
+    program = find_bwrap(os.environ.get("PATH", ""))
+    assert program is not None
+    live, host, programs = str(tree.live), str(tree.host), str(tree.programs)
+    arguments = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    arguments += ["--remount-ro", "/proc"]  # the kernel's settings belong to root, who may have started this
+    # What the tree's folder lies in may be /tmp: that is covered first, the tree put back on top of it.
+    arguments += ["--size", "16000000", "--tmpfs", "/tmp"]
+    for folder in ("/run", "/var/tmp"):
+        if Path(folder).is_dir() and not Path(folder).is_symlink():
+            arguments += ["--tmpfs", folder, "--remount-ro", folder]
+    arguments += ["--bind", live, live, "--ro-bind", programs, programs, "--ro-bind", "/usr/bin", host]
+    for folder in ("/usr/bin", "/bin"):
+        if not Path(folder).is_symlink():
+            arguments += ["--ro-bind", programs, folder]
+    return [*arguments, "--chdir", str(tree.work), "--"]
+
+
+def _worker_line(tree: Tree, environment: dict[str, str]) -> list[str]:
+    """The interpreter may lie in the folder that is covered by canaries; the worker lies where it is seen."""
+    interpreter = Path(sys.executable).resolve()
+    if str(interpreter.parent) in ("/usr/bin", "/bin"):
+        interpreter = tree.host / interpreter.name
+    setting = json.dumps({"live": str(tree.live), "environment": environment, "seconds": _SECONDS})
+    return [str(interpreter), "-I", "-S", "-c", _WORKER.read_text(encoding="utf-8"), setting]
