@@ -14,14 +14,18 @@ import sys
 import tempfile
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coder.policy.sandbox import Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import FILTER_FILE, find_bwrap
-from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi, strong_filter
+from coder.policy.sandbox_filter import strong_filter
 from coder.policy.sandbox_probe import trial
 from coder.tools.process import Outcome, run_process
 
+if TYPE_CHECKING:
+    from coder.policy.sandbox_filter import Sockets
+
+FILTERS: tuple[Sockets, ...] = ("none", "no-unix", "unix")
 NOBODY = 65534
 SECRET = "correct horse battery staple"
 
@@ -37,7 +41,7 @@ def available() -> list[str]:
 def level_of(rung: str) -> SandboxLevel:
     if rung == "bwrap":
         program = find_bwrap(os.environ["PATH"]) or ""
-        return SandboxLevel("bwrap", program, scopes=landlock_abi() >= SCOPES_FROM, filters=True)
+        return SandboxLevel("bwrap", program, filters=True, connects=True)
     return SandboxLevel("landlock" if rung == "landlock" else "none")
 
 
@@ -76,7 +80,9 @@ class Box:
         self.put("home/.local/share/keyrings/login.keyring", SECRET)
         self.put("project/.git/config", "[core]\n\tbare = false\n")
         self.put("home/.coder/config.json", SECRET)
-        (self.coder_home / FILTER_FILE).write_bytes(strong_filter())  # else it is made with the first command
+        for kind in FILTERS:  # else they are made with the first command
+            file = self.coder_home / FILTER_FILE.format(sockets=kind)
+            file.write_bytes(strong_filter(kind))
         self.put("home/.coder/outputs/old.txt", "an old output\n")
         self.put("home/notes.txt", "public\n")
         self.put("outside/kept.txt", "kept\n")

@@ -12,14 +12,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from hashlib import blake2b
-from pathlib import Path
 
 import pytest
-from box import NOBODY, SECRET, Box, available, users
+from box import FILTERS, NOBODY, SECRET, Box, available, users
 
 from coder.policy.sandbox_bwrap import FILTER_FILE
-from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi, strong_filter
-from coder.policy.sandbox_mounts import aliases, socket_files
+from coder.policy.sandbox_filter import strong_filter
+from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
+from coder.policy.sandbox_mounts import aliases
 
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]
@@ -258,33 +258,14 @@ def test_nothing_is_mounted_twice_here_that_is_not() -> None:
     assert aliases(["/nonexistent/place"]) == []
 
 
-def test_which_sockets_are_hidden(tmp_path: Path) -> None:
-    names = ["own/db.sock", "temp/old.sock", "temp/kept/agent.sock", "elsewhere.sock"]
-    listed = b"Num RefCount Protocol Flags Type St Inode Path\n"
-    sockets = []
-    for name in names:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = socket.socket(socket.AF_UNIX)
-        held.bind(str(path))
-        sockets.append(held)
-        listed += b"0: 2 0 00010000 0001 01 1 " + os.fsencode(path) + b"\n"
-    listed += b"0: 2 0 0 0001 01 1 @/abstract\n0: 2 0 0 0001 01 1 /gone.sock\n0: 2 0 0 0001 01 1\n"
-    base = str(tmp_path)
-    found = socket_files(listed, [f"{base}/own"], [f"{base}/temp"], [f"{base}/temp/kept"])
-    assert found == [f"{base}/elsewhere.sock", f"{base}/temp/kept/agent.sock"]
-    for held in sockets:
-        held.close()
-
-
-def test_the_filter_is_a_program_that_the_kernel_takes() -> None:
+@pytest.mark.parametrize("kind", FILTERS)
+def test_the_filter_is_a_program_that_the_kernel_takes(kind: str) -> None:
     """Where it does not, the strong rung goes without; so it is tried out here on its own."""
     code = (
-        "import ctypes, os; from coder.policy import sandbox_launch as s\n"
-        "s._LIBC.prctl(38, 1, 0, 0, 0)\n"
-        "data = s.strong_filter(); buffer = ctypes.create_string_buffer(data, len(data))\n"
-        "whole = s._Program(len(data) // 8, ctypes.cast(buffer, ctypes.c_void_p))\n"
-        "print(s._LIBC.prctl(22, 2, ctypes.byref(whole), 0, 0), os.getpid() > 0)"
+        "import ctypes, os; from coder.policy import sandbox_connect as c, sandbox_filter as f\n"
+        "c._LIBC.prctl(38, 1, 0, 0, 0)\n"
+        f"program, held = c.program_of(f.strong_filter({kind!r}))\n"
+        "print(c._LIBC.prctl(22, 2, ctypes.byref(program), 0, 0), os.getpid() > 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "0 True\n"
@@ -293,7 +274,5 @@ def test_the_filter_is_a_program_that_the_kernel_takes() -> None:
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="another machine, other numbers")
 def test_another_filter_has_another_name() -> None:
     """It is kept in a file: one of an older version must not be taken for ours."""
-    assert (FILTER_FILE, blake2b(strong_filter(), digest_size=6).hexdigest()) == (
-        "sandbox-2.bpf",
-        "503f0db6448d",
-    )
+    filters = b"".join(map(strong_filter, FILTERS))
+    assert (FILTER_FILE, blake2b(filters, digest_size=6).hexdigest()) == ("sandbox-3-{sockets}.bpf", "d55054e15c3f")

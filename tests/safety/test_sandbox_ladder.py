@@ -12,9 +12,7 @@ import pytest
 from box import Box, available, level_of
 
 from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel, probe
-from coder.policy.sandbox_bwrap import FILTER_FILE
-from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
-from coder.policy.sandbox_probe import forget, scoping
+from coder.policy.sandbox_probe import connecting, forget
 from coder.texts import Texts
 from coder.tools.process import Outcome
 
@@ -197,23 +195,14 @@ def test_without_a_sandbox_there_is_nothing_to_explain(tmp_path: Path) -> None:
     assert sandbox.explain_refusal(ended) is None
 
 
-# sockets without a file
+# filters and sockets
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="only the strong rung shares them")
-def test_the_strong_rung_keeps_sockets_without_a_file_out_where_the_kernel_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
+def test_what_the_strong_rung_can_beside_its_namespaces_is_found_and_kept(tmp_path: Path) -> None:
     level = probe(tmp_path)
-    assert level.scopes == (landlock_abi() >= SCOPES_FROM)
+    assert (level.filters, level.connects) == (True, True)
     assert probe(tmp_path) == level  # as it was kept
-    sandbox = Sandbox(level, tmp_path, tmp_path / "home")
-    for listed, scoped in ((b"1 @/x11\n", level.scopes), (b"1 /run/x\n", False), (b"", level.scopes)):
-        monkeypatch.setattr("coder.policy.sandbox.unix_sockets", lambda listed=listed: listed)
-        assert (sandbox.wrap(["true"])[0] == sys.executable) == scoped
-    sandbox.network = False  # then it has a network of its own, and no sockets but its own in it
-    monkeypatch.setattr("coder.policy.sandbox.unix_sockets", lambda: b"1 @/x11\n")
-    assert sandbox.wrap(["true"])[0] != sys.executable
 
 
 @pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
@@ -222,21 +211,22 @@ def test_where_the_kernel_takes_no_filter_the_strong_rung_goes_without(
 ) -> None:
     assert probe(tmp_path).filters
     forget(tmp_path)
-    (tmp_path / FILTER_FILE).unlink(missing_ok=True)
-    monkeypatch.setattr("coder.policy.sandbox_launch.strong_filter", lambda: b"no program at all")
+    for kept in tmp_path.glob("*.bpf"):
+        kept.unlink()
+    monkeypatch.setattr("coder.policy.sandbox_filter.strong_filter", lambda sockets: b"no program at all")
     level = probe(tmp_path)
-    assert (level.rung, level.filters) == ("bwrap", False)
+    assert (level.rung, level.filters, level.connects) == ("bwrap", False, False)
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS or landlock_abi() < SCOPES_FROM, reason="nothing to lose here")
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
 def test_a_bwrap_that_lives_by_its_setuid_bit_is_left_alone(tmp_path: Path) -> None:
-    """What keeps sockets out of reach takes away the rights that such a program needs."""
+    """What makes a command's connections for it takes away the rights that such a program needs."""
     real = level_of("bwrap")
-    assert scoping(SandboxLevel("bwrap", real.program), tmp_path).scopes
+    assert connecting(SandboxLevel("bwrap", real.program, filters=True), tmp_path).connects
     program = tmp_path / "bwrap"
     program.write_bytes(Path(real.program).read_bytes())
     program.chmod(0o4755)
-    assert not scoping(SandboxLevel("bwrap", str(program)), tmp_path).scopes
+    assert not connecting(SandboxLevel("bwrap", str(program), filters=True), tmp_path).connects
 
 
 @pytest.mark.skipif("landlock" not in available(), reason="that rung does not hold here")

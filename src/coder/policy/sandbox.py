@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from coder.policy.sandbox_bwrap import bwrap_arguments, with_filter
-from coder.policy.sandbox_mounts import socket_files, unix_sockets
 from coder.policy.sandbox_places import Places, places_for
 from coder.texts import Phrase
 
@@ -30,6 +29,16 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks between processes are mad
 _FOLDER = os.path.dirname(__file__)
 # The folder comes last on the path: its other modules must not stand in for the standard library's.
 _START = "import sys; sys.path.append(sys.argv[1]); from sandbox_launch import main; main()"
+_WATCHED = "watched"  # see `sandbox_launch.main`, which is not loaded for its sake
+_SYSTEM_FOLDERS = (
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/run/current-system/sw/bin",
+)
 
 
 class Ended(Protocol):
@@ -64,8 +73,8 @@ class SandboxLevel(msgspec.Struct, frozen=True):
     program: str = ""
     hitches: tuple[Hitch, ...] = ()
     cuts_network: bool = True
-    scopes: bool = False  # the strong rung alone: sockets without a file can be kept out of reach
-    filters: bool = False  # the strong rung alone: the kernel's keyrings can
+    filters: bool = False  # the strong rung alone: seccomp closes what belongs to no namespace
+    connects: bool = False  # and commands have Unix sockets of their own: their connections are made for them
 
     @property
     def reason(self) -> tuple[Phrase, ...]:
@@ -99,7 +108,8 @@ class Sandbox:
         plan: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`home` is $CODER_HOME; `environment` the command's (HOME, PATH and TMPDIR are looked at)."""
+        """`home` is $CODER_HOME; `environment` the command's (HOME, PATH and TMPDIR are looked at). `plan`:
+        nothing may be written but a temporary folder that goes with the command; no network."""
         self.level = level
         self.workspace = workspace
         self.home = home
@@ -140,29 +150,30 @@ class Sandbox:
         return Settled() if self._repositories is None else self._repositories.settle(repositories)
 
     def scratch(self) -> str:
-        """The temporary folder that commands of this workspace share; it outlives them."""
+        """The temporary folder that writing commands of this workspace share; it outlives them."""
         return self.places().scratch
 
     def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
         """The command line that runs `argv` inside. Raises OSError where no temporary folder can be had."""
         places = self.places(git_settings=git_settings)
+        path = system_first(self.environment.get("PATH", "")) if self.plan else ""
         if self.level.rung == "bwrap":
-            return self._bwrap_line(argv, places)
+            return self._bwrap_line(argv, places, path)
         if not sys.platform.startswith("linux"):
-            return argv
-        return launcher_line(argv, places, network=self.network, shut_in=self.level.rung == "landlock")
+            return ["/usr/bin/env", f"PATH={path}", *argv] if path else argv
+        shut_in = self.level.rung == "landlock"
+        return launcher_line(argv, places, network=self.network, shut_in=shut_in, path=path)
 
-    def _bwrap_line(self, argv: list[str], places: Places) -> list[str]:
-        listed = unix_sockets()
-        own = ("/run", "/dev", *places.writable, places.workspace)
-        hidden = [*places.hidden, *socket_files(listed, own, places.temp, places.seen_in_temp)]
-        places = msgspec.structs.replace(places, hidden=hidden)
+    def _bwrap_line(self, argv: list[str], places: Places, path: str) -> list[str]:
         network = self.network or not self.level.cuts_network
-        line = [*bwrap_arguments(self.level.program, places, network=network), *argv]
-        line = with_filter(line, self.home) if self.level.filters else line
-        # It costs the start of an interpreter: spared where there is nothing to keep out of reach.
-        abstract = not listed or b" @" in listed
-        return _scoped(line) if network and self.level.scopes and abstract else line
+        line = [*bwrap_arguments(self.level.program, places, network=network, search=path), *argv]
+        if not self.level.filters:
+            return line
+        if self.plan:
+            return with_filter(line, self.home, "none")
+        if not self.level.connects:
+            return with_filter(line, self.home, "no-unix")
+        return [*_launcher(), _WATCHED, *with_filter(line, self.home, "unix")]
 
     def planted(self, absent: Sequence[str]) -> list[str]:
         """Of what was `absent` before a command, what it made: taken away again, and named. The weaker rung
@@ -184,28 +195,41 @@ class Sandbox:
         return refusal(self, outcome)
 
 
-def _scoped(line: list[str]) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, "scoped", *line]
+def _launcher() -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER]
 
 
-def launcher_line(argv: list[str], places: Places, *, network: bool, shut_in: bool) -> list[str]:
+def system_first(path: str) -> str:
+    """PATH with the system's folders in front: what a project brings does not stand in for them."""
+    folders = [folder for folder in _SYSTEM_FOLDERS if os.path.isdir(folder)]
+    return os.pathsep.join(dict.fromkeys([*folders, *filter(os.path.isabs, path.split(os.pathsep))]))
+
+
+def launcher_line(
+    argv: list[str], places: Places, *, network: bool, shut_in: bool, path: str = ""
+) -> list[str]:
     """`argv` under the launcher. Without `shut_in` it restricts nothing and only ends what is left behind."""
     from marshal import dumps
 
     # A workspace inside /tmp has neighbours there; then the whole of it cannot be given away.
     own_temp = bool(places.seen_in_temp)
+    read_only = not places.writable
+    writable = [*places.writable, places.scratch, _SHARED_MEMORY, *([] if own_temp else places.temp)]
     spec = {
         "cwd": places.workspace,
         "hidden": places.hidden,
         "readable": [places.workspace, *places.readable],
-        "writable": [*places.writable, places.scratch, _SHARED_MEMORY, *([] if own_temp else places.temp)],
+        "writable": [] if read_only else writable,
         "devices": [f"/dev/{name}" for name in _DEVICES],
         "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],
         "temp": places.scratch if shut_in and own_temp else "",
+        "fresh": os.path.dirname(places.scratch) if shut_in and read_only else "",
+        "path": path,
         "network": network,
         "shut_in": shut_in,
+        "read_only": read_only,
     }
-    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv]
+    return [*_launcher(), dumps(spec).hex(), *argv]
 
 
 def _guarded(locked: str) -> str:

@@ -6,8 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coder.policy.sandbox_places import Places
+
+if TYPE_CHECKING:
+    from coder.policy.sandbox_filter import Sockets
 
 # For root alone: what package managers and compilers in a container need. Not SYS_ADMIN, which unmounts,
 # nor MKNOD, SYS_PTRACE and the like.
@@ -21,7 +25,7 @@ _KEPT_CAPABILITIES = (
     "SETUID",
     "NET_BIND_SERVICE",
 )
-FILTER_FILE = "sandbox-2.bpf"  # in $CODER_HOME; another number for another filter
+FILTER_FILE = "sandbox-3-{sockets}.bpf"  # in $CODER_HOME; another number for another filter
 # Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",
@@ -48,8 +52,8 @@ def find_bwrap(path: str) -> str | None:
     return None
 
 
-def bwrap_arguments(program: str, places: Places, *, network: bool) -> list[str]:
-    """All before the command itself."""
+def bwrap_arguments(program: str, places: Places, *, network: bool, search: str = "") -> list[str]:
+    """All before the command itself. `search`: its PATH, where that is not the one it is given."""
     arguments = [program, "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
     if not network:
         arguments.append("--unshare-net")
@@ -69,22 +73,28 @@ def bwrap_arguments(program: str, places: Places, *, network: bool) -> list[str]
     # A later mount covers an earlier one, so parents come first; of equals the stricter is last.
     for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
         arguments += mount
-    for path in places.hidden:
-        if os.path.isdir(path):
-            arguments += ["--remount-ro", path]
+    closed = [path for path in places.hidden if os.path.isdir(path)]
+    if not places.writable:
+        # TMPDIR is memory of its own, gone with the command: `--dev` has made it.
+        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - inside, where nobody else is
+        closed += places.temp  # at the end: what is seen in them has been mounted by then
+    for folder in closed:
+        arguments += ["--remount-ro", folder]
+    if search:
+        arguments += ["--setenv", "PATH", search]
     return [*arguments, "--chdir", places.workspace, "--"]
 
 
-def with_filter(line: list[str], home: Path) -> list[str]:
+def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
     """The line with a filter for what belongs to no namespace. It is handed over as an open file, which costs
     a small shell in front."""
-    file = home / FILTER_FILE
+    file = home / FILTER_FILE.format(sockets=sockets)
     if not file.exists():
         from coder.config.files import write_whole
-        from coder.policy.sandbox_launch import strong_filter
+        from coder.policy.sandbox_filter import strong_filter
 
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(file, strong_filter())
+        write_whole(file, strong_filter(sockets))
     return ["/bin/sh", "-c", 'exec "$@" 9<"$0"', str(file), line[0], "--seccomp", "9", *line[1:]]
 
 

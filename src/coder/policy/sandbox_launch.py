@@ -3,7 +3,8 @@
 It forks. The parent stays outside and sees to it that nothing outlives the command: as "child subreaper"
 it inherits whatever the command leaves behind and ends it. The child shuts itself in with Landlock (files)
 and seccomp (sockets) and becomes the command. Landlock only ever adds permissions, so a folder inside the
-writable workspace cannot be taken out again: the parent puts those few files back afterwards.
+writable workspace cannot be taken out again: the parent puts those few files back afterwards. In front of
+bubblewrap it makes the command's connections (`sandbox_connect`).
 
     python -I -S -c "…; from sandbox_launch import main; main()" FOLDER SPEC COMMAND…
 
@@ -13,6 +14,7 @@ as long to load as all the rest.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import stat
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 else:
     import _signal as signal  # `signal` itself loads `enum`: a third of the time that this program has
+
+if TYPE_CHECKING or __package__:
+    from coder.policy.sandbox_connect import install_listener, program_of, serve, taken
+    from coder.policy.sandbox_filter import connect_filter, weak_filter
+else:
+    from sandbox_connect import install_listener, program_of, serve, taken
+    from sandbox_filter import connect_filter, weak_filter
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -45,20 +54,6 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
 
-# socket, keyctl, add_key, request_key, io_uring_setup, truncate, prlimit64
-_NUMBERS = {
-    "x86_64": (0xC000003E, 41, (250, 248, 249), 425, 76, 302),
-    "aarch64": (0xC00000B7, 198, (219, 217, 218), 425, 45, 261),
-    "riscv64": (0xC00000F3, 198, (219, 217, 218), 425, 45, 261),
-}
-_SPLITS = {"x86_64": (272, 56), "aarch64": (97, 220), "riscv64": (97, 220)}  # unshare, clone
-_CLONE3 = 435
-_I386, _I386_KEYS, _I386_SPLITS = 0x40000003, (288, 286, 287), (310, 120)
-_I386_SOCKET = 359
-_VSOCK = 40
-_NEW_CGROUP = 0x02000000
-_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
-_DENY, _LACKS, _ALLOW = 0x00050000 | 1, 0x00050000 | 38, 0x7FFF0000  # EPERM, ENOSYS
 _KEPT_CAPABILITIES = {
     0,
     1,
@@ -70,8 +65,8 @@ _KEPT_CAPABILITIES = {
     10,
 }  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000
-SCOPED = "scoped"  # in place of SPEC: only keep COMMAND, the strong rung, from sockets without a file
-SCOPES_FROM = 6  # the version of Landlock that can
+WATCHED = "watched"  # in place of SPEC: make the connections of COMMAND, the strong rung
+SCOPES_FROM = 6  # the version of Landlock that keeps sockets without a file apart
 CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
 
 
@@ -107,15 +102,16 @@ def restrict_files(spec: dict[str, Any]) -> None:
     os.close(ruleset)
 
 
-def restrict_abstract_sockets() -> None:
-    """No connection to sockets without a file, which belong to the network: X11's, a session bus's. For the
-    strong rung, which shares the network; a domain that names no files leaves it free to mount."""
+def restrict_abstract_sockets() -> bool:
+    """No connection to sockets without a file, which belong to the network: X11's, a session bus's. A domain
+    that names no files leaves bubblewrap free to mount. False where the kernel cannot."""
+    if landlock_abi() < SCOPES_FROM:
+        return False
     attributes = (ctypes.c_uint64 * 3)(0, 0, _SCOPE_ABSTRACT_SOCKETS)
-    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "no_new_privs")
     ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
+    return True
 
 
 def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
@@ -163,113 +159,15 @@ def _call(number: int, *arguments: Any) -> int:
     return result
 
 
-# seccomp
+def _no_new_privileges() -> None:
+    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs")
 
 
-def restrict_calls(network: bool) -> None:
-    """Refuse sockets that lead to other programs of this machine, and all others where the network is off.
-
-    Landlock does not stop a connection to a socket file: the session bus or a tmux server would run
-    anything for the caller.
-    """
-    architecture, socket, keys, uring, truncate, limits = _NUMBERS[os.uname().machine]
-    deny, lacks, allow = _DENY, _LACKS, _ALLOW
-    program = [
-        _load(4),  # the architecture: another one has other numbers
-        _unless_equal(architecture, 0, 1),
-        _jump(1),
-        _answer(deny),
-        _load(0),
-    ]
-    if os.uname().machine == "x86_64":
-        program += [(0x35, 0, 1, 0x40000000), _answer(lacks)]  # x32 has numbers of its own
-    program += _when(uring, lacks)  # its sockets would pass by this filter
-    for number in keys:
-        program += _when(number, deny)
-    if landlock_abi() < 3:
-        program += _when(truncate, deny)
-    # Limits of another process of the same user: it would be ended, or never open a file again.
-    program += [_unless_equal(limits, 0, 4), _load(16), _unless_equal(0, 1, 0), _answer(deny), _load(0)]
-    families = _INTERNET if network else ()
-    program += [_unless_equal(socket, 1, 0), _answer(allow), _load(16)]
-    for family in families:
-        program += _when(family, allow)
-    program.append(_answer(deny))
-    _install(program)
-
-
-def strong_filter() -> bytes:
-    """For the strong rung, which shares the kernel's keyrings and the hypervisor's sockets with everybody:
-    they belong to no namespace. Nor is there a namespace for control groups: with one of its own a command
-    could mount them, and freeze or end those that it shares with the person's other programs. Empty for a
-    machine whose numbers are not known."""
-    machine = os.uname().machine
-    if machine not in _NUMBERS:
-        return b""
-    architecture, socket, keys, uring, *_ = _NUMBERS[machine]
-    ring = _when(uring, _LACKS)  # it opens sockets past the filter
-    own = [_load(0), *ring]
-    if machine == "x86_64":
-        own += [(0x35, 0, 1, 0x40000000), _answer(_LACKS)]
-    own += [*_closed(keys, _SPLITS[machine]), _unless_equal(socket, 1, 0), _answer(_ALLOW), _load(16)]
-    own += [*_when(_VSOCK, _DENY), _answer(_ALLOW)]
-    other = [_load(0), *ring, *_closed(_I386_KEYS, _I386_SPLITS)]
-    other += [_unless_equal(_I386_SOCKET, 1, 0), _answer(_ALLOW), _load(16)]
-    other += [*_when(_VSOCK, _DENY), _answer(_ALLOW)]
-    begin = [_load(4), _unless_equal(architecture, 0, len(own)), *own]
-    return _packed([*begin, _unless_equal(_I386, 0, len(other)), *other, _answer(_DENY)])
-
-
-def _closed(keys: tuple[int, ...], splits: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
-    program = _when(_CLONE3, _LACKS)  # its flags cannot be seen; the older call is used instead
-    for number in keys:
-        program += _when(number, _DENY)
-    for number in splits:
-        program += [
-            _unless_equal(number, 0, 4),
-            _load(16),
-            (0x45, 0, 1, _NEW_CGROUP),
-            _answer(_DENY),
-            _load(0),
-        ]
-    return program
-
-
-def _load(offset: int) -> tuple[int, int, int, int]:
-    return 0x20, 0, 0, offset
-
-
-def _unless_equal(value: int, then: int, otherwise: int) -> tuple[int, int, int, int]:
-    return 0x15, then, otherwise, value
-
-
-def _jump(count: int) -> tuple[int, int, int, int]:
-    return 0x05, 0, 0, count
-
-
-def _answer(value: int) -> tuple[int, int, int, int]:
-    return 0x06, 0, 0, value
-
-
-def _when(value: int, answer: int) -> list[tuple[int, int, int, int]]:
-    return [_unless_equal(value, 0, 1), _answer(answer)]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
-
-
-def _packed(program: list[tuple[int, int, int, int]]) -> bytes:
-    import struct
-
-    return b"".join(struct.pack("=HBBI", *step) for step in program)
-
-
-def _install(program: list[tuple[int, int, int, int]]) -> None:
-    data = _packed(program)
-    buffer = ctypes.create_string_buffer(data, len(data))
-    whole = _Program(len(program), ctypes.cast(buffer, ctypes.c_void_p))
-    if _LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(whole), 0, 0) != 0:
+def restrict_calls(network: bool, read_only: bool) -> None:
+    data = weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
+    program, _held = program_of(data)
+    if _LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
@@ -281,8 +179,20 @@ class _Ended(Exception):
 
 
 def run(spec: dict[str, Any], command: list[str]) -> int:
-    """`spec`: hidden, readable, writable, devices (paths), network, shut_in (bool), guarded (paths),
-    temp ("" or a folder), cwd."""
+    """`spec`: hidden, readable, writable, devices, guarded (paths), network, shut_in, read_only (bool), cwd;
+    temp (TMPDIR), path (PATH), fresh (where to make a TMPDIR that is gone afterwards), "" where as given."""
+    if spec["fresh"]:
+        spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
+        os.mkdir(spec["temp"], 0o700)
+        spec["writable"].append(spec["temp"])
+    try:
+        return _run(spec, command)
+    finally:
+        if spec["fresh"]:
+            _remove(spec["temp"])
+
+
+def _run(spec: dict[str, Any], command: list[str]) -> int:
     guarded = {path: _kept(path) for path in spec["guarded"]}
     parent = _become_keeper()
     child = os.fork()
@@ -306,6 +216,42 @@ def run_watched_twice(spec: dict[str, Any], command: list[str]) -> int:
     if child == 0:
         os._exit(run(spec, command))
     return _watched(child)
+
+
+def run_connecting(command: list[str]) -> int:
+    """The command, with its connections made from here."""
+    parent = _become_keeper()
+    told, telling = os.pipe()
+    heard, hearing = os.pipe()
+    _no_new_privileges()
+    abstract = restrict_abstract_sockets()
+    child = os.fork()
+    if child == 0:
+        _become_connected(command, parent, telling, heard)
+    os.close(telling)
+    try:
+        if number := os.read(told, 16):
+            _thread.start_new_thread(serve, (taken(child, int(number)), abstract))
+            os.write(hearing, b"1")  # its own copy is closed when it becomes the command
+    except OSError as problem:
+        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return CANNOT
+    return _watched(child)
+
+
+def _become_connected(command: list[str], parent: int, telling: int, heard: int) -> NoReturn:
+    try:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(CANNOT)
+        os.write(telling, str(install_listener(connect_filter())).encode())
+        os.read(heard, 1)
+        os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
+    except OSError as problem:
+        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
+    os._exit(CANNOT)
 
 
 def _become_keeper() -> int:
@@ -338,21 +284,13 @@ def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
         if os.getppid() != parent:
             os._exit(CANNOT)
         os.chdir(spec["cwd"])
-        if spec["temp"]:
-            os.environ["TMPDIR"] = spec["temp"]
+        for name, value in (("TMPDIR", spec["temp"]), ("PATH", spec["path"])):
+            if value:
+                os.environ[name] = value
         if spec["shut_in"]:
             _give_up_powers()
             restrict_files(spec)
-            restrict_calls(spec["network"])
-        os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
-    except OSError as problem:
-        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
-    os._exit(CANNOT)
-
-
-def _become_scoped(command: list[str]) -> NoReturn:
-    try:
-        restrict_abstract_sockets()
+            restrict_calls(spec["network"], spec["read_only"])
         os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
     except OSError as problem:
         os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
@@ -361,8 +299,7 @@ def _become_scoped(command: list[str]) -> NoReturn:
 
 def _give_up_powers() -> None:
     """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
-    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "no_new_privs")
+    _no_new_privileges()
     if os.getuid() == 0:
         for number in range(64):
             if number not in _KEPT_CAPABILITIES:
@@ -459,8 +396,8 @@ def _remove(path: str) -> None:
 
 
 def main() -> NoReturn:
-    if sys.argv[2] == SCOPED:
-        _become_scoped(sys.argv[3:])
+    if sys.argv[2] == WATCHED:
+        os._exit(run_connecting(sys.argv[3:]))  # threads may still wait for an answer
     from marshal import loads
 
     spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us

@@ -1,17 +1,14 @@
-"""Further ways to a place that the sandbox closes: the same folder mounted elsewhere, and sockets.
+"""Further ways to a place that the sandbox closes: the same folder mounted elsewhere.
 
-A home that is mounted twice (a bind mount, a subvolume) shows its secrets twice; a read-only mount does not
-keep a socket from being connected to, and the program behind it acts for the caller, outside.
+A home that is mounted twice (a bind mount, a subvolume) shows its secrets twice.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Sequence
 
-_MOST_SOCKETS = 16  # each is a mount
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 _seen: dict[bytes, list[tuple[bytes, str, str]]] = {}  # the table as last read, with what it says
 
@@ -65,39 +62,5 @@ def _within(path: str, folder: str) -> bool:
 def _same(one: str, other: str) -> bool:
     try:
         return os.path.samefile(one, other)
-    except OSError:
-        return False
-
-
-def unix_sockets() -> bytes:
-    """The kernel's list; empty where it cannot be read."""
-    try:
-        with open("/proc/net/unix", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def socket_files(
-    listed: bytes, own: Sequence[str], temp: Sequence[str], seen_in_temp: Sequence[str]
-) -> list[str]:
-    """The sockets in it that have a file which can be seen inside, but for those in places of its own."""
-    names = {line.split(b" /", 1)[1] for line in listed.splitlines() if b" /" in line}
-    paths = ["/" + os.fsdecode(name) for name in sorted(names)]
-    wanted = [
-        path
-        for path in paths
-        if not _in_one(path, own) and (not _in_one(path, temp) or _in_one(path, seen_in_temp))
-    ]
-    return [path for path in wanted if _is_socket(path)][:_MOST_SOCKETS]
-
-
-def _in_one(path: str, places: Sequence[str]) -> bool:
-    return any(_within(path, place) for place in places)
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
     except OSError:
         return False

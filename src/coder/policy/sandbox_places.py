@@ -62,7 +62,7 @@ _TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the places that a sandbox replaces,
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Absolute, real paths. `writable` begins with the workspace unless the mode is `plan`."""
+    """Absolute, real paths. `writable` begins with the workspace; empty where nothing may be written."""
 
     workspace: str
     writable: list[str]
@@ -72,7 +72,7 @@ class Places(msgspec.Struct, frozen=True):
     absent: list[str]  # not there, and not to be made: git would take its settings from where it points
     pinned: list[str]  # folders that hold something locked: they may not be moved out of the way
     temp: list[str]  # the shared temporary folders, each replaced by `scratch`
-    scratch: str
+    scratch: str  # shared by the commands of a workspace; read-only where nothing may be written
     seen_in_temp: list[str]  # below a temporary folder, and yet needed
 
 
@@ -86,8 +86,8 @@ def places_for(
     git_settings: bool = False,
     nested: Iterable[str] = (),
 ) -> Places:
-    """What holds now: called for each command, because what exists changes. `git_settings`: the command may
-    change them (`git_settings.may_change_settings`). `nested`: what steers git further down."""
+    """What holds now: called for each command, because what exists changes. `plan`: nothing may be written.
+    `git_settings`: the person let this line change them. `nested`: what steers git further down."""
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
@@ -98,7 +98,7 @@ def places_for(
     locked += [path for path in nested if not plan and path not in locked]
     return Places(
         workspace=root,
-        writable=granted if plan else [root, *granted],
+        writable=[] if plan else [root, *granted],
         hidden=_hidden(person, own, {root, *granted}),
         readable=[path for path in (os.path.join(own, "outputs"),) if os.path.isdir(path)],
         locked=locked,

@@ -29,6 +29,10 @@ _SWITCHES = (
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 )
 _TRIAL = 'echo in > "$1/in" || exit 9; echo out > "$2/out"; cat "$2/$3/key"; exit 0'
+# Where a command has sockets of its own: one that lies in the workspace takes a connection.
+_CONNECTING = (
+    "import _socket as s; a = s.socket(1); a.bind('in.sock'); a.listen(); s.socket(1).connect('in.sock')"
+)
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -61,7 +65,7 @@ def forget(cache_dir: Path) -> None:
 
 
 def _key(program: str | None) -> list[str]:
-    key = ["4", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    key = ["5", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
     if program is not None:
         key.append(str(Path(program).stat().st_mtime_ns))
     for switch in _SWITCHES:
@@ -85,10 +89,10 @@ def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
         level = SandboxLevel("bwrap", program)
         hitch = trial(level, cache_dir, network=False)
         if hitch is None:
-            return scoping(filtering(level, cache_dir), cache_dir)
+            return connecting(filtering(level, cache_dir), cache_dir)
         if trial(level, cache_dir, network=True) is None:
             level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
-            return scoping(filtering(level, cache_dir), cache_dir)
+            return connecting(filtering(level, cache_dir), cache_dir)
     hitches = (hitch,) if hitch is not None else ()
     level = SandboxLevel("landlock", hitches=hitches)
     hitch = trial(level, cache_dir, network=False)
@@ -96,28 +100,22 @@ def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
 
 
 def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The strong rung, with the kernel's keyrings out of its reach where the kernel can do that."""
-    from coder.policy.sandbox_launch import strong_filter
+    """The strong rung, with a filter where the kernel takes it."""
+    from coder.policy.sandbox_filter import strong_filter
 
-    if not strong_filter() or not os.access("/bin/sh", os.X_OK):
+    if not strong_filter("no-unix") or not os.access("/bin/sh", os.X_OK):
         return level
     filtered = msgspec.structs.replace(level, filters=True)
     return filtered if trial(filtered, cache_dir, network=True) is None else level
 
 
-def scoping(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The strong rung, with sockets without a file out of its reach where the kernel can do that."""
-    from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
-
+def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
+    """The strong rung, with Unix sockets of the command's own where their connections can be made for it."""
     # What makes it possible takes away the rights that a setuid program lives by.
-    if landlock_abi() < SCOPES_FROM or Path(level.program).stat().st_mode & stat.S_ISUID:
+    if not level.filters or Path(level.program).stat().st_mode & stat.S_ISUID:
         return level
-    import socket
-
-    scoped = msgspec.structs.replace(level, scopes=True)
-    with socket.socket(socket.AF_UNIX) as held:  # without one there is nothing to try it on
-        held.bind(f"\0coder-{os.urandom(8).hex()}")
-        return scoped if trial(scoped, cache_dir, network=True) is None else level
+    watched = msgspec.structs.replace(level, connects=True)
+    return watched if trial(watched, cache_dir, network=True) is None else level
 
 
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
@@ -144,7 +142,9 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     (secret / "key").write_text(_SECRET, encoding="ascii")
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(outside)}
     sandbox = Sandbox(level, workspace, outside / "none", network=network, environment=environment)
-    shell = ["/bin/sh", "-c", _TRIAL, "sh", str(workspace), str(outside), HOME_SECRETS[0]]
+    script = f'"$4" -I -S -c "$5" || exit 9; {_TRIAL}' if level.connects else _TRIAL
+    words = [str(workspace), str(outside), HOME_SECRETS[0], sys.executable, _CONNECTING]
+    shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
         done = subprocess.run(
             sandbox.wrap(shell),
