@@ -275,4 +275,7 @@ def test_the_filter_is_a_program_that_the_kernel_takes(kind: str) -> None:
 def test_another_filter_has_another_name() -> None:
     """It is kept in a file: one of an older version must not be taken for ours."""
     filters = b"".join(map(strong_filter, FILTERS))
-    assert (FILTER_FILE, blake2b(filters, digest_size=6).hexdigest()) == ("sandbox-3-{sockets}.bpf", "d55054e15c3f")
+    assert (FILTER_FILE, blake2b(filters, digest_size=6).hexdigest()) == (
+        "sandbox-3-{sockets}.bpf",
+        "d55054e15c3f",
+    )

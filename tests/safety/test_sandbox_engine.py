@@ -16,6 +16,7 @@ from coder.policy import sandbox_probe
 from coder.policy.sandbox import Hitch, SandboxLevel
 from coder.policy.verdict import Ruling
 from coder.protocol.events import CommandDone, Notice
+from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -61,6 +62,21 @@ def played(project: Project, rung: str, script: list[Any], *inputs: str, **optio
         driver.start()
         for text in inputs or ("go",):
             await driver.send(text)
+        await driver.close()
+        return driver
+
+    with ScriptedServer(script) as server:
+        return asyncio.run(scenario(server.url))
+
+
+def approved(project: Project, rung: str, script: list[Any], **options: Any) -> Driver:
+    """As `played`, but a person is asked, and says yes."""
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, **{"can_ask": True, **options})
+        driver.engine.desk.sandbox_level = level_of(rung)
+        driver.start()
+        await driver.send("go", lambda e: ApprovalReply(e.approval_id, "yes"))
         await driver.close()
         return driver
 
@@ -227,27 +243,52 @@ def test_ordinary_git_work_needs_no_settings(project: Project, rung: str) -> Non
     assert event["meta"]["stdout"].strip() == "4"
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="put back afterwards on the weaker rung, not stopped")
-def test_a_change_of_git_s_settings_is_told_as_the_sandbox_s_doing(project: Project) -> None:
-    repository(project)
-    before = (project.cwd / ".git" / "config").read_bytes()
-    line = "git config core.fsmonitor ./evil.sh"
-    played(project, "bwrap", [{"calls": [bash(line)]}, {"text": "ok"}])
-    (event,) = project.of_type("observation")
-    assert "The sandbox stopped this command" in event["content"]
-    assert ".git/config" in event["meta"]["sandbox_refused"]
-    assert (project.cwd / ".git" / "config").read_bytes() == before
+SETTINGS = "git config user.email me@localhost && git remote add origin ../there && git branch -m trunk"
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_daily_settings_of_git_can_be_made(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("line", ["git config core.fsmonitor ./evil.sh", SETTINGS])
+def test_git_s_settings_are_closed_to_what_nobody_approved(project: Project, rung: str, line: str) -> None:
     repository(project)
-    line = "git config user.email me@localhost && git remote add origin ../there && git branch -m trunk"
+    before = (project.cwd / ".git" / "config").read_bytes()
     played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    (event,) = project.of_type("observation")
+    assert (project.cwd / ".git" / "config").read_bytes() == before
+    if rung == "bwrap":  # put back afterwards on the weaker rung, not stopped
+        assert f"Commands may not write {project.cwd}/.git/config" in event["content"]
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_daily_settings_of_git_can_be_made_by_lines_that_a_person_approved(
+    project: Project, rung: str
+) -> None:
+    repository(project)
+    approved(project, rung, [{"calls": [bash(SETTINGS)]}, {"text": "ok"}])
     (event,) = project.of_type("observation")
     assert event["meta"]["ok"], event["content"]
     assert git(project.cwd, "config", "remote.origin.url").strip() == "../there"
     assert git(project.cwd, "config", "--local", "user.email").strip() == "me@localhost"
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        'git branch "x$(sh evil.sh)"',
+        "git tag v1; sh evil.sh",
+        "git fetch; echo '[core] fsmonitor = evil' >> .git/config",
+        "git -c alias.x='!sh evil.sh' x; git tag v1",
+        "make; git tag v1",
+    ],
+)
+def test_what_else_an_approved_line_starts_may_not(project: Project, rung: str, line: str) -> None:
+    repository(project)
+    project.write("evil.sh", "printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config\n")
+    project.write("Makefile", "all:\n\tsh evil.sh\n")
+    before = (project.cwd / ".git" / "config").read_bytes()
+    approved(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    assert len(project.of_type("observation")) == 1
+    assert (project.cwd / ".git" / "config").read_bytes() == before
 
 
 @pytest.mark.parametrize("rung", RUNGS)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from box import available
-from test_sandbox_engine import bash, git, played
+from test_sandbox_engine import approved, bash, git, played
 
-from coder.policy.git_config import programs
-from coder.policy.sandbox_repositories import Repositories, git_folders_in
+from coder.policy.sandbox_repositories import Repositories, _naming_lines, git_folders_in
 from coder.protocol.events import CommandDone, Notice
 from kit.driving import Driver, Project, of
 
@@ -201,7 +200,7 @@ def test_submodules_can_be_brought_in(project: Project, rung: str, tmp_path: Pat
     shutil.move(project.cwd, again)
     git(again.parent, "clone", "-q", str(again), str(project.cwd))
     line = "git submodule update --init --recursive"
-    driver = played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    driver = approved(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
     (event,) = project.of_type("observation")
     assert event["meta"]["ok"], event["content"]
     assert (project.cwd / "lib" / "sub" / "a").read_text(encoding="utf-8") == "one\n"
@@ -233,19 +232,34 @@ def test_our_own_calls_of_git_run_nothing_that_could_do_harm(project: Project, r
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("[user]\n\tname = x\n[remote \"origin\"]\n\turl = https://example.org/x\n", set()),
-        ("[core]\n\tfsmonitor = true\n", set()),
-        ("[core]\n\thooksPath = .husky\n", {"core.hookspath"}),
-        ("[alias]\n\tst = status\n\tx = !sh\n", {"alias.x"}),
-        ("[credential \"https://h\"]\n\thelper = !evil\n", {"credential https://h.helper"}),
-        ("[merge \"m\"]\n\tdriver = evil %A\n", {"merge m.driver"}),
-        ("[difftool \"t\"]\n\tpath = /evil\n[submodule \"s\"]\n\tpath = lib\n", {"difftool t.path"}),
-        ("[submodule \"s\"]\n\tupdate = !evil\n", {"submodule s.update"}),
-        ("[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n", set()),
+        ('[user]\n\tname = x\n[remote "origin"]\n\turl = https://example.org/clean-editor\n', False),
+        ('[core]\n\tbare = false\n\tworktree = ../x\n[submodule "s"]\n\tactive = true\n', False),
+        ("[core]\n\thooksPath = .husky\n", True),
+        ("[core] FSMonitor = evil\n", True),
+        ("[core]\n\tbare = false\r\tfsmonitor = evil\n", True),
+        ("[core]\r\n\tfsmonitor\r\n", True),
+        ("\ufeff[alias]\n\tx = !sh\n", True),
+        ("[ include ]\n\tpath = evil\n", True),
+        ('[includeIf "gitdir:/"]\n\tpath = evil\n', True),
+        ('[credential "https://h"]\n\thelper = !evil\n', True),
+        ('[merge "m"]\n\tdriver = evil %A\n', True),
+        ('[filter "x"]\n\tclean= evil\n', True),
+        ('[remote "x"]\n\tuploadpack=evil\n', True),
+        ('[submodule "s"]\n\tupdate = !evil\n', True),
     ],
-)  # fmt: skip
-def test_which_settings_name_programs(text: str, named: set[str]) -> None:
-    assert {key for key, _ in programs(text)} == named
+)
+def test_which_bytes_may_name_programs(text: str, named: bool) -> None:
+    assert bool(_naming_lines(text.encode())) == named
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_pointer_is_followed_as_git_follows_it(project: Project, rung: str) -> None:
+    """Blanks belong to the name: what lies without them is another folder."""
+    workspace(project)
+    lead = "cp -r plain/.git 'evil '; cp -r plain/.git evil; git config -f 'evil /config' core.fsmonitor x"
+    line = f"{lead}; mkdir led; printf 'gitdir: ../evil \\n' > led/.git"
+    driver = played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    assert "led/.git" in warnings(driver)
 
 
 def test_two_commands_beside_each_other_share_what_was_before(tmp_path: Path) -> None:
@@ -327,11 +341,11 @@ def test_looking_costs_questions_and_no_reading(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     "line", ["cd sub && git config user.name x", "git -C sub config user.name x", "rm -rf sub"]
 )
-def test_what_is_locked_in_them_is_told_as_the_sandbox_s_doing(project: Project, line: str) -> None:
+def test_what_is_locked_in_them_is_told(project: Project, line: str) -> None:
     (project.cwd / "sub").mkdir()
     git(project.cwd / "sub", "init", "-q")
     before = (project.cwd / "sub" / ".git" / "config").read_bytes()
     played(project, "bwrap", [{"calls": [bash(line)]}, {"text": "ok"}])
     (event,) = project.of_type("observation")
-    assert f"{project.cwd}/sub/.git/" in event["meta"]["sandbox_refused"]
+    assert f"Commands may not write {project.cwd}/sub/.git/" in event["content"]
     assert (project.cwd / "sub" / ".git" / "config").read_bytes() == before

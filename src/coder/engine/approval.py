@@ -7,15 +7,21 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from coder.config.errors import ConfigError
 from coder.engine.session import Session
 from coder.policy.decide import decide
-from coder.policy.verdict import Ruling
+from coder.policy.verdict import Ruling, ShellVerdict
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.texts import Phrase
 from coder.tools.base import Preview, Tool, ToolResult, denied, is_mcp
+
+_SETTING = frozenset(
+    {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
+)
 
 
 def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
@@ -24,9 +30,7 @@ def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
     name = tool.spec.name
     shell = None
     if name == "bash" and desk.mode != "yolo":
-        from coder.policy.shell import judge
-
-        shell = judge(args["command"], desk.root)
+        shell = _verdict(session, args["command"])
     permission = desk.config.permission
     return decide(
         name,
@@ -51,11 +55,27 @@ def _own_name(tool: Tool) -> str:
 
 def known_read_only(session: Session, line: str) -> bool:
     """Whether the policy knows that a line changes nothing; in yolo mode nobody has looked."""
-    if session.desk.mode == "yolo":
-        return False
+    return session.desk.mode != "yolo" and _verdict(session, line).read_only
+
+
+def sets_git(session: Session, line: str) -> bool:
+    """Whether all that a line does beside reading is done by calls of git that write settings: one that was
+    approved may. Anything else that it starts, by a substitution for example, may not."""
+    verdict = _verdict(session, line)
+    acting = [segment.name.split() for segment in verdict.segments if not segment.read_only]
+    named = all(words[:1] == ["git"] and words[1:2] and words[1] in _SETTING for words in acting)
+    return verdict.parsed and bool(acting) and named
+
+
+def _verdict(session: Session, line: str) -> ShellVerdict:
+    """On a shell line. One that failed in the sandbox of those that only read counts as a writing one when it
+    comes again: so the model can have it asked about."""
     from coder.policy.shell import judge
 
-    return judge(line, session.desk.root).read_only
+    found = judge(line, session.desk.root)
+    if found.read_only and line in session.needs_writing and session.desk.mode != "plan":
+        return msgspec.structs.replace(found, read_only=False)
+    return found
 
 
 async def ask_person(
@@ -64,9 +84,8 @@ async def ask_person(
     tool: Tool,
     args: Mapping[str, Any],
     ruling: Ruling,
-    mark: Mapping[str, Any] | None = None,
 ) -> ToolResult | None:
-    """None where the call may run, else the refusal that the model is told. `mark`: for the record.
+    """None where the call may run, else the refusal that the model is told.
 
     A cancel while waiting cancels the turn; it is not a `no`.
     """
@@ -81,7 +100,6 @@ async def ask_person(
         "tool": call.name,
         "subject": preview.subject,
         "reasons": session.redactor.redact_all(ruling.english),
-        **(mark or {}),
     }
     if approval.auto_approve_ask or not approval.interactive:
         session.log.append("approval", meta={**meta, "answer": "auto"})

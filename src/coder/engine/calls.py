@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.approval import ask_person, known_read_only, ruling_of
+from coder.engine.approval import ask_person, known_read_only, ruling_of, somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
@@ -37,6 +37,7 @@ class _Job:
         self.args: Mapping[str, Any] = {}
         self.result: ToolResult | None = None
         self.begun = 0.0
+        self.unasked = True
 
     @property
     def argument(self) -> str:
@@ -136,6 +137,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
     if ruling.decision == "ask":
         with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
             refusal = await ask_person(session, job.call, job.tool, given, ruling)
+            job.unasked = False
         if refusal is not None:
             job.result = refusal
             return
@@ -163,8 +165,9 @@ async def _execute(
 
     if name != "bash":
         return await run_server_tool(session, job.tool, given, on_output)
-    read_only = known_read_only(session, str(given["command"]))
-    return await run_command(session, job.call, given, on_output, read_only=read_only)
+    read_only = job.unasked and known_read_only(session, str(given["command"]))
+    approved = not job.unasked and somebody_to_ask(session)
+    return await run_command(session, given, on_output, read_only=read_only, approved=approved)
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:

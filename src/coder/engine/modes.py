@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder.context.prompt import project_instructions
-from coder.engine.approval import ask_person, ask_to_go_on, ruling_of, somebody_to_ask
+from coder.engine.approval import ask_person, ask_to_go_on, known_read_only, ruling_of, somebody_to_ask
 from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks
@@ -208,11 +208,18 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
             raise Refused(refusal.for_person(desk.texts))
-    from coder.engine.shelter import run_sheltered
+    from coder.engine.shelter import run_command
 
     # Whatever it does to files is taken back with the turn that follows on it.
     session.undo.begin_turn(session.log.turn + 1)
-    result = await run_sheltered(session, args, lambda _text: None, read_only=False)
+    asked = ruling.decision == "ask"
+    result = await run_command(
+        session,
+        args,
+        lambda _text: None,
+        read_only=not asked and known_read_only(session, command),
+        approved=asked and somebody_to_ask(session),
+    )
     if not result.ok:
         raise Refused(result.for_model.removeprefix("error: ")[:500])
     return str(result.meta["stdout"])

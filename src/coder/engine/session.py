@@ -79,7 +79,8 @@ class Session:
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
         self.budget = Budget(desk.config.budget)
-        self.sandbox: Sandbox | None = None  # these two are made for the first command (engine.shelter)
+        self.sandboxes: dict[bool, Sandbox] = {}  # by whether nothing may be written (engine.shelter)
+        self.needs_writing: set[str] = set()  # lines that failed as read-only ones
         self.shell_undo: ShellUndo | None = None
         self.told_partial_undo = False
         self.redactor = SessionSecrets(desk.home, desk.secrets, on=desk.config.safety.redact_secrets)

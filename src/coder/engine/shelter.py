@@ -1,8 +1,8 @@
 """What stands around a command that the model runs: the sandbox it runs in, and the memory that lets `/undo`
 take back what it did to files. The person's own `!` has neither.
 
-Where the sandbox stopped a command, that is said, and a person may let it run once more without: each time by
-an answer of theirs, which nothing else stands in for.
+A line that runs unasked because it is known to be read-only runs in the sandbox of `plan`: a wrong verdict of
+the parser then costs a failed command, and no file.
 """
 
 from __future__ import annotations
@@ -16,80 +16,65 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.approval import ask_person, somebody_to_ask
+from coder.engine.approval import sets_git
 from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.policy.sandbox import Sandbox, SandboxLevel, probe
-from coder.policy.verdict import Ruling
 from coder.protocol.events import Notice
-from coder.protocol.messages import ToolCall
 from coder.record.shell_undo import ShellChanges, ShellUndo
 from coder.texts import Phrase
 from coder.tools.base import Tool, ToolResult, failed
 
 _NAMED = 5  # paths that a notice spells out
 
+_AGAIN = (
+    "If that is why it failed, send exactly the same line once more: it is then judged as a command that "
+    "writes, and put to the person where the policy asks."
+)
+
 Printed = Callable[[str], None]
 
 
 async def run_command(
-    session: Session, call: ToolCall, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
-) -> ToolResult:
-    """A line of the model's, sheltered; and once more without the sandbox where that stopped it and a person
-    lets it. `read_only`: known to change nothing, so undo need not look."""
-    result = await run_sheltered(session, args, on_output, read_only=read_only)
-    refused = _refusal(session, result)
-    if refused is None:
-        return result
-    said = str(refused)
-    stopped = msgspec.structs.replace(
-        result,
-        for_model=f"{result.for_model}\n[{said}]",
-        summary=said,
-        phrase=refused,
-        meta={**result.meta, "sandbox_refused": said},
-    )
-    if not _may_leave(session):
-        return stopped
-    ruling = Ruling("ask", [refused, Phrase("sandbox.rerun")])
-    no = await ask_person(session, call, session.desk.tools["bash"], args, ruling, {"sandbox": "none"})
-    if no is not None:
-        words = no.for_model.removeprefix("denied: ")
-        return msgspec.structs.replace(
-            stopped, for_model=f"{stopped.for_model}\n[Not run again without the sandbox: {words}.]"
-        )
-    again = await run_sheltered(session, args, on_output, read_only=False, outside=True)
-    session.desk.emit(Notice(session.desk.say("shell_undo.outside")))
-    note = f"[{said} The person let it run again without the sandbox: this is what came of that.]"
-    return msgspec.structs.replace(again, for_model=f"{again.for_model}\n{note}")
-
-
-def _may_leave(session: Session) -> bool:
-    """Only a person's own word leads out, and never out of plan mode or a sandbox that is required."""
-    desk = session.desk
-    return somebody_to_ask(session) and desk.mode != "plan" and desk.config.sandbox.mode != "require"
-
-
-async def run_sheltered(
     session: Session,
     args: Mapping[str, Any],
     on_output: Printed,
     *,
-    read_only: bool,
-    outside: bool = False,
+    read_only: bool = False,
+    approved: bool = False,
 ) -> ToolResult:
-    """The `bash` tool, inside. `outside`: without the sandbox, but covered by undo all the same."""
-    sandbox = await _sandbox(session, outside=outside)
+    """A line of the model's, sheltered. `read_only`: it runs unasked, for that reason. `approved`: a person
+    has seen it and said yes."""
+    line = str(args["command"])
+    sandbox = await _sandbox(session, read_only=read_only)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
     context = copy(session.context)
-    context.wrap_command = list if sandbox is None else _wrapping(sandbox, str(args["command"]))
+    context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
     run = partial(session.desk.tools["bash"].run, args, context, on_output)
-    result = await (run() if read_only else _covered(session, str(args["command"]), sandbox, run))
+    # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
+    held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
+    result = await (run() if held else _covered(session, line, sandbox, run))
     if "exit_code" not in result.meta:
         return result
     rung = "none" if sandbox is None else sandbox.level.rung
-    return msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
+    result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
+    return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
+
+
+def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:
+    """What the sandbox lets a command do, where its error may come from that. What it printed proves nothing:
+    this says what is so in any case, and asks nobody."""
+    note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}")
+    if note is None:
+        return result
+    told = str(note)
+    if sandbox.plan and session.desk.mode != "plan":
+        session.needs_writing.add(line)
+        told = f"{told} {_AGAIN}"
+    return msgspec.structs.replace(
+        result, for_model=f"{result.for_model}\n[{told}]", phrase=note, summary=str(note)
+    )
 
 
 async def run_server_tool(
@@ -101,7 +86,7 @@ async def run_server_tool(
     run = partial(tool.run, args, session.context, on_output)
     if not (isinstance(tool, McpTool) and tool.covered):
         return await run()
-    sandbox = await _sandbox(session, outside=False)
+    sandbox = await _sandbox(session)
     label = f"{tool.spec.name} {tool.argument(args)}"
     return await _covered(session, label, sandbox if isinstance(sandbox, Sandbox) else None, run)
 
@@ -143,12 +128,12 @@ def _warn(session: Session, key: str, files: list[str]) -> None:
         session.desk.emit(Notice(session.desk.say(key, files=shown), "warning"))
 
 
-def _wrapping(sandbox: Sandbox, line: str) -> Callable[[list[str]], list[str]]:
-    if sandbox.plan or "git" not in line:
+def _wrapping(
+    session: Session, sandbox: Sandbox, line: str, *, approved: bool
+) -> Callable[[list[str]], list[str]]:
+    if not approved or sandbox.plan or "git" not in line:
         return sandbox.wrap
-    from coder.policy.git_settings import may_change_settings
-
-    return partial(sandbox.wrap, git_settings=may_change_settings(line, sandbox.workspace))
+    return partial(sandbox.wrap, git_settings=sets_git(session, line))
 
 
 async def _look(undo: ShellUndo, command: str) -> None:
@@ -189,21 +174,18 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 # the sandbox
 
 
-async def _sandbox(session: Session, *, outside: bool) -> Sandbox | Phrase | None:
-    """For the operating mode; None where none is wanted, a sentence where one is required and there is none.
-    Outside nothing is restricted, but what a command leaves behind is ended all the same."""
+async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Phrase | None:
+    """None where none is wanted, a sentence where one is required and there is none."""
     desk = session.desk
     settings = desk.config.sandbox
-    if outside:
-        return Sandbox(SandboxLevel(), desk.root, desk.home, environment=desk.environment)
     if settings.mode == "off":
         return None
     level = await sandbox_level(desk)
     if level.rung == "none" and settings.mode == "require":
         return Phrase("sandbox.required", reason=level.reason or "-")
-    plan = desk.mode == "plan"
-    if session.sandbox is None or session.sandbox.plan != plan:
-        session.sandbox = Sandbox(
+    plan = read_only or desk.mode == "plan"
+    if plan not in session.sandboxes:
+        session.sandboxes[plan] = Sandbox(
             level,
             desk.root,
             desk.home,
@@ -212,7 +194,7 @@ async def _sandbox(session: Session, *, outside: bool) -> Sandbox | Phrase | Non
             plan=plan,
             environment=desk.environment,
         )
-    return session.sandbox
+    return session.sandboxes[plan]
 
 
 async def sandbox_level(desk: Desk) -> SandboxLevel:
@@ -236,17 +218,15 @@ def sandbox_text(session: Session) -> str:
     return desk.sandbox_level.describe().text(desk.texts)
 
 
-def _refusal(session: Session, result: ToolResult) -> Phrase | None:
-    """Why the sandbox made a command fail; None where it did not."""
-    if session.sandbox is None or result.ok or "exit_code" not in result.meta:
-        return None
-    return session.sandbox.explain_refusal(_Ended(result))
+def sandbox_for_model(session: Session) -> str:
+    """One sentence for the prompt: what commands may do here. Nothing is tried out for it."""
+    from coder.policy.sandbox_probe import kept
 
-
-class _Ended:
-    """A bash result in the form that the sandbox asks about."""
-
-    def __init__(self, result: ToolResult) -> None:
-        self.exit_code = int(result.meta["exit_code"])
-        self.stdout = str(result.meta["stdout"])
-        self.stderr = str(result.meta["stderr"])
+    desk = session.desk
+    settings = desk.config.sandbox
+    if settings.mode == "off":
+        return SandboxLevel().describe_for_model(network=True)
+    level = desk.sandbox_level or kept(desk.home, desk.environment.get("PATH"))
+    if level is None:
+        return "Commands run in a sandbox where this machine has one."
+    return level.describe_for_model(network=settings.network)

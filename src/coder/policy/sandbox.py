@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -39,19 +39,6 @@ _SYSTEM_FOLDERS = (
     "/sbin",
     "/run/current-system/sw/bin",
 )
-
-
-class Ended(Protocol):
-    """How a command ended, as `tools.process.Outcome` tells it."""
-
-    @property
-    def exit_code(self) -> int: ...
-
-    @property
-    def stdout(self) -> str: ...
-
-    @property
-    def stderr(self) -> str: ...
 
 
 class Hitch(msgspec.Struct, frozen=True):
@@ -85,6 +72,17 @@ class SandboxLevel(msgspec.Struct, frozen=True):
         if self.rung == "none":
             return Phrase("sandbox.level.none", reason=self.reason or "-")
         return Phrase(f"sandbox.level.{self.rung}", program=self.program)
+
+    def describe_for_model(self, *, network: bool) -> str:
+        """One sentence for the prompt."""
+        if self.rung == "none":
+            return "Commands run without a sandbox."
+        online = "the network is on" if network else "the network is off"
+        return (
+            "Commands run in a sandbox: they write only in the workspace (not in .git/config, .git/hooks, "
+            f".coder) and $TMPDIR, secrets of the home folder are hidden, {online}; lines that only read run "
+            "unasked, with everything but $TMPDIR read-only and no network."
+        )
 
 
 def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
@@ -186,13 +184,13 @@ class Sandbox:
                 found.append(path)
         return found
 
-    def explain_refusal(self, outcome: Ended) -> Phrase | None:
-        """Why the sandbox, and nothing else, made this command fail; None where it did not."""
-        if outcome.exit_code == 0 or self.level.rung == "none":
+    def note(self, output: str) -> Phrase | None:
+        """What holds here that may be behind an error in this output; None where nothing does."""
+        if self.level.rung == "none":
             return None
-        from coder.policy.sandbox_refusal import refusal
+        from coder.policy.sandbox_notes import note
 
-        return refusal(self, outcome)
+        return note(self, output)
 
 
 def _launcher() -> list[str]:

@@ -20,6 +20,7 @@ from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import find_bwrap
 from coder.policy.sandbox_places import HOME_SECRETS
 
+_FILE = "sandbox.json"
 _SECONDS = 10
 _SECRET = "probe-secret"  # noqa: S105 - what the probe tries to read, not a password
 # Settings of the kernel that switch user namespaces off without a new release.
@@ -47,21 +48,28 @@ def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
     if not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
     program = find_bwrap(os.environ.get("PATH", "") if path is None else path)
-    key = _key(program)
-    file = cache_dir / "sandbox.json"
-    kept = _read(file)
-    if kept is not None and kept.key == key:
-        return kept.level
+    if (known := _known(cache_dir, program)) is not None:
+        return known
     level = _climb(program, cache_dir)
     with contextlib.suppress(OSError):
         cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(file, msgspec.json.encode(_Kept(key, level)))
+        write_whole(cache_dir / _FILE, msgspec.json.encode(_Kept(_key(program), level)))
     return level
+
+
+def kept(cache_dir: Path, path: str | None = None) -> SandboxLevel | None:
+    """What was found before and still holds; None where it has to be tried."""
+    return _known(cache_dir, find_bwrap(os.environ.get("PATH", "") if path is None else path))
+
+
+def _known(cache_dir: Path, program: str | None) -> SandboxLevel | None:
+    found = _read(cache_dir / _FILE)
+    return found.level if found is not None and found.key == _key(program) else None
 
 
 def forget(cache_dir: Path) -> None:
     """Try again the next time, for example after a rung that held has failed."""
-    (cache_dir / "sandbox.json").unlink(missing_ok=True)
+    (cache_dir / _FILE).unlink(missing_ok=True)
 
 
 def _key(program: str | None) -> list[str]:

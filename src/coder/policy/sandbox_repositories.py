@@ -2,8 +2,9 @@
 
 Their settings and hooks name programs that git runs outside the sandbox one day, when the person, or the
 prompt of their shell, calls it there. Those that were there before a command are locked where the rung can
-lock, and on every rung looked at again afterwards: what has come to name a program is put back. Those that a
-command makes are its own to make; where they name a program, that is said.
+lock, and on every rung looked at again afterwards: what has other bytes than before is put back. Those that a
+command makes are its own to make; where their bytes hold a setting that may name a program, that is said. No
+file is read as git reads it: whoever does that otherwise than git sees something else.
 
 Finding them is not done here: `marks` come from the memory that undo keeps of the tree. Looking costs a few
 questions to the file system for each repository, and reads only what has changed.
@@ -13,13 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from coder.policy.git_config import programs
 from coder.tools.opening import delete_file, read_whole
 from coder.tools.storing import replace_file
 
@@ -29,6 +30,14 @@ _MOST_BYTES = 256 * 1024
 _MODULE_DEPTH = 6  # of folders in .git/modules: a submodule is named by its path
 
 _LEADING = (".git", "commondir")  # files that say where the settings are
+# Settings that name a program or a place to take settings from, wherever git would see a key; too many rather
+# than too few.
+_KEYS = (
+    rb"\w*(?:fsmonitor|pager|command|proxy|askpass|external|program|difffilter|textconv|clean|smudge|process|pack|vcs"
+    rb"|hookspath|hook|editor|attributesfile|templatedir|allow|octopus|twohead|tunnel|server|browser|httpd|driver"
+    rb"|cmd|helper|path|update|tool|diffmerges|submodule|whatchanged|showsignature)"
+)
+_NAMING = re.compile(rb"(?:\A|[\s\]\xbf])" + _KEYS + rb"(?=[\s=;#]|\Z)|\[\s*(?:include|alias|pager)", re.I)
 
 Hooks = dict[str, tuple[int, bytes]]
 
@@ -100,9 +109,10 @@ class Repositories:
         files = {path: file for one in self._before.values() for path, file in one.files.items()}
         hooks = {one.hooks: one.held for one in self._before.values()}
         for now in self._found(marks):
-            bad = [path for path, file in now.files.items() if _turned(path, files.get(path), file)]
-            bad += _other_hooks(hooks.get(now.hooks, {}), now)
             known = self._before.get(now.mark)
+            own = known is None or now.mark in self._made
+            bad = [path for path, file in now.files.items() if _turned(path, files.get(path), file, own)]
+            bad += _other_hooks(hooks.get(now.hooks, {}), now)
             if known is None:
                 self._made.add(now.mark)
                 left += [now.mark] if bad or not _within(now.git, self._root) else []
@@ -136,7 +146,7 @@ class Repositories:
         info = os.lstat(mark)
         if stat.S_ISREG(info.st_mode):
             pointer = self._file(mark)
-            said = _text(pointer.content or b"").removeprefix("gitdir:").strip()
+            said = _path((pointer.content or b"").removeprefix(b"gitdir: "))
             return os.path.realpath(os.path.join(os.path.dirname(mark), said)), {mark: pointer}
         if stat.S_ISLNK(info.st_mode):
             return os.path.realpath(mark), {mark: self._file(mark)}
@@ -150,7 +160,7 @@ class Repositories:
         files[shared] = self._file(shared)
         common = git
         if files[shared].content is not None:
-            common = os.path.realpath(os.path.join(git, _text(files[shared].content or b"").strip()))
+            common = os.path.realpath(os.path.join(git, _path(files[shared].content or b"")))
         for path in (os.path.join(git, "config"), os.path.join(git, "config.worktree")):
             files[path] = self._file(path)
         if common == self._own or not _within(common, self._root):
@@ -231,8 +241,9 @@ def _hook_names(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if not name.endswith(".sample"))
 
 
-def _turned(path: str, before: _File | None, now: _File) -> bool:
-    """Whether this file has come to name a program, or another place to take settings from."""
+def _turned(path: str, before: _File | None, now: _File, own: bool) -> bool:
+    """Whether this file has changed; where commands made the repository (`own`), or the file is new, whether
+    it has come to name a program, or another place to take settings from."""
     if before is not None and before.key == now.key:
         return False
     if now.content is None or not now.plain:
@@ -241,16 +252,19 @@ def _turned(path: str, before: _File | None, now: _File) -> bool:
         return False
     if os.path.basename(path) in _LEADING:
         return before is not None  # a new one leads where it leads: what is there is looked at as well
-    try:
-        was = programs(_text(before.content or b"")) if before is not None else set()
-        return bool(programs(_text(now.content)) - was)
-    except (ValueError, LookupError):
+    if before is not None and not own:
         return True
+    was = _naming_lines(before.content or b"") if before is not None else set()
+    return bool(_naming_lines(now.content) - was)
 
 
-def _text(content: bytes) -> str:
-    text = content.decode("utf-8", "surrogateescape")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def _naming_lines(content: bytes) -> set[bytes]:
+    return {line for line in re.split(rb"[\r\n]", content) if _NAMING.search(line)}
+
+
+def _path(content: bytes) -> str:
+    """As git takes it: blanks belong to the name."""
+    return os.fsdecode(content.rstrip(b"\r\n"))
 
 
 def _other_hooks(before: Hooks, now: _Repository) -> list[str]:

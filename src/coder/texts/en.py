@@ -187,20 +187,27 @@ TEXTS: dict[str, str] = {
         "does not stop "
         "changes of permissions and times of your other files"
     ),
-    "sandbox.level.none": "none ({reason}): commands can do whatever you can",
-    "sandbox.off": "off, as configured: commands can do whatever you can",
-    "sandbox.refused.network": "The sandbox stopped this command: the network is off here.",
-    "sandbox.refused.plan": (
-        "The sandbox stopped this command: in plan mode nothing in the workspace is written ({path})."
+    "sandbox.level.none": (
+        "none ({reason}): commands can do whatever you can, and lines that run unasked are held by coder's "
+        "reading of the shell alone"
     ),
-    "sandbox.refused.secret": "The sandbox stopped this command: {path} may not be read.",
-    "sandbox.refused.somewhere": "The sandbox stopped this command: it wrote outside the workspace.",
-    "sandbox.refused.write": (
-        "The sandbox stopped this command: it may not write {path}. The setting sandbox.writable can name "
-        "further folders."
+    "sandbox.note.locked": (
+        "Commands may not write {path}: git or coder is steered by it. The person can, with `!`."
+    ),
+    "sandbox.note.network": "The network is off for commands here (sandbox.network).",
+    "sandbox.note.reading": (
+        "Nothing but $TMPDIR can be written by a line that only reads, and it has no network and no sockets."
+    ),
+    "sandbox.note.secret": "Commands may not read {path}.",
+    "sandbox.note.write": (
+        "Commands may not write {path}, only the workspace and $TMPDIR; sandbox.writable can name further "
+        "folders."
+    ),
+    "sandbox.off": (
+        "off, as configured: commands can do whatever you can, and lines that run unasked are held by "
+        "coder's reading of the shell alone"
     ),
     "sandbox.required": "The sandbox is required (sandbox.mode) and there is none here: {reason}",
-    "sandbox.rerun": "If you allow it, it runs once more without the sandbox, and can do whatever you can.",
     # policy: secrets
     "budget.bad": "{text} is not an amount; say for example /budget 2.00, or /budget off.",
     "budget.none": "{spent} USD spent, no budget set.",
@@ -335,7 +342,7 @@ TEXTS: dict[str, str] = {
     "trust.line_removed": "gone: {key} (was {then})",
     "trust.unchanged": "The settings of {folder} are trusted already, and have not changed:",
     "trust.value_unknown": "(not known)",
-    # engine: undo, redo, permissions, leaving the sandbox
+    # engine: undo, redo, permissions
     "help.redo": "do again what /undo took back",
     "permissions.allowed_head": "commands that run without asking:",
     "permissions.by_always": "by your “always”",
@@ -366,7 +373,6 @@ TEXTS: dict[str, str] = {
         "there. Look at its config and hooks first."
     ),
     "sandbox.planted": "This command made {files}, from which git would take its settings; it was removed.",
-    "shell_undo.outside": "/undo covers what it did in this folder, and nothing outside.",
     "undo.cut_off": ("What these commands had done when the session was cut off is not covered: {commands}"),
     "undo.kept": "kept {path}: something else is in it by now",
     "undo.more": "… and {n} more",

@@ -153,17 +153,18 @@ TEXTS: dict[str, str] = {
     "sandbox.level.landlock": (
         "Landlock：只能写入工作区和临时目录；读不到主目录中的密钥。但它不阻止修改其他文件的权限和时间"
     ),
-    "sandbox.level.none": "无（{reason}）：命令可以做你能做的一切",
-    "sandbox.off": "已按配置关闭：命令可以做你能做的一切",
-    "sandbox.refused.network": "沙箱阻止了该命令：此处网络已关闭。",
-    "sandbox.refused.plan": "沙箱阻止了该命令：plan 模式下不写入工作区（{path}）。",
-    "sandbox.refused.secret": "沙箱阻止了该命令：不允许读取 {path}。",
-    "sandbox.refused.somewhere": "沙箱阻止了该命令：它试图写入工作区之外。",
-    "sandbox.refused.write": (
-        "沙箱阻止了该命令：不允许写入 {path}。可在设置 sandbox.writable 中列出更多目录。"
+    "sandbox.level.none": (
+        "无（{reason}）：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关"
     ),
+    "sandbox.note.locked": "命令不得写入 {path}：git 或 coder 受它控制。用户可以用 `!` 自己写。",
+    "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
+    "sandbox.note.reading": "只读命令除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
+    "sandbox.note.secret": "命令不得读取 {path}。",
+    "sandbox.note.write": (
+        "命令不得写入 {path}，只能写入工作区和 $TMPDIR；可在设置 sandbox.writable 中列出更多目录。"
+    ),
+    "sandbox.off": "已按配置关闭：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关",
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
-    "sandbox.rerun": "若允许，它将不经沙箱再运行一次，可以做你能做的任何事。",
     # policy: secrets
     "budget.bad": "{text} 不是金额；例如 /budget 2.00，或 /budget off。",
     "budget.none": "已用 {spent} 美元，未设预算。",
@@ -283,7 +284,7 @@ TEXTS: dict[str, str] = {
     "trust.line_removed": "移除：{key}（原为 {then}）",
     "trust.unchanged": "{folder} 的设置此前已被信任，且没有改动：",
     "trust.value_unknown": "（未知）",
-    # engine: undo, redo, permissions, leaving the sandbox
+    # engine: undo, redo, permissions
     "help.redo": "重做被 /undo 撤销的改动",
     "permissions.allowed_head": "无需询问即可运行的命令：",
     "permissions.by_always": "由你选择“总是允许”",
@@ -312,7 +313,6 @@ TEXTS: dict[str, str] = {
         "请先检查其 config 和 hooks。"
     ),
     "sandbox.planted": "该命令创建了 {files}，git 会从中读取设置；已将其删除。",
-    "shell_undo.outside": "/undo 只覆盖它在此目录内的改动，不包括目录之外。",
     "undo.cut_off": "会话中断时正在运行的命令所做的改动不在撤销范围内：{commands}",
     "undo.kept": "保留 {path}：其中已有其他内容",
     "undo.more": "… 另有 {n} 项",
