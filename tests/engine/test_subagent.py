@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from coder.protocol.events import ApprovalRequested, Content, ToolCallChanged, TurnEnded, VerifyChanged
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
@@ -75,6 +77,32 @@ def test_exploring_changes_nothing_whatever_the_mode(project: Project) -> None:
     )
     play(project, ["go"], answer)
     assert not (project.cwd / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "preset"), [("default", "balanced"), ("plan", "balanced"), ("default", "strict")]
+)
+def test_exploring_runs_unasked_and_can_only_read(project: Project, mode: str, preset: str) -> None:
+    project.write("a.txt", "x\n")
+    tries = [
+        {"name": "write", "arguments": {"path": "made", "content": "x"}},
+        {"name": "apply_patch", "arguments": {"patch": "*** Add File: made\n+x"}},
+        {"name": "bash", "arguments": {"command": "touch made"}},
+        {"name": "task", "arguments": {"agent": "general", "objective": "make it"}},
+        {"name": "read", "arguments": {"path": "a.txt"}},
+    ]
+    answer = by_system(
+        look=[{"calls": tries}, {"text": "looked"}],
+        main=[{"calls": [task("explore", "look")]}, {"text": "ok"}],
+    )
+    driver = play(project, ["go"], answer, mode=mode, preset=preset, can_ask=True)
+    assert of(driver.seen, ApprovalRequested) == []
+    assert project.of_type("observation")[-1]["content"] == "looked"
+    assert not (project.cwd / "made").exists()
+    told = [e for e in project.of_type("subagent") if e["meta"]["event"]["type"] == "observation"]
+    assert [e["meta"]["event"]["meta"]["ok"] for e in told] == [False] * 4 + [True]
+    offered = next(c for c in driver.chats if "look" in c["messages"][1]["content"])["tools"]
+    assert {t["function"]["name"] for t in offered} == {"read", "list", "glob", "grep", "bash"}
 
 
 def test_in_plan_mode_a_general_one_is_bound_too(project: Project) -> None:

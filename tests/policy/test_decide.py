@@ -213,6 +213,15 @@ def test_the_allowlist_is_exact(tmp_path: Path) -> None:
     assert not bash("timeout 5 ls; make", tmp_path)[2]
 
 
+def test_exploring_is_allowed_where_reading_is() -> None:
+    for preset, mode in itertools.product(PRESETS, OPERATING_MODES):
+        assert decide("task", preset, mode, explores=True).decision == "allow"
+        assert decide("task", preset, mode, explores=True, overrides={"task": "deny"}).decision == "deny"
+        plain = decide("task", preset, mode).decision
+        assert decide("task", preset, mode, explores=True, overrides={"grep": "ask"}).decision == plain
+    assert decide("task", "balanced", "default", explores=True, overrides={"task": "ask"}).decision == "ask"
+
+
 def test_matrix_agrees_with_decide() -> None:
     for preset, mode in itertools.product(PRESETS, OPERATING_MODES):
         shown = dict(matrix(preset, mode, {"fetch": "deny"}))
@@ -221,7 +230,8 @@ def test_matrix_agrees_with_decide() -> None:
         assert shown["bash, otherwise"] == decide("bash", preset, mode, shell=DOING).decision
         assert shown["fetch"] == "deny"
         assert shown["MCP tools"] == decide("x", preset, mode, mcp=True).decision
-        assert len(shown) == 16
+        assert shown["task, explore"] == "allow"
+        assert len(shown) == 17
 
 
 @pytest.mark.parametrize(

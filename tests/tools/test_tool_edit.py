@@ -14,6 +14,7 @@ from coder.tools.edit import Edit
 from coder.tools.matching import find
 from coder.tools.read import Read
 from coder.tools.textfile import load
+from coder.tools.write import Write
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_no_match_shows_the_nearest_text(world: World) -> None:
         Edit(), path="a.py", old_string="def compute(val):\n    return val * 3\n", new_string="x"
     )
     assert result.for_model.startswith(
-        "error: old_string is not in a.py; the nearest text is:\n     3\tdef compute(value):"
+        "error: old_string is not in a.py; the nearest text is:\n3\tdef compute(value):"
     )
     nothing = world.call(Edit(), path="a.py", old_string="~~~~~~~~", new_string="x")
     assert "nor anything like it" in nothing.for_model
@@ -68,7 +69,7 @@ def test_nearest_prefers_equal_lines(world: World) -> None:
     body = "".join(f"def f{n}():\n    return {n}\n\n" for n in range(300))
     world.put("a.py", body)
     result = world.call(Edit(), path="a.py", old_string="def f200():\n    return 0\n    extra", new_string="")
-    assert "   601\tdef f200():" in result.for_model
+    assert "\n601\tdef f200():" in result.for_model
 
 
 def test_same_text_and_empty_text(world: World) -> None:
@@ -81,12 +82,73 @@ def test_same_text_and_empty_text(world: World) -> None:
     assert "c.py does not exist" in world.call(Edit(), path="c.py", old_string="x", new_string="").for_model
 
 
-def test_stale_file_is_not_edited(world: World) -> None:
-    path = world.put("a.py", "one two\n")
+def test_stale_file_is_edited_where_the_text_still_stands_once(world: World) -> None:
+    path = world.put("a.py", "one\ntwo\n")
     world.call(Read(), path="a.py")
-    path.write_bytes(b"one TWO\n")
-    assert "changed on disk" in world.call(Edit(), path="a.py", old_string="one", new_string="1").for_model
-    assert path.read_bytes() == b"one TWO\n"
+    path.write_bytes(b"one\nTWO\n")
+    result = world.call(Edit(), path="a.py", old_string="one", new_string="1")
+    assert result.for_model.startswith("updated a.py (+1 -1); others had changed the file since you read it")
+    assert path.read_bytes() == b"1\nTWO\n"
+    # What the others did, the model has not seen: it may not replace the whole file.
+    assert "you have not seen all" in world.call(Write(), path="a.py", content="x\n").for_model
+    world.call(Read(), path="a.py")
+    assert world.call(Write(), path="a.py", content="x\n").ok
+
+
+@pytest.mark.parametrize("now", [b"one\nTWO\none\n", b"One\nTWO\n"])
+def test_stale_file_is_answered_with_what_changed(world: World, now: bytes) -> None:
+    path = world.put("a.py", "one\ntwo\n")
+    world.call(Read(), path="a.py")
+    path.write_bytes(now)
+    result = world.call(Edit(), path="a.py", old_string="one", new_string="1")
+    assert "a.py changed on disk since you last read it; nothing was written." in result.for_model
+    assert "\n-two\n" in result.for_model
+    assert "\n+TWO\n" in result.for_model
+    assert result.meta["stale"] is True
+    assert path.read_bytes() == now
+
+
+def test_a_long_change_is_not_told_line_by_line(world: World) -> None:
+    path = world.put("a.py", "one\n" * 500)
+    world.call(Read(), path="a.py")
+    path.write_bytes(b"two\n" * 500)
+    result = world.call(Edit(), path="a.py", old_string="one", new_string="1")
+    assert result.for_model.endswith("nothing was written. Read it again first")
+
+
+def test_several_edits_of_one_file(world: World) -> None:
+    path = world.put("a.py", "one\r\ntwo\r\ntwo\r\nthree\r\n")
+    edits = [
+        {"old_string": "one\ntwo", "new_string": "1\n2"},
+        {"old_string": "1", "new_string": "uno"},  # builds on the one before
+        {"old_string": "e", "new_string": "E", "replace_all": True},
+    ]
+    result = world.call(Edit(), path="a.py", edits=edits)
+    assert result.for_model == "updated a.py (+3 -3); 3 edits"
+    assert path.read_bytes() == b"uno\r\n2\r\ntwo\r\nthrEE\r\n"
+    assert result.meta["diff"].count("\n@@") == 1
+    world.journal.undo()
+    assert path.read_bytes() == b"one\r\ntwo\r\ntwo\r\nthree\r\n"
+
+
+def test_all_edits_or_none_and_all_faults_at_once(world: World) -> None:
+    path = world.put("a.py", "one\ntwo\ntwo\nthree\n")
+    edits = [
+        {"old_string": "one", "new_string": "1"},
+        {"old_string": "two", "new_string": "2"},
+        {"old_string": "thrice", "new_string": "3"},
+    ]
+    result = world.call(Edit(), path="a.py", edits=edits)
+    assert result.for_model.startswith("error: nothing was changed. edit 2: old_string occurs 2 times")
+    assert "\nedit 3: old_string is not in a.py; the nearest text is:\n4\tthree\nCopy" in result.for_model
+    assert path.read_bytes() == b"one\ntwo\ntwo\nthree\n"
+    assert world.journal.told == []
+
+
+def test_edit_without_its_texts_says_what_is_missing(world: World) -> None:
+    world.put("a.py", "one\n")
+    assert "missing old_string, new_string" in world.call(Edit(), path="a.py").for_model
+    assert "missing new_string" in world.call(Edit(), path="a.py", old_string="one").for_model
 
 
 def test_a_file_never_read_can_be_edited(world: World) -> None:

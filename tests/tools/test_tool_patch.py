@@ -168,8 +168,8 @@ def test_all_files_or_none(world: World) -> None:
     )
     result = world.call(Patch(), patch=patch)
     assert not result.ok
-    assert "b.py: hunk 1 fits nowhere; expected:\n      \tone\n      \tzwei" in result.for_model
-    assert "the nearest text is:\n     1\tone\n     2\ttwo" in result.for_model
+    assert "b.py: hunk 1 fits nowhere; expected:\n\tone\n\tzwei" in result.for_model
+    assert "the nearest text is:\n1\tone\n2\ttwo" in result.for_model
     assert first.read_text(encoding="utf-8") == FIVE
     assert not (world.root / "c.py").exists()
     assert world.journal.told == []

@@ -20,7 +20,7 @@ def world(tmp_path: Path) -> World:
 
 
 def numbered(first: int, last: int) -> str:
-    return "\n".join(f"{n:>6}\tline {n}" for n in range(first, last + 1))
+    return "\n".join(f"{n}\tline {n}" for n in range(first, last + 1))
 
 
 def some_lines(count: int) -> str:
@@ -30,7 +30,7 @@ def some_lines(count: int) -> str:
 def test_whole_file_with_numbers(world: World) -> None:
     path = world.put("a.txt", some_lines(3))
     result = world.call(Read(), path="a.txt")
-    assert result.for_model == numbered(1, 3) + "\n[end of file, 3 lines]"
+    assert result.for_model == numbered(1, 3)
     assert result.meta == {
         "path": "a.txt",
         "offset": 1,
@@ -163,7 +163,7 @@ def test_very_large_file_is_numbered_from_its_end(world: World, monkeypatch: pyt
     monkeypatch.setattr(read_module, "COUNTED_BYTES", 20)
     world.put("a.txt", some_lines(50))
     result = world.call(Read(), path="a.txt", offset=-2)
-    assert result.for_model.startswith("    -2\tline 49\n    -1\tline 50\n")
+    assert result.for_model.startswith("-2\tline 49\n-1\tline 50\n")
 
 
 def test_streamed_and_whole_reading_agree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,9 +202,73 @@ def test_missing_file_names_the_nearest(world: World) -> None:
     assert "nearest folder is src" in world.call(Read(), path="src/a/b/c.py").for_model
 
 
-def test_folder_says_use_list(world: World) -> None:
+def test_a_folder_is_listed(world: World) -> None:
     world.put("src/a.py", "")
-    assert world.call(Read(), path="src").for_model == "error: src is a folder; use list"
+    world.put("src/deep/b.py", "")
+    for path in ("src", "src/", "./src"):
+        assert world.call(Read(), path=path).for_model == "deep/\na.py (0 B)"
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "last"),
+    [
+        ("`src/a.py`", 1, 9),
+        (" 'src/a.py' ", 1, 9),
+        ("@src/a.py", 1, 9),
+        ("src/a.py:4", 4, 9),
+        ("src/a.py:4-6", 4, 6),
+        ("./src/a.py:4:17", 4, 9),
+        ("src/a.py#L4-L6", 4, 6),
+        ("src/a.py#L4", 4, 9),
+    ],
+)
+def test_paths_as_people_write_them(world: World, given: str, first: int, last: int) -> None:
+    world.put("src/a.py", some_lines(9))
+    result = world.call(Read(), path=given)
+    assert result.for_model.splitlines()[: last - first + 1] == numbered(first, last).splitlines()
+    assert result.meta["lines"] == last - first + 1
+
+
+def test_a_file_of_that_very_name_comes_first(world: World) -> None:
+    for name in ("@a", "a", "b:4", "b", "'c'", "c"):
+        world.put(name, f"this is {name}\n")
+    for name in ("@a", "b:4", "'c'"):
+        assert world.call(Read(), path=name).for_model == f"1\tthis is {name}"
+
+
+@pytest.mark.parametrize("engine", ["ripgrep", "python"])
+def test_a_missing_path_is_looked_up_by_its_last_name(
+    world: World, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine == "python":
+        monkeypatch.setattr("coder.tools.search.find_ripgrep", lambda path: None)
+    world.put(".gitignore", "build/\n")
+    for path in ("lib/app.py", "lib/deep/utils/x.py", "build/app.py", "other/config/app.toml"):
+        world.put(path, "x\n")
+    looked = world.call(Read(), path="src/app.py")
+    assert looked.for_model == "error: src/app.py does not exist; did you mean lib/app.py?"
+    assert looked.meta["nearest"] == ["lib/app.py"]
+    folder = world.call(Read(), path="src/utils")
+    assert folder.for_model == "error: src/utils does not exist; did you mean lib/deep/utils?"
+    deep = world.call(Read(), path="app/config/APP.toml").for_model
+    assert deep == "error: app/config/APP.toml does not exist; did you mean other/config/app.toml?"
+
+
+def test_of_several_with_that_name_the_most_alike_is_first(world: World) -> None:
+    for path in ("a/x/main.py", "b/main.py", "c/y/main.py"):
+        world.put(path, "x\n")
+    said = world.call(Read(), path="src/y/main.py").for_model
+    assert (
+        said == "error: src/y/main.py does not exist; did you mean c/y/main.py or b/main.py or a/x/main.py?"
+    )
+
+
+def test_a_path_that_begins_elsewhere_is_told_by_its_end(world: World) -> None:
+    world.put("src/a.py", "x\n")
+    for given in ("/workspace/src/a.py", "/src/a.py"):
+        result = world.call(Read(), path=given)
+        assert result.denied
+        assert result.for_model.endswith("Did you mean src/a.py?")
 
 
 def test_pipes_and_sockets_do_not_block(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_grep_finds_and_hides_the_same_with_both_engines(world: World, engine: s
     forest(world)
     result = world.call(Grep(), pattern="needle")
     assert result.meta["engine"] == engine
-    headings = [block.splitlines()[0] for block in result.for_model.split("\n\n")]
+    headings = [line for line in result.for_model.splitlines() if not re.match(r"\d+: ", line)]
     assert sorted(headings) == EXPECTED
     assert headings[1:4] == ["a/z.py", "a-b.py", "a.py"]
     assert "a.py\n1: needle one\n3: needle two" in result.for_model
@@ -150,7 +151,7 @@ def test_rules_of_the_repository_above_the_workspace_hold(tmp_path: Path, engine
     world.put("b.py", "needle\n")
     assert paths(world.call(Glob(), pattern="**")) == ["b.py"]
     assert "b.py" in world.call(List()).for_model
-    assert "a.log" not in world.call(List()).for_model
+    assert world.call(List()).for_model.endswith("\n(hidden by .gitignore: a.log)")
 
 
 def test_grep_is_bounded_and_says_so(world: World, engine: str) -> None:
@@ -187,12 +188,33 @@ def test_grep_without_matches(world: World, engine: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["foo(", "[a", "*x", "(?<!a)foo("])
-def test_invalid_pattern_is_one_sentence(world: World, engine: str, pattern: str) -> None:
-    world.put("a.txt", "x\n")
+def test_what_is_no_expression_is_searched_as_text(world: World, engine: str, pattern: str) -> None:
+    world.put("a.txt", f"other\nsome {pattern} here\n")
     result = world.call(Grep(), pattern=pattern)
-    assert result.for_model.startswith("error: the pattern is not a valid regular expression: ")
-    assert "\n" not in result.for_model
-    assert "look-around" not in result.for_model
+    note, *found = result.for_model.splitlines()
+    assert found == ["a.txt", f"2: some {pattern} here"]
+    assert note.startswith("[searched as plain text, being no regular expression: ")
+    assert "look-around" not in note
+    assert result.meta["literal"] is True
+    assert f"no matches for {pattern}zz in ." in world.call(Grep(), pattern=f"{pattern}zz").for_model
+
+
+def test_context_lines(world: World, engine: str) -> None:
+    world.put("a.txt", "".join(f"line {n}\n" for n in range(1, 21)))
+    world.put("b.txt", "line 3 at the very end")
+    result = world.call(Grep(), pattern=r"line (3|5|15)\b", context=1)
+    assert result.for_model.splitlines() == [
+        *("a.txt", "2- line 2", "3: line 3", "4- line 4", "5: line 5", "6- line 6", "--"),
+        *("14- line 14", "15: line 15", "16- line 16", "b.txt", "1: line 3 at the very end"),
+    ]
+    assert result.meta["matches"] == 4
+
+
+def test_names_and_counts_alone(world: World, engine: str) -> None:
+    world.put("a.txt", "hit\nhit\n")
+    world.put("b.txt", "hit\n")
+    assert world.call(Grep(), pattern="hit", output_mode="files_with_matches").for_model == "a.txt\nb.txt"
+    assert world.call(Grep(), pattern="hit", output_mode="count").for_model == "a.txt: 2\nb.txt: 1"
 
 
 @pytest.mark.parametrize("pattern", ["-e", "--files", "-- x"])
@@ -363,10 +385,10 @@ def test_list_one_level(world: World) -> None:
     result = world.call(List())
     lines = result.for_model.splitlines()
     assert lines[:3] == [".hidden/", "a/", "sub/"]
-    assert "a.py  (30 B)" in lines
+    assert "a.py (30 B)" in lines
     assert "linked.py -> " in result.for_model
     assert not any(line.startswith((".git/", "build", "drop.log")) for line in lines)
-    assert lines[-1] == "[3 entries excluded by .gitignore]"
+    assert lines[-1].startswith("(hidden by .gitignore: build/, drop.log")
     assert "caf\\xe9.py" in world.call(List(), path="sub").for_model
     assert "out.py" in world.call(List(), path="build").for_model
 

@@ -13,6 +13,7 @@ from world import World
 
 from coder.tools import changes as changes_module
 from coder.tools.changes import Change, apply, diff_bytes
+from coder.tools.edit import Edit
 from coder.tools.paths import Stop
 from coder.tools.read import Read
 from coder.tools.storing import exchange_file
@@ -75,6 +76,31 @@ def test_change_by_someone_else_is_not_overwritten(world: World) -> None:
     assert path.read_bytes() == b"two\n"
     world.call(Read(), path="a.py")
     assert world.call(Write(), path="a.py", content="three\n").ok
+
+
+def test_a_file_of_which_only_a_part_was_read_is_not_replaced(world: World) -> None:
+    path = world.put("a.py", "".join(f"line {n}\n" for n in range(1, 101)))
+    world.call(Read(), path="a.py", limit=40)
+    result = world.call(Write(), path="a.py", content="short\n")
+    assert "you have not seen all of a.py (lines 41-100); nothing was written" in result.for_model
+    world.call(Read(), path="a.py", offset=90)
+    assert "lines 41-89" in world.call(Write(), path="a.py", content="short\n").for_model
+    # An edit shows nothing more of the file.
+    assert world.call(Edit(), path="a.py", old_string="line 7\n", new_string="line seven\n").ok
+    assert not world.call(Write(), path="a.py", content="short\n").ok
+    for offset in (1, 51):
+        world.call(Read(), path="a.py", offset=offset, limit=50)
+    assert world.call(Write(), path="a.py", content="short\n").ok
+    assert path.read_bytes() == b"short\n"
+
+
+def test_a_file_with_a_line_cut_short_was_not_read_whole(world: World) -> None:
+    world.put("a.json", '{"a": "' + "x" * 5000 + '"}\n')
+    world.call(Read(), path="a.json")
+    assert (
+        "you have not seen all of a.json (lines 1)"
+        in world.call(Write(), path="a.json", content="{}").for_model
+    )
 
 
 def test_own_writes_are_known(world: World) -> None:

@@ -41,6 +41,7 @@ def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
         allowlist=[*permission.command_allowlist, *desk.allowed.names()] if shell else (),
         mcp=is_mcp(name),
         own_name=_own_name(tool),
+        explores=name == "task" and args.get("agent") == "explore",
     )
 
 

@@ -7,6 +7,7 @@ Calls that only look may run beside each other; what comes back is recorded in t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
 from coder.policy.secrets import UnknownPlaceholder
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
-from coder.protocol.messages import ToolCall
+from coder.protocol.messages import ToolCall, tool_call
 from coder.record.turn_so_far import EDITING, edited_paths
 from coder.texts import Phrase
 from coder.tools.arguments import BadArguments, as_object, checked
@@ -32,7 +33,8 @@ class _Job:
     """One call on its way: either it has a tool and arguments, or already a result that says why not."""
 
     def __init__(self, call: ToolCall) -> None:
-        self.call = call
+        self.sent = call  # as the model made it, which is how the conversation keeps it
+        self.call = call  # under the name of the tool that it means
         self.tool: Tool | None = None
         self.args: Mapping[str, Any] = {}
         self.result: ToolResult | None = None
@@ -67,31 +69,61 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
 
 def _job(session: Session, ready: CallReady) -> _Job:
     job = _Job(ready.call)
-    desk = session.desk
-    tool = desk.tools.get(ready.call.name)
     arguments: Any = ready.call.function.arguments
-    if tool is None:
-        names = ", ".join(desk.tools)
-        job.result = failed(f"there is no tool {ready.call.name!r}; the tools are {names}")
-    elif ready.fault:
-        job.result = failed(ready.fault)
-    else:
-        try:
-            arguments = msgspec.json.decode(arguments or "{}")
-            # A server checks what it is sent itself, by more than we know of its parameters.
-            job.args = (
-                as_object(arguments)
-                if is_mcp(ready.call.name)
-                else checked(arguments, tool.spec.function.parameters)
-            )
-            job.tool = tool
-        except msgspec.DecodeError as error:
-            job.result = failed(f"the arguments are not valid JSON ({error}); send one JSON object")
-        except BadArguments as error:
-            job.result = failed(f"{ready.call.name}: {error}")
-    session.add_action(ready.call, arguments)
+    try:
+        arguments = _arguments(ready)
+        job.tool, job.args = _meant(session, ready.call.name, arguments)
+        job.call = _resolved(ready.call, job.tool.spec.name)
+    except _NotUnderstood as error:
+        job.result = failed(str(error))
+    session.add_action(job.call, arguments, sent=ready.call, meant=job.args)
     _show(session, job, "scheduled")
     return job
+
+
+class _NotUnderstood(Exception):
+    """Why a call cannot be run, for the model."""
+
+
+def _arguments(ready: CallReady) -> Any:
+    """What the arguments hold: an object, as a rule; of a faulty call perhaps the one text that was meant."""
+    try:
+        arguments = msgspec.json.decode(ready.call.function.arguments or "{}")
+    except msgspec.DecodeError as error:
+        raise _NotUnderstood(
+            ready.fault or f"the arguments are not valid JSON ({error}); send one JSON object"
+        ) from error
+    if ready.fault and not isinstance(arguments, str | list):
+        raise _NotUnderstood(ready.fault)
+    return arguments
+
+
+def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str, Any]]:
+    """The tool and its arguments: as they stand where they fit, else as they were meant."""
+    desk = session.desk
+    tool = desk.tools.get(name)
+    with contextlib.suppress(BadArguments):
+        if tool is not None and is_mcp(name):
+            # A server checks what it is sent itself, by more than we know of its parameters.
+            return tool, as_object(arguments)
+        if tool is not None and not _is_patch(name, arguments):
+            return tool, checked(arguments, tool.spec.function.parameters)
+    from coder.tools.understand import NotPlain, understood
+
+    try:
+        return understood(name, arguments, desk.tools, desk.root)
+    except NotPlain as error:
+        raise _NotUnderstood(str(error)) from error
+
+
+def _is_patch(name: str, arguments: Any) -> bool:
+    """A shell line that is a call of another harness's program."""
+    return name == "bash" and "apply_patch" in str(arguments)[:60]
+
+
+def _resolved(call: ToolCall, name: str) -> ToolCall:
+    """The call under the tool's own name, which policy, events and record go by."""
+    return call if call.name == name else tool_call(call.id, name, call.function.arguments)
 
 
 def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
@@ -173,7 +205,7 @@ async def _execute(
 def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
     assert job.result is not None
     result = job.result = session.redactor.hidden(job.result)
-    session.add_observation(job.call, result)
+    session.add_observation(job.call, result, sent=job.sent)
     if not cancelled:
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)

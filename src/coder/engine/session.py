@@ -192,11 +192,16 @@ class Session:
         self.log.append("assistant", message.content, role="assistant", meta=meta)
         self.conversation.append(message)
 
-    def add_action(self, call: ToolCall, arguments: Any) -> None:
-        meta = {"tool": call.name, "input": arguments, "call_id": call.id}
+    def add_action(
+        self, call: ToolCall, arguments: Any, *, sent: ToolCall | None = None, meant: Any = None
+    ) -> None:
+        """A call as it will be run. `sent`: as the model made it, kept where it differs."""
+        meta = {"tool": call.name, "input": meant or arguments, "call_id": call.id}
+        if sent is not None and (sent.name != call.name or (meant and meant != arguments)):
+            meta["sent"] = {"tool": sent.name, "input": arguments}
         self.log.append("action", meta=meta)
 
-    def add_observation(self, call: ToolCall, result: ToolResult) -> None:
+    def add_observation(self, call: ToolCall, result: ToolResult, sent: ToolCall | None = None) -> None:
         meta = {
             "tool": call.name,
             "call_id": call.id,
@@ -205,7 +210,7 @@ class Session:
             **result.meta,
         }
         self.log.append("observation", result.for_model, meta=meta)
-        self.conversation.append(answered(call, result.for_model))
+        self.conversation.append(answered(sent or call, result.for_model))
         if call.name == "todowrite" and result.ok:
             self.desk.emit(TodosChanged(todos=result.meta["todos"]))
 

@@ -18,6 +18,7 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)
 OPERATING_MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
 
 READING_TOOLS = ("read", "list", "glob", "grep", "todoread", "todowrite", "skill")
+_READERS = ("read", "list", "glob", "grep")
 WRITING_TOOLS = ("write", "edit", "patch", "save_memory")
 OUTWARD_TOOLS = ("fetch", "task")
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -42,13 +43,17 @@ def decide(
     allowlist: Collection[str] = (),
     mcp: bool = False,
     own_name: str = "",
+    explores: bool = False,
 ) -> Ruling:
     """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line.
-    `own_name`: of a server's tool, where the model is told another; the settings may use either."""
+    `own_name`: of a server's tool, where the model is told another; the settings may use either.
+    `explores`: a subagent that can only read, and may therefore do so where reading is allowed."""
     overridden = _override([tool, own_name or tool], overrides or {}, mcp)
     if tool == "bash" and not mcp:
         return _decide_bash(preset, mode, overridden, shell, allowlist)
     row = _row(tool, mcp)
+    if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _READERS):
+        row = "reading"
     decision = overridden or _cell(row, preset)
     if decision == "deny":
         return Ruling("deny", [_denied_by(tool, row, preset, overridden)])
@@ -72,7 +77,8 @@ def matrix(
         verdict = ShellVerdict([], read_only=read_only, risks=[])
         rows.append((label, row("bash", verdict)))
     rows.extend((tool, row(tool)) for tool in OUTWARD_TOOLS)
-    return [*rows, ("MCP tools", row("", mcp=True))]
+    explores = decide("task", preset, mode, overrides=overrides, explores=True).decision
+    return [*rows, ("task, explore", explores), ("MCP tools", row("", mcp=True))]
 
 
 def _override(names: list[str], overrides: Mapping[str, Decision], mcp: bool) -> Decision | None:

@@ -33,7 +33,6 @@ TEXTS: dict[str, str] = {
     "tool.files": "{n} files",
     "tool.files.one": "{n} file",
     "tool.is_file": "{path} is a file, not a folder",
-    "tool.is_folder": "{path} is a folder",
     "tool.known": "already remembered",
     "tool.lines": "lines {first}-{last}",
     "tool.lines_of": "lines {first}-{last} of {total}",

@@ -31,7 +31,6 @@ TEXTS: dict[str, str] = {
     "tool.fetched": "HTTP {status}，{n} 个字符",
     "tool.files": "{n} 个文件",
     "tool.is_file": "{path} 是文件，不是文件夹",
-    "tool.is_folder": "{path} 是文件夹",
     "tool.known": "早已记住",
     "tool.lines": "第 {first}-{last} 行",
     "tool.lines_of": "第 {first}-{last} 行，共 {total} 行",

@@ -29,25 +29,29 @@ def as_object(arguments: Any) -> dict[str, Any]:
     return arguments
 
 
-def checked(arguments: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with their types made right; raises `BadArguments`."""
+def checked(
+    arguments: Any, parameters: dict[str, Any], extras: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The arguments with their types made right; raises `BadArguments`. `extras`: parameters that are taken
+    as well, though models are not told of them."""
     if not isinstance(arguments, dict):
-        raise BadArguments(f"the arguments must be a JSON object with {_takes(parameters)}")
-    properties = parameters.get("properties", {})
+        raise BadArguments(f"the arguments must be a JSON object with {takes(parameters)}")
+    properties = {**parameters.get("properties", {}), **(extras or {})}
     given = {k: v for k, v in arguments.items() if v is not None}
     if missing := [name for name in parameters.get("required", []) if name not in given]:
-        raise BadArguments(f"missing {', '.join(missing)}; the tool takes {_takes(parameters)}")
+        raise BadArguments(f"missing {', '.join(missing)}; the tool takes {takes(parameters)}")
     if parameters.get("additionalProperties") is False and (
         unknown := [name for name in given if name not in properties]
     ):
-        raise BadArguments(f"unknown {', '.join(unknown)}; the tool takes {_takes(parameters)}")
+        raise BadArguments(f"unknown {', '.join(unknown)}; the tool takes {takes(parameters)}")
     return {
         name: _value(value, properties[name], name) if name in properties else value
         for name, value in given.items()
     }
 
 
-def _takes(parameters: dict[str, Any]) -> str:
+def takes(parameters: dict[str, Any]) -> str:
+    """The parameters in a few words, for a model that got them wrong."""
     required = parameters.get("required", [])
     names = [n if n in required else f"{n}?" for n in parameters.get("properties", {})]
     return ", ".join(names) or "no arguments"

@@ -10,6 +10,7 @@ import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
 from coder.texts import Phrase, Texts
+from coder.tools.stamps import FileStamps
 
 DetailKind = Literal["", "diff", "output", "text"]
 Arguments = Mapping[str, Any]
@@ -114,38 +115,6 @@ class Limits(msgspec.Struct, frozen=True):
 
     command_timeout_ms: int = 120_000
     output_limit_bytes: int = 1_048_576
-
-
-class FileStamps:
-    """What the model has seen of each file, so that a later change by someone else is noticed.
-
-    A stamp is (mtime_ns, size, content hash): mtime and size tell cheaply, the hash decides.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[Path, tuple[int, int, bytes]] = {}
-
-    def saw(self, path: Path, content: bytes) -> None:
-        """The model has been shown, or has itself written, this content."""
-        info = path.stat()
-        self._seen[path] = (info.st_mtime_ns, info.st_size, _digest(content))
-
-    def forget(self, path: Path) -> None:
-        self._seen.pop(path, None)
-
-    def known(self, path: Path) -> bool:
-        return path in self._seen
-
-    def changed(self, path: Path, content: bytes) -> bool:
-        """Whether `content`, just read from `path`, differs from what the model last saw of it."""
-        stamp = self._seen.get(path)
-        return stamp is not None and stamp[2] != _digest(content)
-
-
-def _digest(content: bytes) -> bytes:
-    from hashlib import blake2b
-
-    return blake2b(content, digest_size=16).digest()
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True):

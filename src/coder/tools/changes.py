@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from coder.texts import Phrase
-from coder.tools.base import Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import KEY_MARK, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.diffs import Diff, unified
 from coder.tools.opening import delete_file, delete_folder, missing_parents, open_file, status_of
 from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
@@ -28,6 +28,8 @@ MAX_CHANGED_BYTES = (
 SEEN_BYTES = 8 * 1024 * 1024  # `read` remembers what files up to this size hold
 DETAIL_LINES = 400  # of diff, for a person
 RECORD_LINES = 4000  # of diff, for the record
+STALE_LINES = 60  # of diff, for a model whose file changed under its hands
+STALE_CHARS = 4000
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -114,33 +116,68 @@ def _refuse_kind(context: ToolContext, path: Path, info: os.stat_result) -> None
 
 
 def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know: bool = False) -> None:
-    """`Stop` where the file is not what the model last saw, or (`must_know`) was never seen."""
-    name = shown(context, path)
+    """`Stop` where the file is not what the model last saw, or (`must_know`) was never seen whole."""
     if now is None:
         return
+    name = shown(context, path)
     if context.files.changed(path, now):
-        reason = f"{name} changed on disk since you last read it; nothing was written. Read it again first"
-        raise Stop(failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True))
-    if must_know and not context.files.known(path):
+        raise Stop(_stale(context, path, now))
+    if not must_know:
+        return
+    if not context.files.known(path):
         advice = "Read it first, or use edit" if len(now) <= SEEN_BYTES else "It is large: use edit"
         reason = f"{name} exists and you have not read it; nothing was written. {advice}"
         raise Stop(failed(reason, Phrase("tool.unread", path=name), path=name, unread=True))
+    if unseen := context.files.unseen(path):
+        spans = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in unseen[:3])
+        more = " and others" if len(unseen) > 3 else ""
+        reason = f"you have not seen all of {name} (lines {spans}{more}); nothing was written. "
+        reason += "Read that, or use edit"
+        raise Stop(failed(reason, Phrase("tool.unread", path=name), path=name, unread=True))
 
 
-def apply(changes: list[Change], context: ToolContext) -> None:
-    """Make the changes, or none of them: `Stop` says why, and everything is as it was."""
+def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
+    """That the file is not what the model saw, with what is different where that is short."""
+    name = shown(context, path)
+    reason = f"{name} changed on disk since you last read it; nothing was written. "
+    before = context.files.content(path)
+    diff = unified_lines(before, now, name) if before is not None else []
+    if 0 < len(diff) <= STALE_LINES and sum(map(len, diff)) <= STALE_CHARS:
+        reason += (
+            "What changed since:\n" + "\n".join(diff) + "\nRead the file again, or edit the text as it is now"
+        )
+    else:
+        reason += "Read it again first"
+    result = failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True)
+    text = now.decode("utf-8", "replace")
+    return msgspec.structs.replace(result, around=text) if KEY_MARK in text else result
+
+
+def unified_lines(before: bytes, now: bytes, name: str) -> list[str]:
+    """A diff without its two lines of names."""
+    return diff_bytes(before, now, name, name).lines[2:]
+
+
+def apply(changes: list[Change], context: ToolContext, *, all_known: bool = False) -> None:
+    """Make the changes, or none of them: `Stop` says why, and everything is as it was.
+
+    `all_known`: the model gave the whole content."""
     changes = [change for change in changes if change.operation != "unchanged"]
+    files = context.files
+    known = {c.path: all_known or c.before is None or _knows(context, c.path, c.before) for c in changes}
     with alone_with(change.path for change in changes):
         _tell_undo(changes, context)
         _make(changes, context)
     for change in changes:
         if change.after is None:
-            context.files.forget(change.path)
+            files.forget(change.path)
         else:
-            with contextlib.suppress(
-                OSError
-            ):  # gone again already: then there is nothing to compare with later
-                context.files.saw(change.path, change.after)
+            files.changed_by_model(change.path, change.after, all_known=known[change.path])
+
+
+def _knows(context: ToolContext, path: Path, now: bytes) -> bool:
+    files = context.files
+    return files.known(path) and not files.changed(path, now) and not files.unseen(path)
 
 
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:

@@ -1,9 +1,10 @@
-"""`edit`: one piece of a file replaced by another."""
+"""`edit`: pieces of a file replaced by others, all or none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -27,23 +28,33 @@ _LINES_NAMED = 10
 _LINES_RECORDED = 100
 
 
+_ITEM = {
+    "old_string": {"type": "string"},
+    "new_string": {"type": "string"},
+    "replace_all": {"type": "boolean"},
+}
+
+
 class Edit:
-    """Replace a text that stands in a file exactly once, or everywhere it stands."""
+    """Replace texts that stand in a file exactly once, or everywhere they stand."""
 
     concurrent = False
     spec = base.spec(
         "edit",
         "Replace old_string by new_string in a file. old_string must be the file's text (without read's line "
         "numbers) and occur once: add surrounding lines to make it unique, or set replace_all. An empty "
-        "old_string creates a new file.",
+        "old_string creates a new file. For several changes of one file give edits instead: all or none.",
         {
             "path": {"type": "string"},
-            "old_string": {"type": "string"},
-            "new_string": {"type": "string"},
-            "replace_all": {"type": "boolean", "description": "Replace every occurrence; default false."},
+            **_ITEM,
+            "edits": {
+                "type": "array",
+                "items": {"type": "object", "properties": _ITEM, "required": ["old_string", "new_string"]},
+            },
         },
-        ["path", "old_string", "new_string"],
+        ["path"],
     )
+    unadvertised: ClassVar[dict[str, Any]] = {"expected": {"type": "integer"}}
 
     def argument(self, args: Arguments) -> str:
         return clean(str(args.get("path", "")))
@@ -65,10 +76,14 @@ class Edit:
             apply([plan.change], context)
         except Stop as stop:
             return stop.result
-        if plan.matches > 1:
+        if plan.edits > 1:
+            note = f"; {plan.edits} edits{note}"
+        elif plan.matches > 1:
             note = f"; {plan.matches} places{note}"
         if plan.how:
             note += f"; old_string was not there exactly, matched with tolerance for {plan.how}"
+        if plan.stale:
+            note += "; others had changed the file since you read it, that is still in it"
         return single_result(plan.change, context, note, matches=plan.matches, tolerance=plan.how)
 
 
@@ -76,50 +91,118 @@ class _Plan(msgspec.Struct, frozen=True):
     change: Change
     matches: int
     how: str = ""
+    edits: int = 1
+    stale: bool = False
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """One replacement that is asked for. `expected`: how often the text must be there, where that is said."""
+
+    old: str
+    new: str
+    everywhere: bool = False
+    expected: int = 0
+
+
+def _wanted(args: Arguments) -> list[_Wanted]:
+    items = args.get("edits") or []
+    if args.get("old_string") or args.get("new_string") or not items:
+        if "old_string" not in args or "new_string" not in args:
+            missed = [name for name in ("old_string", "new_string") if name not in args]
+            raise Stop(failed(f"edit: missing {', '.join(missed)}; or give edits, each with both"))
+        items = [args, *items]
+    return [
+        _Wanted(
+            item["old_string"].replace("\r\n", "\n"),
+            item["new_string"].replace("\r\n", "\n"),
+            bool(item.get("replace_all")) or (item.get("expected") or 0) > 1,
+            item.get("expected") or 0,
+        )
+        for item in items
+    ]
 
 
 def _planned(args: Arguments, context: ToolContext) -> _Plan:
     path = locate(context, args["path"], write=True)
-    old, new = args["old_string"].replace("\r\n", "\n"), args["new_string"].replace("\r\n", "\n")
+    wanted = _wanted(args)
     name = shown(context, path)
     before = current(context, path)
-    if before is None:
-        return _created(path, old, new, name, context)
+    stale = before is not None and context.files.changed(path, before)
+    if stale and not _still_there(before or b"", wanted):
+        check_seen(context, path, before)
+    data = before
+    faults: list[ToolResult] = []
+    matches, hows = 0, []
+    for number, one in enumerate(wanted, 1):
+        try:
+            data, count, how = _replaced(data, one, path, name, context)
+            matches += count
+            hows += [how] if how and how not in hows else []
+        except Stop as stop:
+            if len(wanted) == 1:
+                raise
+            faults.append(stop.result)
+            faults[-1] = msgspec.structs.replace(
+                stop.result, for_model=f"edit {number}: {stop.result.for_model.removeprefix('error: ')}"
+            )
+    if faults:
+        told = "\n".join(fault.for_model for fault in faults)
+        raise Stop(failed(f"nothing was changed. {told}", faults[0].phrase or "", path=name))
+    return _Plan(Change(path, before, data), matches, " and ".join(hows), len(wanted), stale)
+
+
+def _still_there(now: bytes, wanted: list[_Wanted]) -> bool:
+    """Whether a file that others changed has each text to replace exactly once, as it was asked for."""
+    try:
+        text = load(now).text
+    except NotText:
+        return False
+    return all(one.old and not one.everywhere and text.count(one.old) == 1 for one in wanted)
+
+
+def _replaced(
+    data: bytes | None, wanted: _Wanted, path: Path, name: str, context: ToolContext
+) -> tuple[bytes, int, str]:
+    """The content after one replacement, how many places it was, and the tolerance that it took."""
+    if data is None:
+        return _created(path, wanted, name, context), 0, ""
+    old = wanted.old
     if not old:
         raise Stop(failed(f"{name} exists; give the text to replace as old_string, or use write", path=name))
-    if old == new:
+    if old == wanted.new:
         raise Stop(failed("old_string and new_string are the same; nothing to change", path=name))
-    check_seen(context, path, before)
     try:
-        file = load(before)
+        file = load(data)
     except NotText:
         raise Stop(failed(f"{name} is a binary file; edit changes text only", path=name)) from None
-    found = find(file.text, old, new)
-    spans = _chosen(found, file, old, args.get("replace_all") or False, name)
+    found = find(file.text, old, wanted.new)
+    spans = _chosen(found, file, wanted, name)
     try:
-        after = file.spliced(spans)
+        return file.spliced(spans), len(spans), found.how
     except CannotEncode as error:
         reason = f"{error}, the encoding of {name}; use other characters or convert the file first"
         raise Stop(failed(reason, path=name)) from error
-    return _Plan(Change(path, before, after), len(spans), found.how)
 
 
-def _created(path: Path, old: str, new: str, name: str, context: ToolContext) -> _Plan:
-    if old:
+def _created(path: Path, wanted: _Wanted, name: str, context: ToolContext) -> bytes:
+    if wanted.old:
         raise Stop(missing(context, path))
     try:
-        return _Plan(Change(path, None, new.encode("utf-8")), 0)
+        return wanted.new.encode("utf-8")
     except UnicodeEncodeError as error:
         reason = f"new_string holds half of a character at position {error.start}; write it whole"
         raise Stop(failed(reason, path=name)) from error
 
 
-def _chosen(found: Found, file: TextFile, old: str, replace_all: bool, name: str) -> list[Span]:
+def _chosen(found: Found, file: TextFile, wanted: _Wanted, name: str) -> list[Span]:
     if not found.spans:
-        raise Stop(_not_found(file, old, name))
-    if len(found.spans) == 1 or replace_all:
-        return found.spans
+        raise Stop(_not_found(file, wanted.old, name))
     count = len(found.spans)
+    if wanted.expected and count != wanted.expected:
+        reason = f"old_string occurs {count} times in {name}, not {wanted.expected}"
+        raise Stop(failed(reason, Phrase("tool.many_places", n=count), path=name, matches=count))
+    if count == 1 or wanted.everywhere:
+        return found.spans
     # Of the first ones only: each is counted from the file's beginning, and there may be a million.
     lines = [line_of(file.text, start) for start, _, _ in found.spans[:_LINES_RECORDED]]
     named = ", ".join(map(str, lines[:_LINES_NAMED])) + (", …" if count > _LINES_NAMED else "")
@@ -132,7 +215,7 @@ def _chosen(found: Found, file: TextFile, old: str, replace_all: bool, name: str
 
 
 def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
-    lines = file.text.split("\n")
+    lines = file.text.removesuffix("\n").split("\n")
     near = nearest(lines, old.split("\n"))
     reason = f"old_string is not in {name}"
     if not file.text:

@@ -12,7 +12,7 @@ from coder.tools import base
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.globs import BadGlob, matcher
 from coder.tools.ignoring import Place
-from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
+from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
 from coder.tools.search import Outcome, find_files
 
 MAX_SHOWN = 200
@@ -53,8 +53,10 @@ class Glob:
 
 
 async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
-    folder = locate(context, path)
-    if kind_of(status(context, folder).st_mode) != "a folder":
+    import asyncio
+
+    folder, _ = locate_existing(context, path)
+    if kind_of((await asyncio.to_thread(status, context, folder)).st_mode) != "a folder":
         name = shown(context, folder)
         return failed(f"{name} is not a folder; give the folder to search as path", path=name)
     pattern = _relative(pattern, folder)

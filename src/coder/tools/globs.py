@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 MAX_ALTERNATIVES = 256  # `{…}` multiplies; beyond this a pattern is a mistake
+_META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 
 class BadGlob(Exception):
@@ -26,6 +27,11 @@ def matcher(pattern: str, *, any_depth: bool = False) -> Callable[[str], bool]:
     except re.error as error:
         raise BadGlob(f"{pattern!r} is not a glob pattern: {error}") from error
     return lambda path: compiled.fullmatch(path) is not None
+
+
+def literally(text: str) -> str:
+    """A regular expression, for ripgrep and Python alike, that matches this text."""
+    return _META.sub(r"\\\g<0>", text)
 
 
 def name_globs(pattern: str) -> list[str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Callable
 from itertools import groupby
+from typing import Any, ClassVar
+
+import msgspec
 
 from coder.texts import Phrase
 from coder.tools import base
 from coder.tools.base import KEY_MARK, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
-from coder.tools.globs import BadGlob, matcher, name_globs
+from coder.tools.globs import BadGlob, literally, matcher, name_globs
 from coder.tools.ignoring import Place
 from coder.tools.opening import read_file
-from coder.tools.paths import Stop, clean, kind_of, locate, shown, status
+from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
 from coder.tools.ripgrep import MAX_LINE_BYTES
 from coder.tools.search import BadPattern, Line, Outcome, find_lines
 
@@ -24,6 +28,9 @@ MAX_TEXT = 100_000  # characters of the whole answer
 MAX_PATTERN = 10_000
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{16,90}")
 _MAX_KEY_FILE = 1 << 20
+MAX_CONTEXT = 20
+_MAX_CONTEXT_FILE = 8 << 20
+_MODES = ("content", "files_with_matches", "count")
 
 
 class Grep:
@@ -33,7 +40,7 @@ class Grep:
     spec = base.spec(
         "grep",
         "Search file contents with a regular expression (ripgrep syntax, case-sensitive; (?i) ignores case). "
-        "Answers path, then `line: text`. What .gitignore excludes, and binary files, are not searched.",
+        "Answers path, then `line: text` (`line- text`: context). What .gitignore excludes is not searched.",
         {
             "pattern": {"type": "string"},
             "path": {"type": "string", "description": "File or folder; default: the workspace."},
@@ -45,9 +52,11 @@ class Grep:
                 "type": "integer",
                 "description": f"Default {DEFAULT_MATCHES}, at most {MAX_MATCHES}.",
             },
+            "context": {"type": "integer", "description": "Lines around each match; default 0."},
         },
         ["pattern"],
     )
+    unadvertised: ClassVar[dict[str, Any]] = {"output_mode": {"type": "string", "enum": list(_MODES)}}
 
     def argument(self, args: Arguments) -> str:
         return clean(str(args.get("pattern", "")))
@@ -62,20 +71,29 @@ class Grep:
         if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
             return failed(f"the pattern must have 1 to {MAX_PATTERN} characters and no NUL")
         try:
-            return await _grep(pattern, args, context)
+            return await _grep(pattern, pattern, args, context)
         except Stop as stop:
             return stop.result
         except BadGlob as bad:
             return failed(clean(str(bad)), pattern=clean(pattern))
         except BadPattern as bad:
             why = clean(str(bad))
+        try:  # code that was meant as it stands: `foo(`, `arr[i`, `*args`
+            result = await _grep(literally(pattern), pattern, args, context)
+        except (Stop, BadPattern):
             reason = f"the pattern is not a valid regular expression: {why}; escape text characters with \\"
             return failed(reason, Phrase("tool.bad_pattern", why=why), pattern=clean(pattern))
+        note = f"[searched as plain text, being no regular expression: {why}]"
+        return msgspec.structs.replace(
+            result,
+            for_model=f"{note}\n{result.for_model}",
+            meta={**result.meta, "literal": True},
+        )
 
 
-async def _grep(pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
-    start = locate(context, args.get("path") or ".")
-    other = kind_of(status(context, start).st_mode)
+async def _grep(regex: str, pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
+    start, _ = locate_existing(context, args.get("path") or ".")
+    other = kind_of((await asyncio.to_thread(status, context, start)).st_mode)
     where = shown(context, start)
     if other not in ("", "a folder"):
         return failed(f"{where} is {other} and cannot be searched", path=where)
@@ -83,8 +101,33 @@ async def _grep(pattern: str, args: Arguments, context: ToolContext) -> ToolResu
     place = Place(context.workspace.root, start)
     glob = args.get("glob") or ""
     names = name_globs(glob) if glob else []
-    found = await find_lines(context, place, pattern, names, _wanted(glob, place), limit)
-    return _told(found, limit, pattern, where, context, place)
+    found = await find_lines(context, place, regex, names, _wanted(glob, place), limit)
+    wanted = min(max(0, args.get("context") or 0), MAX_CONTEXT)
+    mode = args.get("output_mode") or "content"
+    around = await asyncio.to_thread(_around, found.lines[:limit], place, wanted)
+    return _told(found, limit, pattern, where, context, place, _Showing(mode, around))
+
+
+class _Showing(msgspec.Struct, frozen=True):
+    """How matches are told. `around`: by path, the lines near its matches."""
+
+    mode: str
+    around: dict[str, dict[int, str]]
+
+
+def _around(lines: list[Line], place: Place, wanted: int) -> dict[str, dict[int, str]]:
+    """The lines around the matches, by path and number, of files that are text and not huge."""
+    from coder.tools.textfile import NotText, load
+
+    near: dict[str, dict[int, str]] = {}
+    for path, group in groupby(lines, key=lambda line: line.path) if wanted else ():
+        with contextlib.suppress(OSError, ValueError, NotText):
+            text = load(read_file(place.base / path, _MAX_CONTEXT_FILE)).text.split("\n")
+            if not text[-1]:
+                text.pop()
+            spans = [range(max(1, hit.number - wanted), hit.number + wanted + 1) for hit in group]
+            near[path] = {n: text[n - 1] for span in spans for n in span if n <= len(text)}
+    return near
 
 
 def _wanted(glob: str, place: Place) -> Callable[[str], bool]:
@@ -98,19 +141,25 @@ def _wanted(glob: str, place: Place) -> Callable[[str], bool]:
 
 
 def _told(
-    found: Outcome, limit: int, pattern: str, where: str, context: ToolContext, place: Place
+    found: Outcome,
+    limit: int,
+    pattern: str,
+    where: str,
+    context: ToolContext,
+    place: Place,
+    showing: _Showing,
 ) -> ToolResult:
     lines, total = found.lines[:limit], len(found.lines)
     parts: list[str] = []
     size = told = 0
     files = 0
     for path, group in groupby(lines, key=lambda line: line.path):
-        block = [shown(context, place.base / path).replace("\n", "\\n"), *map(_line, group)]
-        text = "\n".join(block)
+        hits = list(group)
+        text = _block(shown(context, place.base / path).replace("\n", "\\n"), hits, showing)
         if size + len(text) > MAX_TEXT:
             break
         size += len(text)
-        told += len(block) - 1
+        told += len(hits)
         files += 1
         parts.append(text)
     more = total > told or found.cut
@@ -133,13 +182,33 @@ def _told(
         "engine": found.engine,
     }
     summary = Phrase("tool.matches", count=f"{told}{'+' if more else ''}", files=files)
-    return summed_up(summary, "\n\n".join(parts), meta=meta, around=_keys_around(lines, place))
+    around = _keys_around(lines, place, showing.around)
+    return summed_up(summary, "\n".join(parts), meta=meta, around=around)
 
 
-def _keys_around(lines: list[Line], place: Place) -> str:
+def _block(name: str, hits: list[Line], showing: _Showing) -> str:
+    """What is told of one file."""
+    if showing.mode == "files_with_matches":
+        return name
+    if showing.mode == "count":
+        return f"{name}: {len(hits)}"
+    rows = {hit.number: _line(hit) for hit in hits}
+    near = showing.around.get(hits[0].path, {})
+    rows |= {n: f"{n}- {clean(text)[:MAX_LINE]}" for n, text in near.items() if n not in rows}
+    out, last = [name], 0
+    for number in sorted(rows):
+        if near and last and number > last + 1:
+            out.append("--")
+        out.append(rows[number])
+        last = number
+    return "\n".join(out)
+
+
+def _keys_around(lines: list[Line], place: Place, near: dict[str, dict[int, str]]) -> str:
     """The files of lines that may be of a private key: alone, a line of base64 does not say what it is."""
     texts = []
-    for path in dict.fromkeys(line.path for line in lines if _BASE64.fullmatch(line.text.strip())):
+    likely = [line.path for line in lines if line.path in near or _BASE64.fullmatch(line.text.strip())]
+    for path in dict.fromkeys(likely):
         with contextlib.suppress(OSError, ValueError):
             text = read_file(place.base / path, _MAX_KEY_FILE).decode("utf-8", errors="replace")
             if KEY_MARK in text:

@@ -13,19 +13,20 @@ from coder.tools import base
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.ignoring import Rules
 from coder.tools.opening import entries_of
-from coder.tools.paths import Stop, clean, kind_of, locate, shown, size_words, status, unreachable
+from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
 
 MAX_ENTRIES = 500
+HIDDEN_NAMED = 20
 
 
 class List:
-    """One level of a folder: folders first, files with sizes, ignored entries counted."""
+    """One level of a folder: folders first, files with sizes, ignored entries by name."""
 
     concurrent = True
     spec = base.spec(
         "list",
         f"List one folder: subfolders (ending in /) first, then files with sizes, at most {MAX_ENTRIES}. "
-        "Hidden files are included; .git and what .gitignore excludes are not. To search deeper use glob.",
+        "What .gitignore excludes is only named. To search deeper use glob.",
         {"path": {"type": "string", "description": "Folder; default: the workspace."}},
         [],
     )
@@ -42,25 +43,29 @@ class List:
         import asyncio
 
         try:
-            folder = locate(context, args.get("path") or ".")
-            info = status(context, folder)
-            name = shown(context, folder)
-            if kind_of(info.st_mode) != "a folder":
-                return failed(
-                    f"{name} is a file, not a folder; use read", Phrase("tool.is_file", path=name), path=name
-                )
-            return await asyncio.to_thread(_listed, folder, name, context)
+            return await asyncio.to_thread(_list, args.get("path") or ".", context)
         except Stop as stop:
             return stop.result
+
+
+def _list(path: str, context: ToolContext) -> ToolResult:
+    folder, _ = locate_existing(context, path)
+    name = shown(context, folder)
+    if kind_of(status(context, folder).st_mode) != "a folder":
+        return failed(
+            f"{name} is a file, not a folder; use read", Phrase("tool.is_file", path=name), path=name
+        )
+    return listed(folder, name, context)
 
 
 class _Entries(msgspec.Struct, frozen=True):
     folders: list[str]
     files: list[str]
-    hidden: int
+    hidden: list[str]
 
 
-def _listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
+def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
+    """What a folder holds, as `list` and `read` tell it."""
     try:
         entries = _entries(folder, context.workspace.root)
     except OSError as error:
@@ -71,21 +76,23 @@ def _listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
     if more:
         text += f"\n[{more} more entries not shown; use glob with a narrower pattern]"
     if entries.hidden:
-        text += f"\n[{entries.hidden} entries excluded by .gitignore]"
-    meta = {"path": name, "entries": total, "ignored": entries.hidden, "truncated": more > 0}
+        rest = len(entries.hidden) - HIDDEN_NAMED
+        names = ", ".join(entries.hidden[:HIDDEN_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        text += f"\n(hidden by .gitignore: {names})"
+    meta = {"path": name, "entries": total, "ignored": len(entries.hidden), "truncated": more > 0}
     return summed_up(Phrase("tool.entries", n=total), text, meta=meta)
 
 
 def _entries(folder: Path, root: Path) -> _Entries:
     rules = Rules.at(root, folder)
-    folders, files, hidden = [], [], 0
+    folders, files, hidden = [], [], []
     with entries_of(folder) as (found, descriptor):
         for entry in sorted(found, key=lambda entry: entry.name.lower()):
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git":
                 continue
             if rules.hide(os.fspath(folder / entry.name), is_folder=is_folder):
-                hidden += 1
+                hidden.append(_one_line(entry.name) + "/" * is_folder)
             elif is_folder:
                 folders.append(f"{_one_line(entry.name)}/")
             else:
@@ -101,7 +108,7 @@ def _file_line(entry: os.DirEntry[str], folder: int) -> str:
         info = entry.stat(follow_symlinks=False)
     except OSError:
         return name
-    return f"{name}  ({kind_of(info.st_mode) or size_words(info.st_size)})"
+    return f"{name} ({kind_of(info.st_mode) or size_words(info.st_size)})"
 
 
 def _one_line(name: str) -> str:

@@ -248,4 +248,4 @@ def _by_similar_line(lines: list[str], wanted: tuple[int, str]) -> int | None:
 
 def numbered(lines: list[str], first: int, last: int) -> str:
     """Lines `first` to `last` (from 0, exclusive) as `read` shows them."""
-    return "\n".join(f"{index + 1:>6}\t{lines[index][:300]}" for index in range(first, last))
+    return "\n".join(f"{index + 1}\t{lines[index][:300]}" for index in range(first, last))

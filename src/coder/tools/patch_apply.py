@@ -222,9 +222,9 @@ def _expected_and_actual(lines: list[str], hunk: Hunk, expected: int | None, num
     if near is None and expected is not None and lines:
         first = max(0, min(expected, len(lines) - 1))
         near = first, min(len(lines), first + min(len(hunk.old), 12))
-    wanted = "\n".join(f"      \t{line[:300]}" for line in hunk.old[:12])
+    wanted = "\n".join(f"\t{line[:300]}" for line in hunk.old[:12])
     if len(hunk.old) > 12:
-        wanted += f"\n      \t… {len(hunk.old) - 12} more lines"
+        wanted += f"\n\t… {len(hunk.old) - 12} more lines"
     actual = (
         f"\nthe nearest text is:\n{numbered(lines, *near)}" if near else "\nnothing in the file is like it"
     )

@@ -6,6 +6,7 @@ and still never raises into the loop.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -17,6 +18,8 @@ from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, 
 from coder.tools.opening import LinkInTheWay, status_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
+_PARTS_TRIED = 6
 _NAMES_COMPARED = 2000  # names of a folder compared for "did you mean"; more would be slow, not better
 
 _SENTENCES = {
@@ -65,13 +68,54 @@ def why(error: OSError) -> str:
 
 
 def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
-    """The absolute path that `path` names inside the workspace; `Stop` where there is none."""
+    """The absolute path that `path` names inside the workspace; `Stop` where there is none.
+
+    Quotes around a path, and an `@` before it, are taken off where nothing has that name."""
     if not path.strip():
         raise Stop(failed("path is empty; give a path relative to the workspace"))
+    found = _resolved(context, path, write)
+    bare = _undressed(path)
+    if (bare == path and not path.startswith("@")) or os.path.lexists(found):
+        return found
+    for other in (bare, bare.removeprefix("@")):
+        if other and os.path.lexists(meant := _resolved(context, other, write)):
+            return meant
+    return _resolved(context, bare, write) if bare else found
+
+
+def locate_existing(context: ToolContext, path: str) -> tuple[Path, tuple[int, int | None] | None]:
+    """As `locate`, for reading: also understands `path:12`, `path:12-20` and `path#L12`, where no file is
+    called that; then the lines (from, to) come along."""
+    place = _PLACE.fullmatch(_undressed(path))
+    try:
+        found = locate(context, path)
+    except Stop:
+        if place is None:
+            raise
+    else:
+        if place is None or os.path.lexists(found):
+            return found, None
+    meant = locate(context, place[1])
+    if not os.path.lexists(meant):
+        return locate(context, path), None
+    last = int(place[3]) if place[3] else None
+    return meant, (int(place[2]), last)
+
+
+def _undressed(path: str) -> str:
+    """Without quotes, backticks and blanks around it."""
+    bare = path.strip()
+    while len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "`'\"":
+        bare = bare[1:-1].strip()
+    return bare
+
+
+def _resolved(context: ToolContext, path: str, write: bool) -> Path:
     try:
         return context.workspace.resolve(path, write=write)
     except OutsideWorkspace as outside:
         reason = clean(str(outside)) or f"{clean(path)} is outside the workspace"
+        reason += _inside(context, path)
         raise Stop(
             denied(reason, Phrase("tool.path_refused", path=clean(path)), path=clean(path))
         ) from outside
@@ -81,6 +125,17 @@ def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
         raise Stop(failed(f"cannot reach {clean(path)}: {why(error)}", path=clean(path))) from error
     except RuntimeError as error:  # pathlib says so of a loop of links
         raise Stop(failed(f"cannot reach {clean(path)}: {error}", path=clean(path))) from error
+
+
+def _inside(context: ToolContext, path: str) -> str:
+    """What the end of a path leads to: models take the workspace for `/` or `/workspace`."""
+    parts = [part for part in path.split("/") if part and part != "."]
+    for start in range(min(len(parts), _PARTS_TRIED)) if path.startswith("/") else ():
+        with contextlib.suppress(OutsideWorkspace, OSError, ValueError, RuntimeError):
+            found = context.workspace.resolve("/".join(parts[start:]))
+            if os.path.lexists(found):
+                return f" Did you mean {shown(context, found)}?"
+    return ""
 
 
 def shown(context: ToolContext, path: Path) -> str:
@@ -109,17 +164,27 @@ def unreachable(
 
 
 def missing(context: ToolContext, path: Path) -> ToolResult:
-    """That `path` is not there, with what is there under a similar name."""
+    """That `path` is not there, with what is there under its name or a similar one."""
+    from coder.tools.search import named  # which needs much of this module
+
     name = shown(context, path)
     parent = path.parent
-    if not parent.is_dir():
-        while not parent.is_dir() and parent != parent.parent:
-            parent = parent.parent
-        reason = f"{name} does not exist, nor does its folder; the nearest folder is {shown(context, parent)}"
-        return failed(reason, Phrase("tool.missing", path=name), path=name)
-    near = [shown(context, parent / other) for other in _similar(path.name, parent)]
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; see what is there with list or glob"
-    return failed(f"{name} does not exist{hint}", Phrase("tool.missing", path=name), path=name, nearest=near)
+    same = [shown(context, found) for found in named(context, path)]
+    near = same + [shown(context, parent / other) for other in _similar(path.name, parent)]
+    near = list(dict.fromkeys(near))[:3]
+    said = Phrase("tool.missing", path=name)
+    if near:
+        return failed(
+            f"{name} does not exist; did you mean {' or '.join(near)}?", said, path=name, nearest=near
+        )
+    if parent.is_dir():
+        return failed(
+            f"{name} does not exist; see what is there with list or glob", said, path=name, nearest=[]
+        )
+    while not parent.is_dir() and parent != parent.parent:
+        parent = parent.parent
+    reason = f"{name} does not exist, nor does its folder; the nearest folder is {shown(context, parent)}"
+    return failed(reason, said, path=name)
 
 
 def _similar(name: str, folder: Path) -> list[str]:

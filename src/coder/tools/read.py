@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from coder.tools import base
 from coder.tools.base import KEY_MARK, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
 from coder.tools.filelines import (
-    MAX_LINE,
     Cancelled,
     Line,
     count_lines,
@@ -25,8 +23,10 @@ from coder.tools.filelines import (
     seek_last,
     shorten,
 )
+from coder.tools.listing import listed
 from coder.tools.opening import open_file
-from coder.tools.paths import Stop, clean, kind_of, locate, shown, size_words, status, unreachable
+from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
+from coder.tools.stamps import Lines
 from coder.tools.textfile import SAMPLE, NotText, TextFile, detect, load
 
 DEFAULT_LIMIT = 2000
@@ -54,7 +54,7 @@ class Read:
     spec = base.spec(
         "read",
         f"Read a text file as numbered lines (number, tab, text): up to {DEFAULT_LIMIT} lines or 256 KB; "
-        f"the last line says has_more and the offset that continues. Lines are cut at {MAX_LINE} characters.",
+        "a last line [has_more …] names the offset that continues. A folder is listed.",
         {
             "path": {"type": "string"},
             "offset": {
@@ -79,9 +79,12 @@ class Read:
 
         stop_flag = threading.Event()
         try:
-            path = locate(context, args["path"])
+            path, lines = locate_existing(context, args["path"])
             offset = args.get("offset")
             limit = args.get("limit")
+            if lines and offset is None:
+                offset = lines[0]
+                limit = lines[1] - lines[0] + 1 if lines[1] and limit is None else limit
             return await asyncio.to_thread(
                 _read,
                 path,
@@ -104,7 +107,7 @@ def _read(
         return failed(f"limit must be at least 1, not {limit}", path=name)
     other = kind_of(status(context, path).st_mode)
     if other == "a folder":
-        return failed(f"{name} is a folder; use list", Phrase("tool.is_folder", path=name), path=name)
+        return listed(path, name, context)
     if other:
         return failed(f"{name} is {other} and cannot be read as a file", path=name)
     try:
@@ -132,10 +135,23 @@ def _page(
     if len(data) > WHOLE_BYTES:  # grew meanwhile, or a file of /proc that gives no size
         file.seek(0)
         return _streamed(file, offset, limit, stopped)
-    text = load(data)
-    with contextlib.suppress(OSError):
+    page = _whole(load(data), offset, limit)
+    shown_lines = [(n, n) for n, line in enumerate(page.lines, page.first) if not line.cut]
+    if not page.has_more and page.first == 1 and len(shown_lines) == len(page.lines):
         context.files.saw(path, data)
-    return _whole(text, offset, limit)
+    else:
+        context.files.saw_lines(path, data, _runs(shown_lines), page.total or 0)
+    return page
+
+
+def _runs(lines: list[Lines]) -> list[Lines]:
+    """Neighbouring lines joined."""
+    runs: list[Lines] = []
+    for first, last in lines:
+        if runs and runs[-1][1] == first - 1:
+            first = runs.pop()[0]
+        runs.append((first, last))
+    return runs
 
 
 def _whole(file: TextFile, offset: int, limit: int) -> Page:
@@ -230,15 +246,13 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
         return summed_up(Phrase("tool.empty_file"), f"{name} is empty", meta=meta)
     last = page.first + len(page.lines) - 1
     text = "\n".join(
-        f"{number:>6}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
+        f"{number}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
         for number, line in enumerate(page.lines, page.first)
     )
     total = f" of {page.total}" if page.total is not None else ""
-    if page.has_more:
-        ending = [f"has_more: lines {page.first}-{last}{total} shown, continue with offset={last + 1}"]
-    else:
-        ending = ["end of file" if page.total is None else f"end of file, {page.total} lines"]
-    text += f"\n[{'; '.join([*ending, *page.remarks])}]"
+    more = f"has_more: lines {page.first}-{last}{total} shown, continue with offset={last + 1}"
+    if ending := [more] * page.has_more + page.remarks:
+        text += f"\n[{'; '.join(ending)}]"
     key = "tool.lines" if page.total is None else "tool.lines_of"
     phrase = Phrase(key, first=page.first, last=last, total=page.total)
     return summed_up(phrase, text, meta=meta, around=page.around)

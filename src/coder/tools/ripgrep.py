@@ -95,9 +95,16 @@ async def run(
 
     process = _Process(command, cwd, dict(context.environment))
     try:
-        return await asyncio.to_thread(process.feed, separator, take)
+        return await asyncio.to_thread(process.feed, separator, take, SECONDS)
     finally:
         process.stop()
+
+
+def run_briefly(
+    command: list[str], cwd: Path, context: ToolContext, take: Callable[[bytes], bool], seconds: float
+) -> Ended:
+    """The same at once, for what is worth no more than a moment; records end in NUL."""
+    return _Process(command, cwd, dict(context.environment)).feed(b"\0", take, seconds)
 
 
 class _Process:
@@ -116,7 +123,7 @@ class _Process:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._running.pid, signal.SIGKILL)
 
-    def feed(self, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
+    def feed(self, separator: bytes, take: Callable[[bytes], bool], seconds: float) -> Ended:
         import subprocess
 
         try:
@@ -139,7 +146,7 @@ class _Process:
             assert child.stdout is not None
             assert child.stderr is not None
             try:
-                complete = _feed(child.stdout.fileno(), separator, take)
+                complete = _feed(child.stdout.fileno(), separator, take, seconds)
             except TimeoutError:
                 complete, timed_out = False, True
             if not complete:
@@ -151,11 +158,11 @@ class _Process:
         return Ended(code, message, timed_out, code == 2 and _TOO_OLD.search(message) is not None)
 
 
-def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool]) -> bool:
+def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float) -> bool:
     """Hand over the records of `stream`; False where `take` had enough before its end."""
     import select
 
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     poll = select.poll()
     poll.register(stream, select.POLLIN)
     rest = b""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,13 @@ from coder.tools.ripgrep import (
     find_ripgrep,
     line_options,
     run,
+    run_briefly,
     sentence,
 )
 from coder.tools.walking import Walk
+
+NAMED_SECONDS = 1.0
+NAMED_MOST = 50
 
 
 class BadPattern(Exception):
@@ -74,6 +79,37 @@ async def find_files(
             outcome.timed_out = ended.timed_out
             return outcome
     return await _walk_files(place, wanted, limit)
+
+
+def named(context: ToolContext, path: Path) -> list[Path]:
+    """Files and folders elsewhere in the workspace with the last name of `path`, likeliest first: those that
+    share most of its ending. Looked for in a bounded moment; what is not found then is not told."""
+    place = Place(context.workspace.root, context.workspace.root)
+    wanted = path.name.casefold()
+    found: set[str] = set()
+    deadline = time.monotonic() + NAMED_SECONDS
+
+    def take(record: bytes) -> bool:
+        parts = os.fsdecode(record).removeprefix("./").split("/")
+        for at, part in enumerate(parts):
+            if part.casefold() == wanted:
+                found.add("/".join(parts[: at + 1]))
+        return len(found) < NAMED_MOST and time.monotonic() < deadline
+
+    program = find_ripgrep(context.environment.get("PATH", ""))
+    command = [program or "", *common_options(place), "--files", "--null", "--", place.argument]
+    if program is None or run_briefly(command, place.base, context, take, NAMED_SECONDS).unusable:
+        walk = Walk(place.root, place.start, NAMED_SECONDS)
+        skip = len(os.fspath(place.base).rstrip("/")) + 1
+        all(take(os.fsencode(file[skip:])) for file in walk.files())
+    ending = [part.casefold() for part in reversed(path.parts)]
+
+    def likeness(candidate: str) -> tuple[int, int, str]:
+        parts = [part.casefold() for part in reversed(candidate.split("/"))]
+        shared = next((n for n, (a, b) in enumerate(zip(parts, ending, strict=False)) if a != b), len(parts))
+        return -shared, len(parts), candidate
+
+    return [place.base / candidate for candidate in sorted(found, key=likeness)[:3]]
 
 
 async def find_lines(

@@ -48,7 +48,7 @@ class Write:
         try:
             change = await asyncio.to_thread(_planned, args, context)
             note = hard_link_note(change.path) if change.operation == "updated" else ""
-            apply([change], context)
+            apply([change], context, all_known=True)
         except Stop as stop:
             return stop.result
         return single_result(change, context, note)
