@@ -151,6 +151,31 @@ def test_json_output_is_one_object(project: Project) -> None:
     assert (result["status"], result["text"], result["exit_code"]) == ("ok", "hi there", 0)
     assert result["session_id"] == project.events()[0]["session_id"]
     assert result["tokens"]["total"] == 13
+    assert result["verification"]["status"] == "not_run"
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_failed_verification_is_status_5_and_told_in_the_object(project: Project, piped: bool) -> None:
+    project.write("gradlew", "#!/bin/sh\nexit 1\n").chmod(0o755)
+    write = {"name": "write", "arguments": {"path": "app.py", "content": "x = 1\n"}}
+    given = (["set x"], None) if piped is False else ([], "set x")
+    with ScriptedServer([{"calls": [write]}, {"text": "done"}, {"text": "it fails"}]) as server:
+        arguments = ["--mode", "auto-edit", "--output", "json"]
+        once = ["--once"] if given[0] else []
+        done = project.coder(*once, *given[0], *arguments, url=server.url, stdin=given[1])
+    result = json.loads(done.stdout)
+    assert done.returncode == result["exit_code"] == 5
+    assert (result["status"], result["text"]) == ("ok", "it fails")
+    assert result["verification"] == {
+        "status": "failed",
+        "command": "./gradlew test",
+        "attempts": 1,
+        "changed_since": ["app.py"],
+        "reason": "",
+    }
+    (ended,) = project.of_type("turn_end")
+    assert ended["meta"]["status"] == "ok"
+    assert ended["meta"]["verification"] == result["verification"]
 
 
 def test_stream_json_is_the_record_with_chunks(project: Project) -> None:

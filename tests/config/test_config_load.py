@@ -24,7 +24,9 @@ SPEC_TABLE = {
     "routing": "fast strong",
     "runtime": "max_steps context_window max_session_turns max_continuations next_speaker loop_guard",
     "compaction": "auto threshold keep",
-    "workflow": "require_todo_for_complex auto_verify_after_edit max_verify_attempts verify_commands",
+    "workflow": (
+        "require_todo_for_complex auto_verify_after_edit max_verify_attempts verify_commands verify_allow"
+    ),
     "approval": "interactive auto_approve_ask",
     "permission": "preset tools command_allowlist",
     "safety": "command_timeout_ms output_limit_bytes redact_secrets",
@@ -54,6 +56,7 @@ DEFAULTS = {
     "workflow.auto_verify_after_edit": True,
     "workflow.max_verify_attempts": 2,
     "workflow.verify_commands": [],
+    "workflow.verify_allow": [],
     "approval.interactive": True,
     "approval.auto_approve_ask": False,
     "permission.preset": "balanced",

@@ -102,6 +102,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("network", {"sandbox": {"network": False}}, {"sandbox": {"network": True}}, ["sandbox.network"]),
     ("writable", {}, {"sandbox": {"writable": ["/"]}}, ["sandbox.writable"]),
     ("verify commands", {}, {"workflow": {"verify_commands": ["curl x"]}}, ["workflow.verify_commands"]),
+    ("verify allow", {}, {"workflow": {"verify_allow": ["make check"]}}, ["workflow.verify_allow"]),
     (
         "verification that the person switched off",
         {"workflow": {"auto_verify_after_edit": False}},

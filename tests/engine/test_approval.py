@@ -114,6 +114,30 @@ def test_a_cancel_while_waiting_cancels_the_turn(project: Project) -> None:
     assert not (project.cwd / "new.txt").exists()
 
 
+FETCH = {"name": "fetch", "arguments": {"url": "https://example.com/"}}
+
+
+@pytest.mark.parametrize(
+    ("call", "options", "tools", "flag"),
+    [
+        (WRITE, {}, {}, "--mode auto-edit would"),
+        (bash("touch x"), {}, {}, "--mode yolo would"),
+        (bash("pytest -q"), {}, {}, "--mode auto-edit would"),
+        ({"name": "save_memory", "arguments": {"fact": "x"}}, {}, {}, "--permissions auto-edit would"),
+        (FETCH, {}, {}, "--permissions yolo would"),
+        (FETCH, {}, {"fetch": "ask"}, "the setting approval.auto_approve_ask would"),
+        (FETCH, {"mode": "yolo"}, {}, "--permissions yolo would"),
+    ],
+)
+def test_the_flag_that_is_named_would_help(
+    project: Project, call: dict[str, Any], options: dict[str, Any], tools: dict[str, str], flag: str
+) -> None:
+    project.configure(permission={"tools": tools})
+    with ScriptedServer([{"calls": [call]}, {"text": "done"}]) as server:
+        driver = drive(project, server.url, ["go"], **options)
+    assert [flag in e.text for e in of(driver.seen, Notice) if "nobody" in e.text] == [True]
+
+
 def test_without_a_terminal_an_ask_is_denied_and_the_flag_is_named(project: Project) -> None:
     with ScriptedServer([{"calls": [WRITE, bash("touch x")]}, {"text": "done"}]) as server:
         driver = drive(project, server.url, ["go"])

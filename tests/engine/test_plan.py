@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.engine.plan import first_todos, is_complex
+from coder.engine.plan import first_todos, is_complex, without_pastes
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,53 @@ def test_length_is_counted_in_characters_after_trimming() -> None:
     assert is_complex("  " + "测" * 40 + "  \n")
 
 
-def test_todos_come_from_what_was_said() -> None:
-    assert first_todos("1. read 2. write 3. run") == ["read", "write", "run"]
-    assert first_todos("读代码，改错误，跑测试") == ["读代码", "改错误", "跑测试"]
-    assert len(first_todos("please make the whole thing very much faster than it is now")) == 3
-    assert len(first_todos(",".join("abcdefghijklmnopq"))) == 10
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("1. read 2. write 3. run", ["read", "write", "run"]),
+        ("1．登录\n2．注册", ["登录", "注册"]),
+        ("1、登录2、注册", ["登录", "注册"]),
+        ("请做：（1）登录（2）注册", ["登录", "注册"]),
+        ("①登录②注册③注销", ["登录", "注册", "注销"]),
+        ("一、登录\n二、注册", ["登录", "注册"]),
+        ("do A/B/C", ["A", "B", "C"]),
+        ("登录/注册/注销", ["登录", "注册", "注销"]),
+        ("请实现登录/注册/注销功能", ["登录", "注册", "注销"]),
+        ("Please:\n- add a\n- fix b\n\nThen tell me.", ["add a", "fix b"]),
+    ],
+)
+def test_an_enumeration_is_the_list(text: str, items: list[str]) -> None:
+    assert is_complex(text)
+    assert first_todos(text) == items
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi, can you tell me what this project does, please, in one sentence?",
+        "读代码，改错误，跑测试",
+        "look at src/app/x.py, at https://a.example/b/c and at docs/a/b/c/d.md please",
+        "it worked until 2024/05/10, with version 1.2 and version 2.3, and then it did not",
+        "use 1/2/3 of it and/or less, between 1.5 and 2.5, as in figure (1) and (2) there",
+        "看看 文档/接口/说明.md 和/或 src/登录/注册/页面.py 有没有什么问题，谢谢",
+    ],
+)
+def test_without_one_the_first_sentence_is_the_list_and_never_a_piece_of_it(text: str) -> None:
+    assert first_todos(text) == [text]
+
+
+def test_the_first_sentence_is_found() -> None:
+    asked = "Rename e.g. the parser's entry. Then update the docs. And the tests."
+    assert first_todos(asked) == ["Rename e.g. the parser's entry."]
+    assert first_todos("你好。请重构登录页，并且迁移接口。谢谢！") == ["请重构登录页，并且迁移接口。"]
+    assert len(first_todos("word " * 200)[0]) == 200
+    assert len(first_todos("\n".join(f"{n}. item" for n in range(1, 30)))) == 10
+
+
+def test_what_was_pasted_or_stands_in_a_fence_was_not_typed() -> None:
+    log = "a, b, c\nd, e, f"
+    assert without_pastes(f"fix {log} now", [log]) == "fix \n now"
+    assert without_pastes(f"fix this\n```\n{log}\n```\n", []) == "fix this"
 
 
 @given(st.text(max_size=300))

@@ -76,14 +76,19 @@ def test_files_edited_before_are_verified_after(project: Project) -> None:
 
 
 def test_a_check_that_was_tried_before_is_not_tried_more_often(project: Project) -> None:
-    """Two attempts a turn: one before the kill, one after."""
+    """One repair a turn: the check ran before the kill, and runs once more after it."""
+    project.configure(workflow={"max_verify_attempts": 1})
     gradle(project, "exit 1")
     script = [write("a.py"), {"text": "done"}, write("b.py")]
     session = cut_off_asking(project, script, "write it and verify", 2)
     assert [e["meta"]["attempt"] for e in project.of_type("verify")] == [1]
-    driver = taken_up(project, session, [{"text": "so be it"}, {"text": "never asked"}])
+    answers = [{"text": "repaired"}, write("c.py"), {"text": "so be it"}, {"text": "never asked"}]
+    driver = taken_up(project, session, answers, "yes")
     assert [e.attempt for e in of(driver.seen, VerifyChanged) if e.state == "failed"] == [2]
-    assert of(driver.seen, TurnEnded)[0].text == "so be it"
+    (ended,) = of(driver.seen, TurnEnded)
+    assert ended.text == "so be it"
+    assert ended.verification.attempts == 2
+    assert ended.verification.changed_since == ["a.py", "b.py", "c.py"]
 
 
 def test_the_cost_of_the_turn_is_all_of_it(project: Project) -> None:

@@ -103,6 +103,15 @@ def test_a_model_of_one_s_own(project: Project) -> None:
     assert result.final_text == "polly"
 
 
+def test_a_result_says_what_was_verified(project: Project) -> None:
+    project.write("gradlew", "#!/bin/sh\ntrue\n").chmod(0o755)
+    write = {"name": "write", "arguments": {"path": "app.py", "content": "x = 1\n"}}
+    with ScriptedServer([{"calls": [write]}, {"text": "done"}]) as server:
+        result = asyncio.run(coder.run_agent("set x", **options(project, server.url, mode="auto-edit")))
+    assert (result.verification.status, result.verification.command) == ("passed", "./gradlew test")
+    assert result.verification.changed_since == []
+
+
 def test_a_cancelled_turn_says_so(project: Project) -> None:
     async def scenario(url: str) -> coder.TurnResult:
         async with coder.create_agent_session(**options(project, url, mode="yolo")) as session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coder.protocol.events import CommandDone, Notice
+from coder.protocol.events import ApprovalRequested, CommandDone, Notice
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -16,6 +16,15 @@ def play(project: Project, script: list[Any], inputs: list[str], **options: Any)
         driver = drive(project, server.url, inputs, **options)
         driver.chats = server.chats
     return driver
+
+
+def test_a_skill_never_waits_for_a_person_also_where_the_settings_ask(project: Project) -> None:
+    project.configure(permission={"tools": {"skill": "ask"}})
+    project.write(".coder/skills/brew/SKILL.md", SKILL)
+    load = {"name": "skill", "arguments": {"action": "load", "name": "brew"}}
+    driver = play(project, [{"calls": [load]}, {"text": "ok"}], ["go"], can_ask=True)
+    assert of(driver.seen, ApprovalRequested) == []
+    assert "Boil water first." in driver.chats[1]["messages"][-1]["content"]
 
 
 def test_a_skill_is_in_the_index_and_loaded_on_demand_without_asking(project: Project) -> None:

@@ -7,6 +7,8 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from coder.protocol.events import (
     Content,
     Failed,
@@ -15,6 +17,7 @@ from coder.protocol.events import (
     ToolCallChanged,
     TurnEnded,
 )
+from coder.protocol.ops import UserInput
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -196,11 +199,79 @@ class TestComplexTasks:
         assert messages[3]["tool_call_id"] == todo["id"]
         assert len(of(driver.seen, TodosChanged)) == 1
 
-    def test_not_while_todos_are_open_nor_for_simple_ones_nor_when_off(self, project: Project) -> None:
-        with ScriptedServer([{"text": "ok"}] * 3) as server:
+    def test_not_while_somebody_works_with_a_list_nor_for_simple_tasks(self, project: Project) -> None:
+        begun = [{"content": "this", "status": "in_progress"}, {"content": "that", "status": "pending"}]
+        answers = [
+            {"text": "ok"},
+            {"calls": [{"name": "todowrite", "arguments": {"todos": begun}}]},
+            {"text": "ok"},
+            {"text": "ok"},
+        ]
+        with ScriptedServer(answers) as server:
             drive(project, server.url, ["hi", "1. this 2. that 3. more", "1. again 2. and again"])
             sizes = [sum(bool(m.get("tool_calls")) for m in chat["messages"]) for chat in server.chats]
-        assert sizes == [0, 1, 1]
+        assert sizes == [0, 1, 2, 2]
+
+    def test_a_list_that_nobody_touched_gives_way_to_the_next_also_after_a_resume(
+        self, project: Project
+    ) -> None:
+        with ScriptedServer([{"text": "ok"}] * 3) as server:
+            driver = drive(project, server.url, ["1. this 2. that", "1. again 2. more"])
+            session = driver.engine.desk.session.id
+            drive(project, server.url, ["1. at last 2. done"], resume=session)
+        lists = [[t["content"] for t in e["meta"]["input"]["todos"]] for e in project.of_type("action")]
+        assert lists == [["this", "that"], ["again", "more"], ["at last", "done"]]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Hi, can you tell me what this project does, please, in one sentence?",
+            "读代码，改错误，跑测试",
+        ],
+    )
+    def test_one_item_is_for_the_model_alone(self, project: Project, text: str) -> None:
+        with ScriptedServer([{"text": "ok"}]) as server:
+            driver = drive(project, server.url, [text])
+            result = server.chats[0]["messages"][-1]
+        (action,) = project.of_type("action")
+        assert [t["content"] for t in action["meta"]["input"]["todos"]] == [text]
+        assert result["role"] == "tool"
+        assert "several steps" in result["content"]
+        assert of(driver.seen, TodosChanged) == []
+
+    @pytest.mark.parametrize("word", ["deny", "ask"])
+    def test_none_where_the_list_may_not_be_written_unasked(self, project: Project, word: str) -> None:
+        project.configure(permission={"tools": {"todowrite": word}})
+        with ScriptedServer([{"text": "ok"}]) as server:
+            drive(project, server.url, ["1. this 2. that 3. more"])
+            assert [m["role"] for m in server.chats[0]["messages"]] == ["system", "user"]
+
+    def test_what_is_piped_in_is_not_judged(self, project: Project) -> None:
+        log = "one, two, three\n" * 20
+        with ScriptedServer([{"text": "ok"}] * 3) as server:
+            assert project.coder("--once", "why?", url=server.url, stdin=log).returncode == 0
+            assert project.coder(url=server.url, stdin=log).returncode == 0
+            sent = [[m["role"] for m in chat["messages"]] for chat in server.chats]
+        assert sent == [["system", "user"]] * 2
+
+    def test_nor_what_is_pasted_nor_a_file_nor_a_mode(self, project: Project) -> None:
+        log = "one, two, three\n" * 20
+        project.write("log.txt", log)
+        project.write(".coder/modes/fix.md", f"---\nkind: instant\n---\nDo it.\n\n1. this\n2. that\n{log}")
+
+        async def scenario(url: str) -> None:
+            driver = Driver(project, url)
+            driver.start()
+            driver.engine.submit(UserInput(f"why {log}", pasted=[log]))
+            await driver.until_idle()
+            for text in ("look at @log.txt", "/fix"):
+                await driver.send(text)
+            await driver.close()
+
+        with ScriptedServer([{"text": "ok"}] * 3) as server:
+            asyncio.run(scenario(server.url))
+            assert len(server.chats) == 3
+        assert project.of_type("action") == []
 
     def test_off_by_configuration(self, project: Project) -> None:
         project.configure(workflow={"require_todo_for_complex": False})

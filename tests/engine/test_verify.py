@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from coder.engine.verify import WHITELIST, asked_for, choose
-from coder.protocol.events import Notice, TurnEnded, VerifyChanged
+from coder.engine.verify import WHITELIST, choose
+from coder.policy.verification import is_verification
+from coder.protocol.events import Notice, TurnEnded, Verification, VerifyChanged
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -72,27 +73,113 @@ def test_a_failure_goes_to_the_model_which_repairs_it(project: Project) -> None:
     assert of(driver.seen, TurnEnded)[0].text == "repaired"
 
 
-def test_it_is_tried_as_often_as_allowed_and_no_more(project: Project) -> None:
-    gradle(project, "exit 1")
-    driver = play(project, [*EDIT_AND_ANSWER, {"text": "I can't"}, {"text": "really"}])
-    assert states(driver) == ["started", "failed", "started", "failed"]
-    assert any("still fails" in e.text for e in of(driver.seen, Notice))
-    assert len(driver.chats) == 3
+def write(text: str, path: str = "app.py") -> dict[str, Any]:
+    return {"calls": [{"name": "write", "arguments": {"path": path, "content": text}}]}
 
 
-def test_attempts_can_be_tightened(project: Project) -> None:
-    project.configure(workflow={"max_verify_attempts": 1})
+def test_it_runs_and_again_after_each_of_two_repairs_and_the_model_hears_of_the_last(
+    project: Project,
+) -> None:
+    gradle(project, "echo broken; exit 1")
+    repairs = [write("x = 2\n"), {"text": "now"}, write("x = 3\n"), {"text": "now?"}]
+    driver = play(project, [*EDIT_AND_ANSWER, *repairs, {"text": "it still fails"}, {"text": "never asked"}])
+    assert states(driver) == ["started", "failed"] * 3
+    assert [e["meta"]["attempt"] for e in project.of_type("verify")] == [1, 2, 3]
+    last = driver.chats[-1]["messages"][-1]
+    assert last["role"] == "user"
+    assert "broken" in last["content"]
+    assert "last automatic check" in last["content"]
+    (ended,) = of(driver.seen, TurnEnded)
+    assert (ended.status, ended.text) == ("ok", "it still fails")
+    assert ended.verification == Verification("failed", "./gradlew test", 3, ["app.py"])
+    assert any("fails (runs: 3)" in e.text for e in of(driver.seen, Notice))
+    assert project.of_type("turn_end")[0]["meta"]["verification"] == {
+        "status": "failed",
+        "command": "./gradlew test",
+        "attempts": 3,
+        "changed_since": ["app.py"],
+        "reason": "",
+    }
+
+
+def test_attempts_can_be_tightened_and_edits_after_the_last_check_are_told(project: Project) -> None:
+    project.configure(workflow={"max_verify_attempts": 0})
     gradle(project, "exit 1")
-    driver = play(project, EDIT_AND_ANSWER)
+    driver = play(project, [*EDIT_AND_ANSWER, write("x = 2\n"), {"text": "changed once more"}])
     assert states(driver) == ["started", "failed"]
+    (ended,) = of(driver.seen, TurnEnded)
+    assert ended.text == "changed once more"
+    assert ended.verification.status == "failed"
+    assert ended.verification.reason == "changed after the last check"
 
 
-@pytest.mark.parametrize("body", ["exit 127", "exit 126", "echo 'mvn: command not found'; exit 1"])
+def test_a_model_that_stops_is_not_checked_again(project: Project) -> None:
+    gradle(project, "exit 1")
+    driver = play(project, [*EDIT_AND_ANSWER, {"text": "not my change's fault"}, {"text": "never asked"}])
+    assert states(driver) == ["started", "failed"]
+    assert "if your change did not cause this, say so and stop" in driver.chats[2]["messages"][-1]["content"]
+    assert of(driver.seen, TurnEnded)[0].text == "not my change's fault"
+
+
+def test_a_failure_from_before_the_first_edit_is_named_as_such(project: Project) -> None:
+    gradle(project, "echo 'FAILED tests/test_old.py::test_it - took '$$; exit 1")
+    run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
+    driver = play(project, [run, *EDIT_AND_ANSWER, {"text": "it failed before"}])
+    assert states(driver) == ["started", "failed"]
+    assert "did not cause this" in driver.chats[3]["messages"][-1]["content"]
+    assert "not known" not in driver.chats[3]["messages"][-1]["content"]
+    assert of(driver.seen, TurnEnded)[0].verification.reason == "failed the same way before the first edit"
+
+
+def test_a_check_that_the_model_ran_and_passed_after_its_last_edit_is_not_run_again(project: Project) -> None:
+    gradle(project, "echo run >> runs.log")
+    run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test --quiet 2>&1"}}]}
+    project.configure(approval={"auto_approve_ask": True})
+    driver = play(project, [write("x = 1\n"), run, {"text": "done"}])
+    assert states(driver) == []
+    assert (project.cwd / "runs.log").read_text(encoding="utf-8") == "run\n"
+    verification = of(driver.seen, TurnEnded)[0].verification
+    assert verification == Verification("passed", "./gradlew test", 1)
+    driver = play(project, [write("1\n", "b.py"), run, write("2\n", "b.py"), {"text": "done"}])
+    assert states(driver) == ["started", "passed"]
+
+
+def test_what_a_command_changed_after_a_passed_check_is_told(project: Project) -> None:
+    gradle(project, "true")
+    run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
+    change = {"calls": [{"name": "bash", "arguments": {"command": "echo 'x = 9' > app.py"}}]}
+    driver = play(project, [write("x = 1\n"), run, change, {"text": "done"}], mode="default", can_ask=False)
+    assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"  # nobody to ask: nothing was done
+    project.configure(approval={"auto_approve_ask": True})
+    driver = play(project, [write("x = 2\n"), run, change, {"text": "done"}], mode="default")
+    verification = of(driver.seen, TurnEnded)[0].verification
+    assert (verification.status, verification.changed_since) == ("passed", ["app.py"])
+    assert any("app.py" in e.text for e in of(driver.seen, Notice) if e.level == "warning")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "exit 127",
+        "exit 126",
+        "echo 'mvn: command not found'; exit 1",
+        "echo \"E   ModuleNotFoundError: No module named 'requests'\"; exit 2",
+        "echo \"Error: Cannot find module 'jest'\"; exit 1",
+    ],
+)
 def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str) -> None:
     gradle(project, body)
     driver = play(project, EDIT_AND_ANSWER)
     assert states(driver) == ["started", "gave_up"]
     assert "est effort" in of(driver.seen, VerifyChanged)[-1].text
+    assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"
+    assert len(driver.chats) == 2
+
+
+def test_a_missing_module_that_the_edit_asks_for_is_the_model_s(project: Project) -> None:
+    gradle(project, "echo \"E   ModuleNotFoundError: No module named 'requests'\"; exit 2")
+    driver = play(project, [write("import requests\n"), {"text": "done"}, {"text": "so be it"}])
+    assert states(driver) == ["started", "failed"]
 
 
 def test_without_a_command_that_may_run_it_is_said(project: Project) -> None:
@@ -153,10 +240,82 @@ def test_off_by_configuration_and_without_edits(project: Project) -> None:
 def test_not_where_bash_is_denied(project: Project) -> None:
     project.configure(permission={"tools": {"bash": "deny"}})
     gradle(project, "true")
-    assert states(play(project, EDIT_AND_ANSWER)) == []
+    driver = play(project, EDIT_AND_ANSWER)
+    assert states(driver) == []
+    assert any("Not verified" in e.text for e in of(driver.seen, Notice))
+
+
+@pytest.mark.parametrize("mode", ["default", "auto-edit", "yolo"])
+@pytest.mark.parametrize(
+    ("text", "lang"), [("Set x. Don't run the tests.", "en"), ("改一下 x，不要跑测试", "zh")]
+)
+def test_a_refusal_holds_in_every_mode(project: Project, mode: str, text: str, lang: str) -> None:
+    project.configure(approval={"auto_approve_ask": True})
+    gradle(project, "touch was-run")
+    driver = play(project, EDIT_AND_ANSWER, text, mode=mode, lang=lang)
+    assert states(driver) == []
+    assert not (project.cwd / "was-run").exists()
+    said = [e.text for e in of(driver.seen, Notice)]
+    wanted = "you asked for nothing to be run" if lang == "en" else "你要求不要运行"
+    assert any(wanted in text for text in said) == (mode != "default")
+
+
+@pytest.mark.parametrize("mode", ["default", "auto-edit"])
+@pytest.mark.parametrize("text", ["set x and verify with `make check`", "改 x，然后用 make check 验证"])
+def test_a_named_command_that_is_not_listed_is_refused_and_not_replaced(
+    project: Project, mode: str, text: str
+) -> None:
+    project.configure(approval={"auto_approve_ask": True})
+    gradle(project, "touch was-run")
+    driver = play(project, EDIT_AND_ANSWER, text, mode=mode)
+    assert states(driver) == ["skipped"]
+    assert not (project.cwd / "was-run").exists()
+    (said,) = [e.text for e in of(driver.seen, Notice) if "make check" in e.text]
+    assert "cargo test" in said
+    assert project.of_type("verify")[0]["meta"]["refused"] == ["make check"]
+
+
+def test_the_person_s_configuration_adds_to_the_list(project: Project) -> None:
+    project.configure(workflow={"verify_allow": ["make check"]})
+    project.write(".venv/bin/make", "#!/bin/sh\necho own make $*\n").chmod(0o755)
+    driver = play(project, EDIT_AND_ANSWER, "set x and verify with `make check`")
+    assert states(driver) == ["started", "passed"]
+    assert "own make check" in project.of_type("verify")[0]["content"]
+
+
+@pytest.mark.parametrize("folder", [".venv/bin", "venv/bin", "node_modules/.bin"])
+def test_the_project_s_own_tools_come_first(project: Project, folder: str) -> None:
+    project.write("pyproject.toml", "")
+    project.write(f"{folder}/pytest", "#!/bin/sh\necho own pytest $*\n").chmod(0o755)
+    play(project, EDIT_AND_ANSWER)
+    assert "own pytest -q" in project.of_type("verify")[0]["content"]
+
+
+def test_a_sub_project_s_check_runs_in_its_folder(project: Project) -> None:
+    project.write("pyproject.toml", "")
+    project.write("backend/pyproject.toml", "")
+    project.write("backend/.venv/bin/pytest", "#!/bin/sh\npwd\n").chmod(0o755)
+    edit = {"name": "write", "arguments": {"path": "backend/app/main.py", "content": "x = 1\n"}}
+    driver = play(project, [{"calls": [edit]}, {"text": "done"}])
+    (verify,) = project.of_type("verify")
+    assert verify["meta"]["command"] == "cd backend && pytest -q"
+    assert verify["content"].endswith("/backend")
+    assert states(driver) == ["started", "passed"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_in_auto_edit_the_model_runs_listed_commands_unasked(project: Project, refused: bool) -> None:
+    gradle(project, "touch was-run")
+    run = {"calls": [{"name": "bash", "arguments": {"command": " ./gradlew test "}}]}
+    other = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test; touch other"}}]}
+    text = "look, but don't run the tests" if refused else "look"
+    play(project, [run, other, {"text": "done"}], text)
+    assert (project.cwd / "was-run").exists() is not refused
+    assert not (project.cwd / "other").exists()
 
 
 NPM = '{"scripts": {"test": "x"}}'
+NO_TEST = r'{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}'
 
 
 @pytest.mark.parametrize(
@@ -177,6 +336,16 @@ NPM = '{"scripts": {"test": "x"}}'
             "yarn test --watch=false",
         ),
         ({"package.json": "{}"}, {"a.js"}, ""),
+        ({"package.json": NO_TEST}, {"a.js"}, ""),
+        ({"backend/pyproject.toml": ""}, {"backend/app.py"}, "cd backend && pytest -q"),
+        ({"my app/package.json": NPM}, {"my app/src/a.ts"}, "cd 'my app' && npm test -- --watch=false"),
+        ({"pyproject.toml": "", "tests/conftest.py": ""}, {"tests/test_a.py"}, "pytest -q"),
+        ({"gradlew": "", "app/build.gradle": ""}, {"app/A.java"}, "./gradlew test"),
+        (
+            {"backend/pyproject.toml": "", "frontend/package.json": NPM},
+            {"backend/a.py", "frontend/a.ts", "README.md"},
+            "(cd backend && pytest -q) && (cd frontend && npm test -- --watch=false)",
+        ),
         ({"package.json": "not json"}, {"a.js"}, ""),
         # of several kinds, the one that the edited files belong to
         ({"pyproject.toml": "", "go.mod": ""}, {"a.go"}, "go test ./..."),
@@ -187,27 +356,18 @@ def test_the_project_says_which(
     tmp_path: Path, files: dict[str, str], edited: set[str], command: str
 ) -> None:
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert choose("fix it", [], tmp_path, edited).command == command
+    chosen = choose("fix it", [], tmp_path, edited).command
+    assert chosen == command
+    assert not chosen or is_verification(chosen, tmp_path)
 
 
 def test_what_the_person_names_comes_first(tmp_path: Path) -> None:
     (tmp_path / "go.mod").touch()
     assert choose("fix it and run cargo test", ["pytest -q"], tmp_path, {"a.go"}).command == "cargo test"
     assert choose("fix it", ["pytest -q"], tmp_path, {"a.go"}).command == "pytest -q"
-
-
-@pytest.mark.parametrize(
-    "text", ["please verify", "执行验证", "跑一下测试", "run the tests", "用 cargo test"]
-)
-def test_asking_for_it(text: str) -> None:
-    assert asked_for(text)
-
-
-@pytest.mark.parametrize("text", ["add a test", "the verification code is wrong", "hi"])
-def test_not_asking_for_it(text: str) -> None:
-    assert not asked_for(text)
+    assert choose("fix it", ["make check"], tmp_path, {"a.go"}).command == ""  # not replaced by another
 
 
 def test_a_pipe_that_nobody_writes_to_is_no_package(project: Project) -> None:

@@ -9,9 +9,11 @@ from typing import cast
 import pytest
 
 from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, Preset, decide, matrix
+from coder.policy.explain import explain
 from coder.policy.shell import judge
 from coder.policy.verdict import Decision, ShellVerdict
-from coder.texts import Texts
+from coder.policy.verification import is_verification
+from coder.texts import Phrase, Texts
 
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
 TABLE = {
@@ -251,3 +253,55 @@ def test_always_covers_no_option_that_runs_a_program(line: str, tmp_path: Path) 
     assert bash(line, tmp_path, allowlist=allowlist)[0] == "ask"
     for plain in ("tar xzf a", "rsync -av --exclude=x a b", "make -j4 all"):
         assert bash(plain, tmp_path, allowlist=allowlist)[0] == "allow"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("mode", OPERATING_MODES)
+def test_a_command_that_verifies_runs_unasked_in_auto_edit(preset: Preset, mode: OperatingMode) -> None:
+    """Where bash is not denied; nowhere else does it make a difference."""
+    plain, verifying = (decide("bash", preset, mode, shell=DOING, verifying=given) for given in (False, True))
+    lifted = mode == "auto-edit" and plain.decision != "deny"
+    assert verifying.decision == ("allow" if lifted else plain.decision)
+    assert decide("bash", preset, mode, shell=DOING, overrides={"bash": "deny"}, verifying=True).decision == (
+        "allow" if mode == "yolo" else "deny"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "verifies"),
+    [
+        ("pytest -q", True),
+        ("  pytest -q\n", True),
+        ("cd sub && pytest -q", True),
+        ("(cd sub && pytest -q) && (cargo test)", True),
+        ("make check", True),  # the person's own addition
+        ("pytest", False),
+        ("pytest -q; touch x", False),
+        ("pytest -q && touch x", False),
+        ("cd sub && pytest -q && touch x", False),
+        ("(cd sub && pytest -q) && (touch x)", False),
+        ("cd .. && pytest -q", False),
+        ("cd out && pytest -q", False),
+        ("cd - && pytest -q", False),
+        ("cd /tmp && pytest -q", False),
+        ("cd $HOME && pytest -q", False),
+        ("cd sub;x && pytest -q", False),
+        ("cd 'sub' ; x' && pytest -q", False),
+        ("PATH=. pytest -q", False),
+        ("pytest -q\ntouch x", False),
+        ("", False),
+    ],
+)
+def test_what_counts_as_a_command_that_verifies(tmp_path: Path, line: str, verifies: bool) -> None:
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "out").symlink_to(tmp_path)
+    assert is_verification(line, root, ["make check"]) is verifies
+    ruling = explain(line, root, "balanced", "auto-edit", verify_allow=["make check"]).ruling
+    assert (Phrase("policy.verification") in ruling.reasons) is verifies
+
+
+def test_loading_a_skill_is_never_asked_about() -> None:
+    for mode in OPERATING_MODES:
+        assert decide("skill", "balanced", mode, overrides={"skill": "ask"}).decision == "allow"
+        assert decide("skill", "balanced", mode, overrides={"skill": "deny"}).decision == "deny"

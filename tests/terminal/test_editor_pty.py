@@ -199,6 +199,7 @@ def test_a_paste_is_shown_short_also_while_a_turn_runs(project: Project, columns
         terminal.until("done")
         assert "first" not in "\n".join(terminal.paper.display[-1:])
         assert sent(server, terminal, 2) == "\tfirst\nsecond \x1b[31mred\nthird\nwhy?".strip()
+        assert not any(message.get("tool_calls") for message in server.chats[1]["messages"])  # typed: why?
 
 
 @SIZES

@@ -16,6 +16,7 @@ class Exit(IntEnum):
     USAGE = 2
     STEP_LIMIT = 3
     PROMPT_LIMIT = 4
+    UNVERIFIED = 5
     CANCELLED = 130
 
 

@@ -29,6 +29,7 @@ def run(arguments: list[str]) -> int:
         chosen.mode,
         overrides=permission.tools,
         allowlist=[*permission.command_allowlist, *Allowlist(settings.home, options.cwd).names()],
+        verify_allow=settings.loaded.config.workflow.verify_allow,
     )
     if chosen.json:
         print(safe_json(msgspec.json.encode(as_data(found))).decode("utf-8"))

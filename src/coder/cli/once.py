@@ -29,6 +29,7 @@ from coder.protocol.events import (
     SessionStarted,
     Thought,
     TurnEnded,
+    Verification,
 )
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
@@ -50,9 +51,8 @@ async def run_once(
     settings: Settings,
     provider: Provider,
     resume: str | None,
-    question: str,
+    asked: UserInput,
     output: str,
-    piped: str = "",
 ) -> int:
     try:
         provider = await with_model_named(provider)
@@ -79,7 +79,7 @@ async def run_once(
             complain(" ".join(problems))
             await engine.close()
             return Exit.USAGE
-    engine.submit(UserInput(question, piped))
+    engine.submit(asked)
     return await watch(engine, _output(output, settings), _asker(engine, options, settings))
 
 
@@ -145,6 +145,8 @@ class _Reading:
 
     def take(self, event: AnyEvent) -> bool:
         match event:
+            case TurnEnded(status="ok", verification=Verification(status="failed")):
+                self.status = Exit.UNVERIFIED
             case TurnEnded(status=status):
                 self.status = BY_TURN_STATUS[status]
             case CommandDone(command, _, ok, data):
@@ -231,6 +233,7 @@ class JsonOutput:
                     "steps": event.steps,
                     "duration_ms": event.duration_ms,
                     "tokens": {k: tokens.get(k, 0) for k in ("prompt", "completion", "total", "cached")},
+                    "verification": event.verification,
                 }
                 if event.error:
                     self._result["error"] = event.error

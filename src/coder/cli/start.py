@@ -167,10 +167,12 @@ def _session(chosen: argparse.Namespace) -> int:
     import asyncio
 
     from coder.cli.once import run_once
+    from coder.protocol.ops import UserInput
 
     _look_for_garbage()
     provider = provider_of(options, settings)
-    return asyncio.run(run_once(options, settings, provider, resume, question, chosen.output, piped))
+    asked = UserInput(question, piped, pasted=[] if chosen.words else [question])
+    return asyncio.run(run_once(options, settings, provider, resume, asked, chosen.output))
 
 
 def _look_for_garbage() -> None:

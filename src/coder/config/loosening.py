@@ -155,6 +155,7 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("sandbox", "writable", "loosens", _adds),
     ("workflow", "auto_verify_after_edit", "starts", _becomes_true),
     ("workflow", "verify_commands", "starts", _adds),
+    ("workflow", "verify_allow", "starts", _adds),
     ("budget", "max_usd", "costs", _may_spend_more),
     ("ide", "enabled", "sends", _becomes_true),
 )

@@ -87,6 +87,7 @@ class WorkflowSection(Section, frozen=True):
     auto_verify_after_edit: bool = True
     max_verify_attempts: Count = 2
     verify_commands: list[str] = []
+    verify_allow: list[str] = []
 
 
 class ApprovalSection(Section, frozen=True):

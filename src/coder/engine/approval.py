@@ -11,7 +11,7 @@ import msgspec
 
 from coder.config.errors import ConfigError
 from coder.engine.session import Session
-from coder.policy.decide import decide
+from coder.policy.decide import OperatingMode, Preset, decide
 from coder.policy.verdict import Ruling, ShellVerdict
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
@@ -22,27 +22,54 @@ from coder.tools.base import Preview, Tool, ToolResult, denied, is_mcp
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
 )
+# Which flag would let a call through where nobody can be asked: the first that does, least first.
+_FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
+    ("--mode auto-edit", "auto-edit", None),
+    ("--permissions auto-edit", None, "auto-edit"),
+    ("--mode yolo", "yolo", None),
+    ("--permissions yolo", None, "yolo"),
+)
 
 
-def ruling_of(session: Session, tool: Tool, args: Mapping[str, Any]) -> Ruling:
-    """Policy and risk together; the shell line is parsed only where its meaning matters."""
+def ruling_of(
+    session: Session,
+    tool: Tool,
+    args: Mapping[str, Any],
+    mode: OperatingMode | None = None,
+    preset: Preset | None = None,
+) -> Ruling:
+    """Policy and risk together; the shell line is parsed only where its meaning matters. `mode`, `preset`:
+    what it would be under others than the session's."""
     desk = session.desk
+    mode, preset = mode or desk.mode, preset or desk.preset
     name = tool.spec.name
     shell = None
-    if name == "bash" and desk.mode != "yolo":
+    if name == "bash" and mode != "yolo":
         shell = _verdict(session, args["command"])
     permission = desk.config.permission
     return decide(
         name,
-        desk.preset,
-        desk.mode,
+        preset,
+        mode,
         overrides=permission.tools,
         shell=shell,
         allowlist=[*permission.command_allowlist, *desk.allowed.names()] if shell else (),
         mcp=is_mcp(name),
         own_name=_own_name(tool),
         explores=name == "task" and args.get("agent") == "explore",
+        verifying=shell is not None and _may_verify(session, args["command"]),
     )
+
+
+def _may_verify(session: Session, line: str) -> bool:
+    """One of the commands that may verify by themselves, unless the person said that nothing is to be run."""
+    from coder.engine.verify_words import refused
+    from coder.policy.verification import is_verification
+
+    desk, turn = session.desk, session.turn
+    if not is_verification(line, desk.root, desk.config.workflow.verify_allow):
+        return False
+    return turn is None or not refused(turn.words.said or turn.text)
 
 
 def _own_name(tool: Tool) -> str:
@@ -107,7 +134,7 @@ async def ask_person(
         return None
     if not desk.can_ask:
         session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
-        return _nobody_to_ask(session, call, ruling)
+        return _nobody_to_ask(session, call, tool, args, ruling)
     if fault is not None:  # a person is not asked about what cannot be done
         return fault
     session.log.append("approval", meta=meta)
@@ -170,11 +197,19 @@ async def _reply(
         desk.emit(ApprovalResolved(approval_id=approval_id, answer=answer))
 
 
-def _nobody_to_ask(session: Session, call: ToolCall, ruling: Ruling) -> ToolResult:
+def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> str:
+    """A flag with which this very call would not be asked about; a setting where there is none."""
+    for flag, mode, preset in _FLAGS:
+        if ruling_of(session, tool, args, mode, preset).decision == "allow":
+            return flag
+    return session.desk.say("approval.setting")
+
+
+def _nobody_to_ask(
+    session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
+) -> ToolResult:
     desk = session.desk
-    flag = "--mode yolo" if call.name == "bash" else "--mode auto-edit"
-    if call.name not in ("bash", "write", "edit", "patch"):
-        flag = "--permissions yolo"
+    flag = _flag_that_helps(session, tool, args)
     desk.emit(Notice(desk.say("approval.nobody", tool=call.name, flag=flag), "warning"))
     reasons = " ".join(ruling.english)
     return denied(

@@ -209,8 +209,13 @@ def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False)
     if not cancelled:
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
-    if job.call.name in EDITING and result.ok:
-        turn.edited.update(edited_paths(result.meta))
+    if (job.call.name in EDITING and result.ok) or job.call.name == "bash":
+        from coder.engine.verify import saw_command, saw_edits
+
+        if job.call.name == "bash":
+            saw_command(session, turn, str(job.args.get("command", "")), result)
+        else:
+            saw_edits(session, turn, edited_paths(result.meta))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coder.engine.command_modes import InstantLine, refusal
 from coder.engine.desk import Desk
 from coder.engine.modes import instant_prompt, set_modes
+from coder.engine.plan import without_pastes
 from coder.engine.turn import run_turn
+from coder.engine.turn_state import Words
 from coder.protocol.events import InputDone
 from coder.protocol.modes import SetModeState, TriggerInstantMode
 from coder.protocol.ops import UserInput
@@ -17,8 +21,8 @@ Work = UserInput | SetModeState | TriggerInstantMode
 async def run_op(desk: Desk, op: Work) -> InputDone:
     """One op, to its end."""
     match op:
-        case UserInput(text, attached):
-            return await run_input(desk, text, attached)
+        case UserInput(text, attached, pasted):
+            return await run_input(desk, text, attached, pasted)
         case SetModeState():
             return InputDone(ok=not (await set_modes(desk.session, op)).errors)
         case TriggerInstantMode():
@@ -33,11 +37,11 @@ async def run_instant(
     if executed.errors:
         desk.emit(refusal(op, executed))
         return InputDone(ok=False)
-    turn = await run_turn(desk.session, executed.rendered_prompt, asks, attached)
+    turn = await run_turn(desk.session, executed.rendered_prompt, asks, attached, Words())
     return InputDone(ok=turn.status == "ok")
 
 
-async def run_input(desk: Desk, text: str, attached: str = "") -> InputDone:
+async def run_input(desk: Desk, text: str, attached: str = "", pasted: Sequence[str] = ()) -> InputDone:
     """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
     # Bytes that are no text would be refused by the wire and the tokenizer.
     text, attached = valid_text(text).strip(), valid_text(attached).strip()
@@ -59,5 +63,7 @@ async def run_input(desk: Desk, text: str, attached: str = "") -> InputDone:
         text = ""  # the mode is on: what came with it is the message
     if not text and not attached:
         return InputDone()
-    turn = await run_turn(desk.session, text, attached=attached)
+    typed = without_pastes(text, [valid_text(piece).strip() for piece in pasted])
+    words = Words(typed=typed, said=typed or text or attached)
+    turn = await run_turn(desk.session, text, attached=attached, words=words)
     return InputDone(ok=turn.status == "ok")

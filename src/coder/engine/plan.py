@@ -8,6 +8,7 @@ import msgspec
 
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
+from coder.policy.decide import decide
 from coder.protocol.messages import Message, tool_call
 from coder.tools.todo import unfinished
 
@@ -15,69 +16,152 @@ MIN_LENGTH = 40
 MIN_KEYWORDS = 3
 MIN_SEGMENTS = 3
 MAX_ITEMS = 10
+MAX_ITEM = 200  # characters: the list is a reminder beside the message, not the message again
 
 KEYWORDS = (
     *("并且", "同时", "另外", "分别", "步骤", "重构", "迁移", "优化"),
     *("refactor", "migrate", "optimize", "additionally", "respectively", "steps", "as well as", "afterwards"),
 )
+SPLIT_IT = (
+    "This list was made from the first sentence of the request. Where the work has several steps, replace it "
+    "by those steps with todowrite; where it has one, go on without it."
+)
+
 # Patterns stay text: compiling them is left to the first turn, off the start-up path.
 _SEPARATORS = r"[，。；、,\n]"
-_NUMBERED = r"(?:^|[\s:：，。；,;])(?:\(?(\d{1,2})[.)、）]|(第[一二三四五六七八九十]+[步点项])[，,：:]?)\s*"
-_LETTERS = r"(?<![A-Za-z/])[A-Z](?:/[A-Z]){2,}(?![A-Za-z/])"
+_FENCED = r"(?ms)^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)"
+_HANZI = "一二三四五六七八九十"
+_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
+_BEFORE = r"(?:^|(?<=[\s:：，。；,;、!！?？]))"
+# How items are numbered; the group is the number. A digit after `1.` makes it a version or a sum.
+_MARKS = (
+    r"(?<![A-Za-z0-9_.(（])(\d{1,2})[.．)）、](?!\d)[ \t]*",
+    r"[(（](\d{1,2})[)）][ \t]*",
+    rf"([{_CIRCLED}])[ \t]*",
+    _BEFORE + rf"([{_HANZI}])、[ \t]*",
+    rf"[(（]([{_HANZI}])[)）][ \t]*",
+    _BEFORE + rf"第([{_HANZI}])[步点项件][，,：:、 \t]*",
+)
+_BULLET = r"(?m)^[ \t]*[-*•][ \t]+(?=\S)"
+_JOINING = ("and", "or", "to", "和", "与", "或", "到")
+_LETTERS = r"(?<![\w/.])[A-Z](?:/[A-Z]){2,}(?![\w/])"
+_HAN = r"\u3400-\u9fff"
+# Words between slashes are an enumeration where they are Chinese: `src/app/x` is a path, `5/10` a date.
+_SLASHED = rf"(?<![\w/.@~-])[\w]*[{_HAN}][\w]*(?:[/／][\w]*[{_HAN}][\w]*){{2,}}(?![\w/.])"
+_SENTENCE = r".+?(?:[。！？!?…]+|(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)\.(?=\s|$)|\n|$)"
+_GREETING = (
+    r"(?i)^(?:hi|hello|hey|dear|good (?:morning|afternoon|evening)|thanks|thank you|please|ok|okay"
+    r"|你好|您好|嗨|请问)"
+    r"(?: (?:there|all|everyone|coder))?\W*$"
+)
 
 
 def is_complex(text: str) -> bool:
     """By explicit enumeration, then length, then keywords and segments, in that order."""
     text = text.strip()
-    if _enumerated(text) or re.search(_LETTERS, text):
-        return True
-    if len(text) >= MIN_LENGTH:
+    if listed(text) or len(text) >= MIN_LENGTH:
         return True
     lowered = text.lower()
     return sum(word in lowered for word in KEYWORDS) >= MIN_KEYWORDS or len(_segments(text)) >= MIN_SEGMENTS
-
-
-def _enumerated(text: str) -> list[str]:
-    """The items of `1. … 2. …`, where the numbers count up from 1; else nothing."""
-    marks = list(re.finditer(_NUMBERED, text))
-    numbers = [m.group(1) for m in marks]
-    counts_up = all(n is None or int(n) == at for at, n in enumerate(numbers, 1))
-    if len(marks) < 2 or not counts_up:
-        return []
-    ends = [m.start() for m in marks[1:]] + [len(text)]
-    items = [text[m.end() : end].strip(" \t\n,，;；。") for m, end in zip(marks, ends, strict=True)]
-    return [item for item in items if item]
 
 
 def _segments(text: str) -> list[str]:
     return [part.strip() for part in re.split(_SEPARATORS, text) if part.strip()]
 
 
+def without_pastes(text: str, pasted: list[str]) -> str:
+    """What the person typed of a message: not what they pasted, nor what stands in a fenced block."""
+    for piece in sorted(pasted, key=len, reverse=True):
+        text = text.replace(piece, "\n") if piece else text
+    return re.sub(_FENCED, "\n", text).strip()
+
+
+def listed(text: str) -> list[str]:
+    """The items of an explicit enumeration; none where there is none."""
+    found = max((_numbered(text, mark) for mark in _MARKS), key=len)
+    if len(found) < 2:
+        found = _cut(text, [(m.start(), m.end()) for m in re.finditer(_BULLET, text)])
+    if len(found) < 2:
+        found = _slashed(text)
+    return found if len(found) >= 2 else []
+
+
+def _numbered(text: str, mark: str) -> list[str]:
+    """Where the numbers count up from 1."""
+    spans: list[tuple[int, int]] = []
+    for found in re.finditer(mark, text):
+        if _number(found[1]) == len(spans) + 1:
+            spans.append(found.span())
+    return _cut(text, spans)
+
+
+def _number(mark: str) -> int:
+    if mark.isdecimal():
+        return int(mark)
+    return (_HANZI if mark in _HANZI else _CIRCLED).index(mark) + 1
+
+
+def _cut(text: str, spans: list[tuple[int, int]]) -> list[str]:
+    """What follows each mark, to the next one or the end of its paragraph. `(1) and (2)` are references."""
+    ends = [start for start, _ in spans[1:]]
+    items = [text[start:end] for (_, start), end in zip(spans, [*ends, len(text)], strict=False)]
+    items = [" ".join(item.strip().split("\n\n")[0].split()).strip(" ,，;；。、") for item in items]
+    return items if all(item and item.lower() not in _JOINING for item in items) else []
+
+
+def _slashed(text: str) -> list[str]:
+    if found := re.search(_LETTERS, text):
+        return found[0].split("/")
+    if not (found := re.search(_SLASHED, text)):
+        return []
+    first, *middle, last = re.split("[/／]", found[0])
+    # Chinese has no spaces: `实现登录/注册/注销功能` names 登录, 注册 and 注销, which are about as long.
+    longest = max(map(len, middle))
+    return [first[-longest:], *middle, last[:longest]]
+
+
 def first_todos(text: str) -> list[str]:
-    """What the person listed, or the parts of what they said, or the shape of any task."""
-    items = _enumerated(text.strip())
-    if len(items) < 2:
-        items = _segments(text)
-    if len(items) < 2:
-        line = " ".join(text.split())
-        items = [
-            "Understand what is there",
-            line if len(line) <= 120 else line[:119] + "…",
-            "Check the result",
-        ]
-    return items[:MAX_ITEMS]
+    """What the person listed, else the first sentence of the request; never pieces of a sentence."""
+    items = listed(text.strip()) or [_first_sentence(text)]
+    return [
+        item if len(item) <= MAX_ITEM else item[: MAX_ITEM - 1] + "…" for item in items[:MAX_ITEMS] if item
+    ]
+
+
+def _first_sentence(text: str) -> str:
+    sentences = [found.strip() for found in re.findall(_SENTENCE, text.strip()) if found.strip()]
+    return next((s for s in sentences if not re.match(_GREETING, s)), " ".join(text.split()))
 
 
 async def start_with_todos(session: Session, turn: Turn) -> None:
-    """A complex task starts with a list, as a `todowrite` call with its result, unless one is still open."""
-    wanted = session.desk.config.workflow.require_todo_for_complex and "todowrite" in session.desk.tools
-    if not wanted or unfinished(session.context.todos) or not is_complex(turn.text):
+    """A complex task starts with a list, as a `todowrite` call with its result. Not where one is still open
+    that somebody works with: one that the engine made and nobody touched is replaced."""
+    if not _wanted(session) or not is_complex(turn.words.typed):
         return
-    todos = [{"content": item, "status": "pending"} for item in first_todos(turn.text)]
+    todos = [{"content": item, "status": "pending"} for item in first_todos(turn.words.typed)]
+    if not todos:
+        return
     arguments = msgspec.json.encode({"todos": todos}).decode("utf-8")
     call = tool_call(f"todo_{turn.number}", "todowrite", arguments)
     session.add_assistant(Message(role="assistant", content="", tool_calls=[call]), {"by": "engine"})
     session.add_action(call, {"todos": todos})
     tool = session.desk.tools["todowrite"]
     result = await tool.run({"todos": todos}, session.context, lambda _text: None)
-    session.add_observation(call, result)
+    alone = len(todos) == 1
+    for_model = f"{result.for_model}\n{SPLIT_IT}" if alone else result.for_model
+    result = msgspec.structs.replace(result, for_model=for_model, meta={**result.meta, "by": "engine"})
+    session.add_observation(call, result, shown=not alone)
+    session.engine_todos = list(session.context.todos)
+
+
+def _wanted(session: Session) -> bool:
+    desk = session.desk
+    if not desk.config.workflow.require_todo_for_complex or "todowrite" not in desk.tools:
+        return False
+    if (
+        decide("todowrite", desk.preset, desk.mode, overrides=desk.config.permission.tools).decision
+        != "allow"
+    ):
+        return False
+    todos = session.context.todos
+    return not unfinished(todos) or todos == session.engine_todos

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from coder.context.ledger import Ledger
 from coder.engine.choices import Choices
 from coder.engine.desk import Desk
@@ -71,6 +75,7 @@ def _take_over(session: Session, state: Replay) -> None:
     session.log.turn = state.turn
     session.next_notes += state.notes
     session.context.todos = restore(state.todos)
+    session.engine_todos = restore(state.engine_todos)
     session.undo.begin_turn(state.turn)
     if state.pending_approval is not None and session.desk.can_ask and state.unanswered:
         session.pending = state
@@ -86,7 +91,12 @@ def _take_over(session: Session, state: Replay) -> None:
 
 def _end_interrupted_turn(session: Session) -> None:
     turn = session.pending_turn
-    meta = {"status": "cancelled", "step_count": turn.steps, "tokens": tokens_meta(turn.usage)}
+    meta: dict[str, Any] = {
+        "status": "cancelled",
+        "step_count": turn.steps,
+        "tokens": tokens_meta(turn.usage),
+        "verification": msgspec.to_builtins(turn.checks.result()),
+    }
     if turn.cost:
         meta["cost_usd"] = turn.cost
     session.log.append("turn_end", meta={**meta, "error_message": "interrupted"})

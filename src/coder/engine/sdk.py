@@ -25,6 +25,7 @@ from coder.protocol.events import (
     InputDone,
     Recorded,
     TurnEnded,
+    Verification,
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
@@ -44,7 +45,8 @@ class Step(msgspec.Struct):
 
 
 class TurnResult(msgspec.Struct, frozen=True):
-    """How a turn ended. `status` is `ok`, `error`, `max_steps`, `prompt_limit` or `cancelled`."""
+    """How a turn ended. `status` is `ok`, `error`, `max_steps`, `prompt_limit` or `cancelled`; `verification`
+    what its checks have shown."""
 
     final_text: str
     steps: list[Step]
@@ -52,6 +54,7 @@ class TurnResult(msgspec.Struct, frozen=True):
     token_usage: Usage
     session_id: str
     error: str = ""
+    verification: Verification = Verification()
 
 
 class AgentSession:
@@ -178,6 +181,7 @@ class _Reading:
             token_usage=ended.usage,
             session_id=self.session_id,
             error=ended.error,
+            verification=ended.verification,
         )
 
 

@@ -36,7 +36,7 @@ from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
 from coder.record.turn_so_far import TurnSoFar
 from coder.record.undo import UndoJournal
-from coder.tools.base import Limits, ToolContext, ToolResult
+from coder.tools.base import Limits, Todo, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
@@ -72,6 +72,8 @@ class Session:
         self.modes_begun = asyncio.Event()  # what is on by default is on
         self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
+        self.checked: dict[str, frozenset[str]] = {}  # what failed when it last ran, unless edits followed
+        self.engine_todos: list[Todo] = []  # the list that the engine made last
         self.pending: Replay | None = None  # a resumed session's approval that was never answered
         self.pending_turn = TurnSoFar()  # what the turn of that approval had come to
         self.pending_asks = NOTHING_ASKED  # and what it asks of its model
@@ -201,7 +203,10 @@ class Session:
             meta["sent"] = {"tool": sent.name, "input": arguments}
         self.log.append("action", meta=meta)
 
-    def add_observation(self, call: ToolCall, result: ToolResult, sent: ToolCall | None = None) -> None:
+    def add_observation(
+        self, call: ToolCall, result: ToolResult, sent: ToolCall | None = None, *, shown: bool = True
+    ) -> None:
+        """`sent`: the call as the model made it. `shown`: a changed todo list is shown to the person."""
         meta = {
             "tool": call.name,
             "call_id": call.id,
@@ -211,7 +216,7 @@ class Session:
         }
         self.log.append("observation", result.for_model, meta=meta)
         self.conversation.append(answered(sent or call, result.for_model))
-        if call.name == "todowrite" and result.ok:
+        if call.name == "todowrite" and result.ok and shown:
             self.desk.emit(TodosChanged(todos=result.meta["todos"]))
 
     def add_note(self, text: str, reason: str) -> None:

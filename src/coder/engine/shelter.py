@@ -19,7 +19,9 @@ import msgspec
 from coder.engine.approval import sets_git
 from coder.engine.desk import Desk
 from coder.engine.session import Session
+from coder.engine.verify import saw_shell_changes
 from coder.policy.sandbox import Sandbox, SandboxLevel, probe
+from coder.policy.verification import is_verification, with_project_tools
 from coder.protocol.events import Notice
 from coder.record.shell_undo import ShellChanges, ShellUndo
 from coder.texts import Phrase
@@ -51,6 +53,8 @@ async def run_command(
         return failed(str(sandbox), sandbox)
     context = copy(session.context)
     context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
+    if is_verification(line, session.desk.root, session.desk.config.workflow.verify_allow):
+        context.environment = with_project_tools(line, session.desk.root, context.environment)
     run = partial(session.desk.tools["bash"].run, args, context, on_output)
     # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
@@ -108,7 +112,9 @@ async def _covered(
         return await run()
     finally:
         try:
-            _tell(session, await asyncio.shield(asyncio.to_thread(_after, undo)))
+            changes = await asyncio.shield(asyncio.to_thread(_after, undo))
+            saw_shell_changes(session, label, map(session.desk.workspace.show, map(Path, changes.changed)))
+            _tell(session, changes)
         finally:  # whatever else is cancelled
             if sandbox is not None:
                 _settle(session, sandbox, absent, undo.repositories())

@@ -14,6 +14,7 @@ from coder.context.prompt import environment_text
 from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
+from coder.engine.verify import saw_edits
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -76,7 +77,7 @@ async def run_subagent(
     parent.usage = parent.usage.plus(turn.usage)
     if parent.turn is not None:
         parent.turn.usage = parent.turn.usage.plus(turn.usage)
-        parent.turn.edited |= turn.edited
+        saw_edits(parent, parent.turn, turn.edited)
         parent.turn.cost += turn.cost
     if turn.status == "cancelled":
         raise asyncio.CancelledError

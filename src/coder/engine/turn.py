@@ -23,8 +23,7 @@ from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
 from coder.engine.speaker import wants_to_continue
-from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn
-from coder.engine.verify import verify_edits
+from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
 from coder.protocol.messages import answered
@@ -35,13 +34,20 @@ from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
 
-async def run_turn(session: Session, text: str, asks: Asks = NOTHING_ASKED, attached: str = "") -> Turn:
+async def run_turn(
+    session: Session,
+    text: str,
+    asks: Asks = NOTHING_ASKED,
+    attached: str = "",
+    words: Words | None = None,
+) -> Turn:
     """Take a message through to its answer. Whatever happens, the turn ends recorded and answered.
-    `attached` is part of the message, but not of what the person said."""
+    `attached` is part of the message, but not of what the person said. `words`: what they said of `text`;
+    all of it where that is not told."""
     if session.desk.ide is not None:
         await session.desk.ide.settle()
     message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
-    turn = _begin(session, text or attached, message, asks)
+    turn = _begin(session, text or attached, message, asks, words or Words(text, text))
 
     async def work() -> None:
         if stop := session_turns(session, turn):
@@ -79,12 +85,13 @@ async def _with_files(session: Session, text: str) -> str:
     return message
 
 
-def _begin(session: Session, text: str, message: str, asks: Asks) -> Turn:
+def _begin(session: Session, text: str, message: str, asks: Asks, words: Words) -> Turn:
     desk = session.desk
-    text = session.redactor.redact(text)
+    redact = session.redactor.redact
+    text, words = redact(text), Words(redact(words.typed), redact(words.said))
     session.log.turn += 1
     session.log.step = 0
-    turn = Turn(session.log.turn, text, session.id, asks)
+    turn = Turn(session.log.turn, text, session.id, asks, words)
     session.turn = turn
     _let_start_tasks(session)
     session.undo.begin_turn(turn.number)
@@ -92,10 +99,12 @@ def _begin(session: Session, text: str, message: str, asks: Asks) -> Turn:
         "prompt_id": turn.prompt_id,
         "tokens": {"prompt": session.conversation.counter.quick(text)},
     }
+    if words.said != text:
+        meta["said"] = words.said
     if asks != NOTHING_ASKED:
         meta["asks"] = msgspec.to_builtins(asks)
     # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
-    message = session.redactor.redact(_with_notes(session, message))
+    message = redact(_with_notes(session, message))
     session.add_user(text, message, meta)
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
@@ -149,8 +158,14 @@ async def _steps(session: Session, turn: Turn) -> None:
             continue  # the loop guard has the next word
         elif await wants_to_continue(session, turn, answer):
             continue
-        elif not await verify_edits(session, turn):
+        elif not turn.edited or not await _verify(session, turn):
             return
+
+
+async def _verify(session: Session, turn: Turn) -> bool:
+    from coder.engine.verify import verify_edits
+
+    return await verify_edits(session, turn)
 
 
 async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, None]) -> None:
@@ -195,6 +210,7 @@ def _leave_no_call_open(session: Session) -> None:
 def _end(session: Session, turn: Turn) -> None:
     desk = session.desk
     _leave_no_call_open(session)
+    verification = turn.checks.result()
     duration = round((time.monotonic() - turn.begun) * 1000)
     meta: dict[str, Any] = {
         "status": turn.status,
@@ -202,6 +218,7 @@ def _end(session: Session, turn: Turn) -> None:
         "duration_ms": duration,
         "tokens": tokens_meta(turn.usage),
         "prompt_id": turn.prompt_id,
+        "verification": msgspec.to_builtins(verification),
     }
     if turn.cost:
         meta["cost_usd"] = turn.cost
@@ -217,6 +234,10 @@ def _end(session: Session, turn: Turn) -> None:
         turn.status, turn.reason = "error", error.phrase
     else:
         session.write_snapshot()
+    if turn.edited:
+        from coder.engine.verify import tell_verification
+
+        tell_verification(session, turn)
     desk.emit(
         TurnEnded(
             turn=turn.number,
@@ -226,6 +247,7 @@ def _end(session: Session, turn: Turn) -> None:
             usage=turn.usage,
             duration_ms=duration,
             error=turn.reason.text(desk.texts) if turn.reason is not None else "",
+            verification=verification,
         )
     )
 

@@ -12,7 +12,7 @@ import msgspec
 from coder.engine.loops import LoopWatch
 from coder.protocol.events import TurnStatus
 from coder.protocol.usage import Usage
-from coder.record.turn_so_far import TurnSoFar
+from coder.record.turn_so_far import Checks, TurnSoFar
 from coder.texts import Phrase
 
 
@@ -33,19 +33,37 @@ def asks_from(recorded: Any) -> Asks:
         return NOTHING_ASKED
 
 
+class Words(msgspec.Struct, frozen=True):
+    """What of a message is the person's own. `typed`: not what they pasted or piped. `said`: that, or all of
+    a message of which nothing was typed; neither holds a word of a rendered mode."""
+
+    typed: str = ""
+    said: str = ""
+
+
 class Turn:
     """What is known of the turn that is running."""
 
-    def __init__(self, number: int, text: str, session_id: str, asks: Asks = NOTHING_ASKED) -> None:
+    def __init__(
+        self,
+        number: int,
+        text: str,
+        session_id: str,
+        asks: Asks = NOTHING_ASKED,
+        words: Words | None = None,
+    ) -> None:
         self.number = number
         self.text = text
+        self.words = words or Words(text, text)
         self.asks = asks
         self.prompt_id = f"{session_id}-{number}"
         self.begun = time.monotonic()
         self.steps = 0
         self.usage = Usage()
         self.edited: set[str] = set()
-        self.verify_attempts = 0
+        self.checks = Checks()
+        self.unverified: Phrase | None = None  # why no check was run, where that is said at the end
+        self.checked_before: dict[str, frozenset[str]] = {}  # what failed before the first edit, by command
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
@@ -62,10 +80,10 @@ class Turn:
     @classmethod
     def taken_up(cls, number: int, so_far: TurnSoFar, session_id: str, asks: Asks) -> Turn:
         """One that was cut off, where it stopped: its limits, its cost and its check go on from there."""
-        turn = cls(number, so_far.text, session_id, asks)
+        turn = cls(number, so_far.text, session_id, asks, Words(said=so_far.said))
         turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
         turn.edited = set(so_far.edited)
-        turn.verify_attempts, turn.continuations = so_far.verify_attempts, so_far.continuations
+        turn.checks, turn.continuations = so_far.checks, so_far.continuations
         return turn
 
     @contextmanager

@@ -44,19 +44,23 @@ def decide(
     mcp: bool = False,
     own_name: str = "",
     explores: bool = False,
+    verifying: bool = False,
 ) -> Ruling:
     """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line.
     `own_name`: of a server's tool, where the model is told another; the settings may use either.
-    `explores`: a subagent that can only read, and may therefore do so where reading is allowed."""
+    `explores`: a subagent that can only read, and may therefore do so where reading is allowed.
+    `verifying`: the line is one of the commands that may verify by themselves (`policy.verification`)."""
     overridden = _override([tool, own_name or tool], overrides or {}, mcp)
     if tool == "bash" and not mcp:
-        return _decide_bash(preset, mode, overridden, shell, allowlist)
+        return _decide_bash(preset, mode, overridden, shell, allowlist, verifying)
     row = _row(tool, mcp)
     if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _READERS):
         row = "reading"
     decision = overridden or _cell(row, preset)
     if decision == "deny":
         return Ruling("deny", [_denied_by(tool, row, preset, overridden)])
+    if tool == "skill" and decision == "ask":  # loading one never waits for a person
+        return Ruling("allow", [Phrase("policy.skill")])
     if mode == "plan" and _forbidden_in_plan(tool, row, mcp):
         return Ruling("deny", [Phrase("policy.plan", what=tool)])
     if decision == "ask" and tool in _LIFTED and not mcp and mode in ("auto-edit", "yolo"):
@@ -134,6 +138,7 @@ def _decide_bash(
     overridden: Decision | None,
     shell: ShellVerdict | None,
     allowlist: Collection[str],
+    verifying: bool,
 ) -> Ruling:
     if mode == "yolo":
         return Ruling("allow", [Phrase("policy.yolo")])
@@ -145,6 +150,8 @@ def _decide_bash(
         return Ruling("deny", [_denied_by("bash", row, preset, overridden)])
     if mode == "plan" and row == "bash, otherwise":
         return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)])
+    if verifying and mode == "auto-edit":
+        return Ruling("allow", [Phrase("policy.verification")])
     reasons = [_said_by(what, preset, decision, overridden)]
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
         return Ruling("allow", [Phrase("policy.always")])

@@ -11,6 +11,7 @@ import msgspec
 from coder.policy.decide import OperatingMode, Preset, decide
 from coder.policy.shell import judge
 from coder.policy.verdict import Decision, Ruling, Segment, ShellVerdict
+from coder.policy.verification import is_verification
 from coder.texts import Phrase, Texts
 
 
@@ -30,12 +31,22 @@ def explain(
     *,
     overrides: Mapping[str, Decision] | None = None,
     allowlist: Collection[str] = (),
+    verify_allow: Collection[str] = (),
 ) -> Explained:
     """What would be done with this line, and why."""
     verdict = judge(line, cwd)
+    verifying = is_verification(line, cwd, verify_allow)
 
     def ruled(shell: ShellVerdict) -> Ruling:
-        return decide("bash", preset, mode, overrides=overrides, shell=shell, allowlist=allowlist)
+        return decide(
+            "bash",
+            preset,
+            mode,
+            overrides=overrides,
+            shell=shell,
+            allowlist=allowlist,
+            verifying=verifying,
+        )
 
     alone = [
         ShellVerdict([segment], segment.read_only, segment.risks, parsed=verdict.parsed)

@@ -196,6 +196,17 @@ class Failed(Event, frozen=True):
     code: str = "error"
 
 
+class Verification(msgspec.Struct, frozen=True):
+    """What the checks of a turn have shown. `changed_since`: the files that changed after the last check that
+    passed, or in the whole turn where none did. `reason`: why it was not run, or what limits its word."""
+
+    status: Literal["passed", "failed", "not_run"] = "not_run"
+    command: str = ""
+    attempts: int = 0
+    changed_since: list[str] = msgspec.field(default_factory=list)
+    reason: str = ""
+
+
 class TurnEnded(Event, frozen=True):
     """The turn is over and recorded."""
 
@@ -206,6 +217,7 @@ class TurnEnded(Event, frozen=True):
     usage: Usage
     duration_ms: int
     error: str = ""
+    verification: Verification = Verification()
 
 
 class InputDone(Event, frozen=True):

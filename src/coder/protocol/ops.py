@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from coder.protocol.base import Op
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 
@@ -12,10 +14,12 @@ class UserInput(Op, frozen=True):
     """Anything a person could type: a message, `!command` or `/command`.
 
     `attached` goes with the message as it is: a `@` or `!` in it means nothing (what was piped in).
+    `pasted`: pieces of `text` that the person did not type; whether a task is complex is not judged on them.
     """
 
     text: str
     attached: str = ""
+    pasted: list[str] = msgspec.field(default_factory=list)
 
 
 class Cancel(Op, frozen=True):

@@ -39,6 +39,7 @@ class Replay:
         self.turn = 0
         self.messages: list[Message] = []
         self.todos: list[dict[str, Any]] = []
+        self.engine_todos: list[dict[str, Any]] = []  # the list that the engine made last
         self.usage = Usage()
         self.model = ""
         self.mode = ""  # `plan` or nothing: a record may have come with the project, and can loosen nothing
@@ -108,6 +109,8 @@ class Replay:
         self.messages.append(answered(call, event.content))
         if event.meta.get("tool") == "todowrite" and event.meta.get("ok"):
             self.todos = list(event.meta.get("todos", []))
+            if event.meta.get("by") == "engine":
+                self.engine_todos = self.todos
         if self.pending_approval and self.pending_approval.get("call_id") == call.id:
             self.pending_approval = None
 

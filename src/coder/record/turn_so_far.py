@@ -7,28 +7,75 @@ money, and which files a tool changed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import msgspec
 
+from coder.protocol.events import Verification
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Usage
 
 EDITING = ("write", "edit", "patch")
+CHANGED_AFTER = "changed after the last check"
 _CONTINUED = ("truncated", "empty", "announced")  # why a note told the model to go on
 _USAGE_FIELDS = ("prompt", "completion", "total", "cached")
+
+
+class Checks:
+    """What the checks of a turn have shown so far, and what changed since."""
+
+    def __init__(self) -> None:
+        self.status: Literal["passed", "failed", "not_run"] = "not_run"
+        self.command = ""
+        self.attempts = 0
+        self.reason = ""
+        self.changed: dict[str, None] = {}  # since the last one that passed
+        self.current = True  # nothing has changed since the last one
+        self.runs = 0  # by the engine; the first, and one after each repair
+        self.own = False  # the last one was run by the model itself
+        self.over = False  # no further one in this turn
+
+    def saw_change(self, paths: Iterable[str]) -> None:
+        new = dict.fromkeys(paths)
+        self.changed |= new
+        self.current = self.current and not new
+        if new and self.own and self.status == "failed":  # of an earlier state, and no verification
+            self.status, self.command, self.own = "not_run", "", False
+
+    def saw_end(self, state: str, command: str, attempt: int, reason: str = "") -> None:
+        """`state` as the record's `verify` has it."""
+        self.command, self.attempts, self.reason = command, max(attempt, self.attempts), reason
+        self.current, self.own = True, False
+        self.status = "passed" if state == "passed" else "failed" if state == "failed" else "not_run"
+        self.over = self.status == "not_run"
+        self.runs += not self.over
+        if state == "passed":
+            self.changed = {}
+
+    def saw_own(self, state: Literal["passed", "failed"], command: str) -> None:
+        """A check that the model ran."""
+        self.saw_end(state, command, self.attempts + 1)
+        self.runs -= 1
+        self.own = True
+
+    def result(self) -> Verification:
+        reason = self.reason
+        if self.status != "not_run" and not self.current:
+            reason = CHANGED_AFTER
+        return Verification(self.status, self.command, self.attempts, sorted(self.changed), reason)
 
 
 class TurnSoFar(msgspec.Struct):
     """A turn as far as it is recorded. `model` is the one that routing chose, where it did."""
 
     text: str = ""
+    said: str = ""
     steps: int = 0
     usage: Usage = Usage()
     cost: float = 0.0
     edited: set[str] = set()
-    verify_attempts: int = 0
+    checks: Checks = msgspec.field(default_factory=Checks)
     continuations: int = 0
     model: str = ""
 
@@ -41,7 +88,8 @@ class NewestTurn:
 
     def take(self, event: HistoryEvent) -> None:
         if event.type == "turn_start":
-            self.so_far = TurnSoFar(text=event.content)
+            said = event.meta.get("said", event.content)
+            self.so_far = TurnSoFar(text=event.content, said=said if isinstance(said, str) else "")
             return
         # A line that another version wrote in another shape is passed over like one of an unknown type.
         with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
@@ -51,11 +99,13 @@ class NewestTurn:
         meta = event.meta
         turn.usage = turn.usage.plus(tokens_of(event))
         turn.cost += cost_of(event)
-        turn.edited |= edits_of(event)
+        turn.edited |= (edits := edits_of(event))
+        turn.checks.saw_change(sorted(edits))
         if event.type == "assistant" and "by" not in meta:
             turn.steps = event.step + 1
         elif event.type == "verify":
-            turn.verify_attempts = max(turn.verify_attempts, int(meta.get("attempt", 0)))
+            attempt, state = int(meta.get("attempt", 0)), str(meta.get("state"))
+            turn.checks.saw_end(state, str(meta.get("command", "")), attempt, str(meta.get("reason", "")))
         elif event.type == "note" and meta.get("reason") in _CONTINUED:
             turn.continuations += 1
         elif event.type == "routing":

@@ -93,6 +93,10 @@ class Editor:
             message = message.replace(pasted, label)
         return message
 
+    def pasted_in(self, message: str) -> list[str]:
+        """The pieces of a message of late that were pasted."""
+        return list(dict.fromkeys(pasted for _, pasted in self._said if pasted in message))
+
     def put(self, text: str) -> None:
         """In place of what is there. Much of it becomes a placeholder: each key would draw it anew."""
         if len(text) > LONGEST:

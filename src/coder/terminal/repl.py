@@ -272,7 +272,7 @@ class Repl:
     def _send(self, text: str, op: TriggerInstantMode | None = None) -> None:
         self._echo_prompt(text)
         begin(self.talk)
-        self.engine.submit(op or UserInput(text))
+        self.engine.submit(op or UserInput(text, pasted=self.editor.pasted_in(text)))
         self.beacon.busy()
         self.pacer.spin(not self.display.plain)
         self._draw_soon()

@@ -14,6 +14,7 @@ TEXTS: dict[str, str] = {
     "approval.nobody": (
         "{tool} was refused because it needs approval and nobody is there to ask; {flag} would allow it."
     ),
+    "approval.setting": "the setting approval.auto_approve_ask",
     "approval.nobody_short": "needs approval",
     "approval.reason": "because: {reason}",
     "approval.refused": "refused by you",
@@ -140,11 +141,18 @@ TEXTS: dict[str, str] = {
         "Verification could not run here: `{command}` failed for a reason outside the code. Best "
         "effort only: the change is not verified."
     ),
+    "verify.by_model": "Verified: `{command}` passed; the model ran it after its last edit.",
+    "verify.changed_since": "Not verified: changed after `{command}` had passed: {files}",
+    "verify.denied": "Not verified: commands may not run here.",
+    "verify.failed_then_changed": "Not verified: `{command}` failed, and files were changed after that.",
     "verify.not_listed": (
-        "`{command}` is not one of the commands that may verify by themselves, so it was not run."
+        "`{command}` is not one of the commands that may verify by themselves, so it was not run and nothing "
+        "else in its place. Those are: {listed}. workflow.verify_allow in your configuration adds to them."
     ),
+    "verify.refused": "Not verified: you asked for nothing to be run.",
     "verify.skipped": "Not verified: no automatic check applies to this project.",
-    "verify.still_failing": "`{command}` still fails after {attempts} attempts.",
+    "verify.still_failing": "Not verified: `{command}` fails (runs: {attempts}).",
+    "verify.unlisted": "Not verified.",
     "view.bye": "Session {id} is recorded; `coder --resume {id}` goes on with it.",
     "view.citation": "source: {text}",
     "view.compressed": "(older history summarised: {before} → {after} tokens)",

@@ -189,5 +189,7 @@ TEXTS: dict[str, str] = {
     "policy.what.it": "it",
     "policy.what.reading": "a command known to be read-only",
     "policy.what.writing": "a command not known to be read-only",
+    "policy.skill": "Loading a skill never waits for a person.",
+    "policy.verification": "Mode auto-edit runs the commands that may verify by themselves.",
     "policy.yolo": "Mode yolo runs every command.",
 }

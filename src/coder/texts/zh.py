@@ -8,6 +8,7 @@ TEXTS: dict[str, str] = {
     "approval.choices_once": "允许吗？[y] 是 / [n] 否（可附理由）：",
     "approval.head": "{tool} 需要你的批准：",
     "approval.nobody": "{tool} 需要批准而此处无人可问，已拒绝；{flag} 可放行。",
+    "approval.setting": "设置 approval.auto_approve_ask",
     "approval.nobody_short": "需要批准",
     "approval.reason": "原因：{reason}",
     "approval.refused": "已被你拒绝",
@@ -116,9 +117,18 @@ TEXTS: dict[str, str] = {
     "undo.removed": "已删除 {path}",
     "undo.restored": "已恢复 {path}",
     "verify.environment": "此处无法验证：`{command}` 因代码以外的原因失败。仅为 best-effort：改动未经验证。",
-    "verify.not_listed": "`{command}` 不在自动验证白名单内，未执行。",
+    "verify.by_model": "已验证：`{command}` 通过（模型在最后一次改动后自行运行）。",
+    "verify.changed_since": "未验证：`{command}` 通过之后又有改动：{files}",
+    "verify.denied": "未执行自动验证：此处不允许运行命令。",
+    "verify.failed_then_changed": "未验证：`{command}` 失败，其后文件又有改动。",
+    "verify.not_listed": (
+        "`{command}` 不在自动验证白名单内，未执行，也没有改用其他命令。白名单：{listed}。"
+        "可在你的配置 workflow.verify_allow 中追加。"
+    ),
+    "verify.refused": "未执行自动验证：你要求不要运行。",
     "verify.skipped": "未执行自动验证：没有适用于此项目的检查命令。",
-    "verify.still_failing": "`{command}` 在 {attempts} 次尝试后仍然失败。",
+    "verify.still_failing": "未通过验证：`{command}` 失败（已运行 {attempts} 次）。",
+    "verify.unlisted": "未执行自动验证。",
     "view.bye": "会话 {id} 已记录；`coder --resume {id}` 可继续。",
     "view.citation": "来源：{text}",
     "view.compressed": "（较早的历史已摘要：{before} → {after} 个 token）",

@@ -187,5 +187,7 @@ TEXTS: dict[str, str] = {
     "policy.what.it": "它",
     "policy.what.reading": "已知只读的命令",
     "policy.what.writing": "不确定是否只读的命令",
+    "policy.skill": "加载技能从不等待批准。",
+    "policy.verification": "auto-edit 模式会运行白名单内的验证命令。",
     "policy.yolo": "yolo 模式运行所有命令。",
 }

@@ -1,0 +1,109 @@
+"""The commands that may verify by themselves: a fixed list, and what the person's configuration adds.
+
+A command counts to the letter, alone or in a folder of the workspace (`cd backend && pytest -q`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+# The whole list. `workflow.verify_allow` adds to it.
+WHITELIST = (
+    "go test ./...",
+    "pytest -q",
+    "npm test -- --watch=false",
+    "pnpm test -- --watch=false",
+    "yarn test --watch=false",
+    "cargo test",
+    "mvn -q test",
+    "gradle test",
+    "./gradlew test",
+)
+TOOL_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
+
+# Patterns stay text: they are compiled where they are first needed, off the start-up path.
+_IN_FOLDER = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"
+_PYTHON = r"(?:[\w./-]+/)?python[\d.]*"
+_PYTEST_FLAGS = (
+    r"(?: (?:-q+|-v+|-[xls]|-r\w+|--quiet|--verbose|--tb=\w+|--color=\w+|--no-header|--maxfail=\d+))*"
+)
+_MAVEN_FLAGS = r"(?: (?:-q|-B|-ntp|--quiet|--batch-mode|--no-transfer-progress))*"
+_GRADLE_FLAGS = r"(?: (?:-q|--quiet|--info|--no-daemon|--offline|--console=\w+))*"
+_NODE_FLAGS = r"(?: (?:-s|--silent))?(?: --(?: (?:--watch=false|--watchAll=false|--run))*)?"
+# Other spellings of the same check: they run the same tests and differ in what they print.
+_SAME = {
+    "go test ./...": r"go test(?: (?:-v|-race|-count=1))* \./\.\.\.(?: (?:-v|-race|-count=1))*",
+    "pytest -q": (
+        rf"(?:(?:uv|poetry|pdm|pipenv) run )?(?:(?:[\w./-]+/)?pytest|{_PYTHON} -m pytest){_PYTEST_FLAGS}"
+    ),
+    "npm test -- --watch=false": rf"npm (?:test|t|run test){_NODE_FLAGS}",
+    "pnpm test -- --watch=false": rf"pnpm (?:test|t|run test){_NODE_FLAGS}",
+    "yarn test --watch=false": r"yarn (?:run )?test(?: (?:--watch=false|--silent))*",
+    "cargo test": r"cargo test(?: (?:-q|--quiet|-v|--verbose|--workspace|--all))*",
+    "mvn -q test": rf"mvn{_MAVEN_FLAGS} test{_MAVEN_FLAGS}",
+    "gradle test": rf"gradle{_GRADLE_FLAGS} test{_GRADLE_FLAGS}",
+    "./gradlew test": rf"\./gradlew{_GRADLE_FLAGS} test{_GRADLE_FLAGS}",
+}
+
+
+def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
+    """Whether a line is one of these commands, or several as `in_folders` joins them."""
+    parts = _parts(line.strip())
+    return all(_inside(root, folder) and (one in WHITELIST or one in allow) for folder, one in parts)
+
+
+def in_folders(commands: Collection[tuple[str, str]]) -> str:
+    """One line for pairs of folder ("" for the workspace itself) and command."""
+    from shlex import quote
+
+    lines = [f"cd {quote(folder)} && {command}" if folder else command for folder, command in commands]
+    return lines[0] if len(lines) == 1 else " && ".join(f"({line})" for line in lines)
+
+
+def same_check(line: str, root: Path, allow: Collection[str] = ()) -> str:
+    """The line with its command as the list spells it; "" where it is no such check."""
+    line = " ".join(line.split()).removesuffix(" 2>&1")
+    line = line.removeprefix(f"cd {root} && ")
+    line = re.sub(r"^(?:(?:CI|NO_COLOR|TERM)=\w* )+", "", line)
+    found = [(folder, _as_listed(command, allow)) for folder, command in _parts(line)]
+    return in_folders(found) if all(command for _, command in found) else ""
+
+
+def _as_listed(command: str, allow: Collection[str]) -> str:
+    if command in WHITELIST or command in allow:
+        return command
+    return next((listed for listed, form in _SAME.items() if re.fullmatch(form, command)), "")
+
+
+def _parts(line: str) -> list[tuple[str, str]]:
+    """Folder and command of each part of a line."""
+    joined = line.startswith("(") and line.endswith(")")
+    return [_split(part) for part in (line[1:-1].split(") && (") if joined else [line])]
+
+
+def _split(line: str) -> tuple[str, str]:
+    found = re.fullmatch(_IN_FOLDER, line)
+    return (found[1].strip("'"), found[2]) if found else ("", line)
+
+
+def _inside(root: Path, folder: str) -> bool:
+    """Whether the shell would stay in the workspace; `cd -` and `cd ~` go wherever."""
+    if folder.startswith(("-", "~", "/")):
+        return False
+    base = os.path.realpath(root)
+    return Path(os.path.realpath(Path(base, folder))).is_relative_to(base)
+
+
+def with_project_tools(line: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with the project's own tools in front, for a check in these folders."""
+    bases = [root / folder for folder, _ in _parts(line.strip()) if folder]
+    folders = [base / name for base in [*bases, root] for name in TOOL_FOLDERS]
+    if environment.get("VIRTUAL_ENV"):
+        folders.append(Path(environment["VIRTUAL_ENV"]) / "bin")
+    found = [str(folder) for folder in dict.fromkeys(folders) if folder.is_dir()]
+    if not found:
+        return environment
+    return {**environment, "PATH": os.pathsep.join([*found, environment.get("PATH", os.defpath)])}
