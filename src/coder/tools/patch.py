@@ -7,9 +7,11 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, denied, failed, summed_up
 from coder.tools.changes import (
     DETAIL_LINES,
     RECORD_LINES,
@@ -26,7 +28,7 @@ from coder.tools.patch_formats import BadPatch, FilePatch, parse
 from coder.tools.paths import Stop, clean, locate, missing, shown
 from coder.tools.textfile import CannotEncode, NotText, TextFile, load
 
-_FAILURES_TOLD = 3
+_MOST_TOLD = 8000  # characters of what does not fit; beyond them each fault is one line
 
 
 class Patch:
@@ -103,19 +105,36 @@ def _planned(args: Arguments, context: ToolContext) -> list[Change]:
     except BadPatch as bad:
         raise Stop(failed(f"{clean(str(bad))}; nothing was changed", Phrase("tool.patch_unread"))) from bad
     plan = _Plan(context)
-    failures: list[str] = []
+    faults: list[ToolResult] = []
     for file in files:
         try:
             plan.add(file)
         except (HunkFailed, CannotEncode) as error:
-            failures.append(f"{clean(file.path)}: {clean(str(error))}")
-    if failures:
-        more = len(failures) - _FAILURES_TOLD
-        text = "\n".join(failures[:_FAILURES_TOLD]) + (f"\nand {more} more files fail" if more > 0 else "")
-        raise Stop(
-            failed(f"the patch does not fit, nothing was changed. {text}", Phrase("tool.patch_misfit"))
-        )
+            faults.append(failed(f"{clean(file.path)}: {clean(str(error))}", Phrase("tool.patch_misfit")))
+        except Stop as stop:
+            faults.append(stop.result)
+    if faults:
+        raise Stop(_all_of(faults))
     return plan.changes()
+
+
+def _all_of(faults: list[ToolResult]) -> ToolResult:
+    """One answer with all that keeps the patch from being applied, so that it can be put right at once."""
+    refused = any(fault.denied for fault in faults)
+    first = faults[0]
+    if len(faults) == 1 and first.phrase != Phrase("tool.patch_misfit"):
+        text = first.for_model.partition(": ")[2]
+        text = text if "nothing was " in text.lower() else f"{text}; nothing was changed"
+        return msgspec.structs.replace(first, for_model=f"{'denied' if refused else 'error'}: {text}")
+    told, room = [], _MOST_TOLD
+    for fault in faults:
+        text = fault.for_model.partition(": ")[2]
+        told.append(text if len(text) <= room else text.split("\n", 1)[0][:200])
+        room = max(0, room - len(text))
+    result = (denied if refused else failed)(
+        "the patch does not fit, nothing was changed. " + "\n".join(told), Phrase("tool.patch_misfit")
+    )
+    return msgspec.structs.replace(result, around="\n".join(fault.around for fault in faults if fault.around))
 
 
 class _Plan:
@@ -183,13 +202,20 @@ class _Plan:
             raise Stop(failed(f"{name} is a binary file; patch changes text only", path=name)) from None
 
     def _add_file(self, path: Path, file: FilePatch) -> None:
-        if self._now(path):  # an empty file is as good as none
-            name = shown(self._context, path)
-            reason = f"{name} exists already; update it instead of adding it. Nothing was changed"
-            raise Stop(failed(reason, path=name))
-        self._after[path] = apply_hunks(TextFile(""), file.hunks) if file.hunks else b""
+        now = self._now(path)
+        new = apply_hunks(TextFile(""), file.hunks) if file.hunks else b""
+        if now:  # an empty file is as good as none; any other is replaced as `write` replaces it
+            self._check_known(path, now)
+            with contextlib.suppress(NotText):
+                new = load(now).rewritten(new.decode("utf-8"))
+        self._after[path] = new
         if file.executable:
             self._modes[path] = 0o755
+
+    def _check_known(self, path: Path, now: bytes) -> None:
+        """A file that is to be replaced whole must have been seen whole, or be of this patch's own making."""
+        if path not in self._after:
+            check_seen(self._context, path, now, must_know=bool(now))
 
     def _delete(self, path: Path, file: FilePatch) -> None:
         self._existing(path)
@@ -208,13 +234,12 @@ class _Plan:
         if file.move_to:
             target = locate(self._context, file.move_to, write=True)
         if target != path:
-            if self._now(target) is not None:
-                name = shown(self._context, target)
-                raise Stop(
-                    failed(f"{name} exists already; cannot move there. Nothing was changed", path=name)
-                )
+            there = self._now(target)
+            if there is None:
+                self._move(path, target)
+            else:  # told as what it is: one file deleted, the other with another content
+                self._check_known(target, there)
             self._after[path] = None
-            self._move(path, target)
         self._after[target] = after
         if file.executable is not None:
             self._modes[target] = _executable(target if target == path else path, file.executable)

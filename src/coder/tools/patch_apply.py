@@ -37,18 +37,25 @@ class _Spot(msgspec.Struct, frozen=True):
 
 
 def apply_hunks(file: TextFile, hunks: list[Hunk]) -> bytes:
-    """The file's bytes after all hunks; raises `HunkFailed`."""
+    """The file's bytes after all hunks; raises `HunkFailed` with every hunk that fits nowhere."""
     lines = file.text.split("\n")
     closed = lines[-1] == ""
     if closed:
         lines.pop()
     edits: list[tuple[int, int, list[str]]] = []
     cursor = drift = 0
+    failures: list[str] = []
     for number, hunk in enumerate(hunks, 1):
-        spot = _place(lines, hunk, cursor, drift, number)
+        try:
+            spot = _place(lines, hunk, cursor, drift, number)
+        except HunkFailed as failed:
+            failures.append(str(failed))
+            continue
         if hunk.start is not None and hunk.old:
             drift = spot.at - (hunk.start - 1)
         cursor = _collect(spot, edits)
+    if failures:
+        raise HunkFailed("\n".join(failures))
     spans = _spans(edits, lines, closed, _new_end(hunks, edits, lines, closed))
     return file.spliced(spans)
 

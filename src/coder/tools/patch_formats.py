@@ -65,8 +65,8 @@ def parse(text: str) -> list[FilePatch]:
 
 
 def patch_lines(text: str) -> list[str]:
-    """The lines, without a code fence around them."""
-    lines = text.split("\n")
+    """The lines, without a code fence around them. Where all lines end in `\r` alone, those are the lines."""
+    lines = text.split("\n") if "\n" in text else text.split("\r")
     while lines and not lines[-1].strip():
         lines.pop()
     while lines and not lines[0].strip():

@@ -169,8 +169,8 @@ def _whole(file: TextFile, offset: int, limit: int) -> Page:
         page.remarks.append(file.encoding + (" with byte order mark" if file.bom else ""))
     if file.mixed:
         page.remarks.append("mixed line endings")
-    elif file.newline == "\r\n":
-        page.remarks.append("CRLF line endings")
+    elif file.newline != "\n":
+        page.remarks.append("CR line endings" if file.newline == "\r" else "CRLF line endings")
     if unfinished and not page.has_more:
         page.remarks.append("no newline at the end")
     return page

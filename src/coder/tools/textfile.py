@@ -122,6 +122,8 @@ def load(data: bytes) -> TextFile:
     """The text in `data`; raises `NotText` for what is none."""
     encoding, bom, raw = _decoded(data)
     crlf, newlines = raw.count("\r\n"), raw.count("\n")
+    if raw.count("\r") - crlf > newlines:
+        return _with_returns(raw, encoding, bom)
     if crlf == 0:
         return TextFile(raw, encoding, bom)
     text = raw.replace("\r\n", "\n")
@@ -129,6 +131,14 @@ def load(data: bytes) -> TextFile:
         return TextFile(text, encoding, bom, "\r\n")
     endings = ["\r\n" if piece.endswith("\r") else "\n" for piece in raw.split("\n")[:-1]]
     return TextFile(text, encoding, bom, "\r\n" if crlf * 2 > newlines else "\n", endings)
+
+
+def _with_returns(raw: str, encoding: str, bom: bytes) -> TextFile:
+    """A file whose lines end in `\r` alone, all or most of them. Where few do, they are text of a line."""
+    pieces = re.split("(\r\n|\n|\r)", raw)
+    endings = pieces[1::2]
+    text = "\n".join(pieces[::2])
+    return TextFile(text, encoding, bom, "\r", endings if len(set(endings)) > 1 else [])
 
 
 def detect(sample: bytes, *, whole: bool = True) -> tuple[str, bytes]:
