@@ -1,0 +1,10 @@
+"""A tool that is only a name."""
+
+from __future__ import annotations
+
+from coder.tools.base import spec
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.spec = spec(name, "", {}, [])
