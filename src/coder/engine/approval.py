@@ -106,6 +106,17 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
     return found
 
 
+def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
+    """What a line that is known to be read-only runs in, kept from a repository's programs. None where
+    it is not known any more."""
+    from coder.policy.git_environment import read_only_environment
+
+    verdict = _verdict(session, line)
+    if not verdict.read_only:
+        return None
+    return read_only_environment(session.context.environment, session.desk.root, verdict.drivers)
+
+
 async def ask_person(
     session: Session,
     call: ToolCall,

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.approval import sets_git
+from coder.engine.approval import environment_for, sets_git
 from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.engine.verify import saw_shell_changes
@@ -52,6 +52,11 @@ async def run_command(
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
     context = copy(session.context)
+    if read_only:
+        environment = environment_for(session, line)
+        if environment is None:  # a moment ago it was read-only
+            return failed("the repositories that this line looks at changed meanwhile; send it again")
+        context.environment = environment
     context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
     if is_verification(line, session.desk.root, session.desk.config.workflow.verify_allow):
         context.environment = with_project_tools(line, session.desk.root, context.environment)

@@ -150,10 +150,11 @@ _SPECIAL: dict[str, Rule] = {
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What the table says of one call. `why` is None where the call only looks."""
+    """What the table says of one call. `why` is None where the call only looks. `guarded`: see `Segment`."""
 
     listed: bool
     why: Phrase | None = None
+    guarded: bool = False
 
 
 def look_up(name: str, args: list[Word], places: Places) -> Known:
@@ -165,7 +166,7 @@ def look_up(name: str, args: list[Word], places: Places) -> Known:
     if name in _OPTIONS:
         return Known(True, check_flags(args, _OPTIONS[name]))
     if name in _SPECIAL:
-        return Known(True, _SPECIAL[name](args, places))
+        return Known(True, _SPECIAL[name](args, places), guarded=name == "git")
     return Known(False, Phrase("policy.why.unknown"))
 
 

@@ -179,7 +179,8 @@ def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:
 def _always_names(verdict: ShellVerdict, opaque_readers: bool = False) -> list[str]:
     """The names that `always` would remember; none where it may not be offered.
 
-    Read-only segments need no name, unless all are and bash is asked about by configuration.
+    Read-only segments need no name, unless all are and bash is asked about by configuration, or they are so
+    only in an environment that this line does not get.
     `opaque_readers`: a wrapper that is seen through and only looks is no obstacle to names already given.
     """
     if not verdict.parsed or verdict.risks or not verdict.segments:
@@ -188,7 +189,7 @@ def _always_names(verdict: ShellVerdict, opaque_readers: bool = False) -> list[s
     for segment in verdict.segments:
         if segment.risks or (segment.opaque and not (opaque_readers and segment.read_only)):
             return []
-        if segment.read_only and not verdict.read_only:
+        if segment.read_only and not verdict.read_only and not segment.guarded:
             continue
         if not segment.name or segment.opaque:
             return []

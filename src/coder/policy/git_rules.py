@@ -1,7 +1,7 @@
 """git: which calls only look, which destroy, and which repositories can be looked at without running code.
 
-git runs programs that a repository's own configuration names (fsmonitor, external diff, filters), so even
-`git status` is read-only only in a repository whose configuration names none.
+git runs programs that a repository's own configuration names (fsmonitor, external diff, filters). A call that
+only looks is read-only because it is run in an environment that keeps git from it (`git_environment`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 
 from coder.policy.flags import Flags, check_flags, is_long
-from coder.policy.git_config import is_tame
 from coder.policy.places import Places
 from coder.policy.tables import names
 from coder.policy.words import Word
@@ -24,17 +23,21 @@ _DIFF = Flags(
     texts=("%G",),
 )  # fmt: skip
 _SIGNATURES = re.compile(r"%[-+ ]?G|%\(\*?signature")  # they start gpg
+_DESCRIBE = Flags(long=(*_DIFF.long, "--dirty", "--broken"))  # these write the index
 _GREP = Flags(short="O", long=_DIFF.long)
 _LOOKING: dict[str, Flags] = dict.fromkeys(
     names(
         """
     status log diff show blame annotate shortlog rev-parse rev-list ls-files ls-tree cat-file describe
-    name-rev merge-base for-each-ref show-ref whatchanged diff-tree diff-index diff-files range-diff
+    name-rev merge-base for-each-ref show-ref diff-tree diff-index diff-files range-diff
     cherry count-objects check-ignore check-attr version
     """
     ),
     _DIFF,
-) | {"grep": _GREP}
+) | {"grep": _GREP, "describe": _DESCRIBE}
+_INTO = frozenset(names("status diff diff-index diff-files ls-files submodule"))
+# These start no program whatever the settings say, and may show them as they are.
+_BELIEVING = frozenset({"version", "config", "remote"})
 
 _GLOBAL_PLAIN = frozenset(
     {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
@@ -73,14 +76,13 @@ def git(args: list[Word], places: Places) -> Phrase | None:
     why = _looks(name, rest)
     if why:
         return why
-    if name == "version":
-        return None
     folders = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
     if len(folders) > 1 or not all(places.inside(folder) for folder in folders):
         return Phrase("policy.why.git_elsewhere")
-    if not places.known or not all(is_tame(place / (folders or ["."])[0]) for place in places.folders):
-        return Phrase("policy.why.git_programs")
-    return None
+    if name in _BELIEVING:
+        return None
+    known = places.looks_at_repository(*folders, into=name in _INTO)
+    return None if known else Phrase("policy.why.git_programs")
 
 
 def _looks(name: str, rest: list[Word]) -> Phrase | None:

@@ -21,6 +21,8 @@ class Places:
         self.real_root = os.path.realpath(root)
         self.folders = [root]
         self.known = True
+        # By which settings the repositories that git looks at in the line name programs.
+        self.drivers: dict[tuple[Path, bool], frozenset[str]] = {}
 
     def enter(self, target: str | None) -> None:
         """A `cd` to `target` (None: to somewhere unknown)."""
@@ -35,6 +37,19 @@ class Places:
         if len(self.folders) > MOST_FOLDERS:
             self.known = False
             del self.folders[MOST_FOLDERS:]
+
+    def looks_at_repository(self, below: str = ".", *, into: bool) -> bool:
+        """git is run in `below`: whether it is known what that would start, so that it can be kept from it.
+        `into`: it looks into repositories within as well."""
+        from coder.policy.git_environment import driver_names
+
+        for folder in (place / below for place in self.folders):
+            if (folder, into) not in self.drivers:
+                found = driver_names(folder, self.root, into=into) if self.known else None
+                if found is None:
+                    return False
+                self.drivers[folder, into] = found
+        return self.known
 
     def inside(self, target: str) -> bool:
         """Whether `target` certainly lies in the workspace, wherever the line may be by then."""

@@ -50,6 +50,7 @@ class _Finding:
     def __init__(self) -> None:
         self.rule: Phrase | None = None  # why it is not read-only; None while it is
         self.opaque = False
+        self.guarded = False
         self.risks: list[Phrase] = []
         self.note: Phrase | None = None
 
@@ -100,7 +101,14 @@ class _Judge:
             risks.append(_FORK_BOMB)
         for segment in segments:
             risks.extend(risk for risk in segment.risks if risk not in risks)
-        return ShellVerdict(segments, read_only=all(segment.read_only for segment in segments), risks=risks)
+        read_only = all(segment.read_only for segment in segments)
+        drivers = self._places.drivers
+        return ShellVerdict(
+            segments,
+            read_only=read_only,
+            risks=risks,
+            drivers=frozenset().union(*drivers.values()) if drivers else None,
+        )
 
     def _segments(self, parsed: Line) -> list[Segment]:
         segments: list[Segment] = []
@@ -136,6 +144,7 @@ class _Judge:
             opaque=finding.opaque,
             rule=finding.rule or finding.note or Phrase("policy.reads.only"),
             risks=finding.risks,
+            guarded=finding.guarded,
         )
 
     def _assigns(
@@ -184,6 +193,7 @@ class _Judge:
         if name == "find":  # all its predicates are known, or it would have been taken for a wrapper
             return
         known = look_up(name, args, self._places)
+        finding.guarded = finding.guarded or known.guarded
         if name == "git" and self._cleared:
             finding.refuse(Phrase("policy.why.git_cleared"), opaque=True)
         if known.why:

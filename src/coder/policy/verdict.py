@@ -21,6 +21,7 @@ class Segment(msgspec.Struct, frozen=True):
     program is a family of programs (`git commit`, `npm run`). Empty where it cannot be known.
     `opaque`: it runs something else (`sudo`, `env`, `xargs`, `sh -c`, …) so `always` never covers it.
     `rule` says in a few words why it is, or is not, read-only.
+    `guarded`: it is read-only only in the environment that a line gets which is read-only as a whole.
     """
 
     command: str
@@ -29,6 +30,7 @@ class Segment(msgspec.Struct, frozen=True):
     opaque: bool
     rule: Phrase
     risks: list[Phrase] = []
+    guarded: bool = False
 
 
 class ShellVerdict(msgspec.Struct, frozen=True):
@@ -38,6 +40,7 @@ class ShellVerdict(msgspec.Struct, frozen=True):
     read_only: bool
     risks: list[Phrase]
     parsed: bool = True
+    drivers: frozenset[str] | None = None  # of the repositories that git looks at; None: at none
 
 
 class Ruling(msgspec.Struct, frozen=True):

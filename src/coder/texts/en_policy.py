@@ -86,7 +86,7 @@ TEXTS: dict[str, str] = {
     "policy.why.function": "defines a function",
     "policy.why.git_elsewhere": "git in a folder outside the workspace",
     "policy.why.git_options": "git with options that change what it runs",
-    "policy.why.git_programs": "the repository's configuration names programs to run",
+    "policy.why.git_programs": "it cannot be found out what the repository's configuration would run",
     "policy.why.git_unknown": "git {name} is not known to be read-only",
     "policy.why.hidden_command": "the command is not in plain sight",
     "policy.why.leaves": "leaves the workspace",

@@ -86,7 +86,7 @@ TEXTS: dict[str, str] = {
     "policy.why.function": "定义函数",
     "policy.why.git_elsewhere": "在工作区之外的文件夹里用 git",
     "policy.why.git_options": "git 带有会改变所运行内容的选项",
-    "policy.why.git_programs": "仓库的配置指定了要运行的程序",
+    "policy.why.git_programs": "无法弄清仓库的配置会运行什么程序",
     "policy.why.git_unknown": "不确定 git {name} 是否只读",
     "policy.why.hidden_command": "看不见是什么命令",
     "policy.why.leaves": "离开工作区",
