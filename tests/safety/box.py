@@ -33,14 +33,16 @@ SECRET = "correct horse battery staple"
 def available() -> list[str]:
     """The rungs that work here; the suite runs inside each."""
     with tempfile.TemporaryDirectory() as folder:
-        rungs = [("bwrap", SandboxLevel("bwrap", find_bwrap(os.environ["PATH"]) or "/nonexistent"))]
+        rungs = [
+            ("bwrap", SandboxLevel("bwrap", find_bwrap(os.environ["PATH"], "/nonexistent") or "/nonexistent"))
+        ]
         rungs.append(("landlock", SandboxLevel("landlock")))
         return [name for name, level in rungs if not trial(level, Path(folder), network=False)]
 
 
 def level_of(rung: str) -> SandboxLevel:
     if rung == "bwrap":
-        program = find_bwrap(os.environ["PATH"]) or ""
+        program = find_bwrap(os.environ["PATH"], "/nonexistent") or ""
         return SandboxLevel("bwrap", program, filters=True, connects=True)
     return SandboxLevel("landlock" if rung == "landlock" else "none")
 

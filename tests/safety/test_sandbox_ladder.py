@@ -63,7 +63,7 @@ def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_a_bwrap_that_is_the_reason_in_either_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.policy.sandbox_probe.find_bwrap", lambda path: None)
+    monkeypatch.setattr("coder.policy.sandbox_probe.find_bwrap", lambda *_: None)
     level = probe(tmp_path)
     assert [phrase.text(Texts("en")) for phrase in level.reason][:1] == ["bwrap is not installed"]
     assert [phrase.text(Texts("zh")) for phrase in level.reason][:1] == ["未安装 bwrap"]

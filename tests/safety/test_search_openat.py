@@ -84,7 +84,7 @@ def until(done: Callable[[], bool], attempt: Callable[[], None], rounds: int) ->
     assert at >= rounds
 
 
-@pytest.mark.skipif(ripgrep.find_ripgrep(os.environ["PATH"]) is None, reason="needs ripgrep")
+@pytest.mark.skipif(ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None, reason="needs ripgrep")
 def test_grep_and_glob_bring_nothing_from_outside(
     contested: Contested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +119,7 @@ def test_grep_and_glob_bring_nothing_from_outside(
     assert all(inside.values()), inside
 
 
-@pytest.mark.skipif(ripgrep.find_ripgrep(os.environ["PATH"]) is None, reason="needs ripgrep")
+@pytest.mark.skipif(ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None, reason="needs ripgrep")
 def test_what_matches_outside_only_is_not_even_counted(
     contested: Contested, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,8 +31,8 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture(params=["ripgrep", "python"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "python":
-        monkeypatch.setattr(search, "find_ripgrep", lambda path: None)
-    elif ripgrep.find_ripgrep(os.environ["PATH"]) is None:
+        monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)
+    elif ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None:
         pytest.skip("no ripgrep here")
     return str(request.param)
 
@@ -97,7 +97,7 @@ def test_grep_finds_and_hides_the_same_with_both_engines(world: World, engine: s
 
 
 def test_both_engines_answer_alike(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    if ripgrep.find_ripgrep(os.environ["PATH"]) is None:
+    if ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None:
         pytest.skip("no ripgrep here")
     forest(world)
     calls: list[tuple[Grep | Glob, dict[str, object]]] = [
@@ -122,7 +122,7 @@ def test_both_engines_answer_alike(world: World, monkeypatch: pytest.MonkeyPatch
     world.put("many.txt", "hit\n" * 2000)
     calls.append((Grep(), {"pattern": "hit", "max_matches": 3}))
     with_ripgrep = [world.call(tool, **args) for tool, args in calls]
-    monkeypatch.setattr(search, "find_ripgrep", lambda path: None)
+    monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)
     for (tool, args), theirs in zip(calls, with_ripgrep, strict=True):
         ours = world.call(tool, **args)
         assert (theirs.meta["engine"], ours.meta["engine"]) == ("ripgrep", "python")
@@ -255,7 +255,7 @@ def test_ripgrep_is_found_beside_the_interpreter(tmp_path: Path, monkeypatch: py
     (tmp_path / "rg").write_text("", encoding="utf-8")
     (tmp_path / "rg").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert ripgrep.find_ripgrep("") == str(tmp_path / "rg")
+    assert ripgrep.find_ripgrep("", "/nonexistent") == str(tmp_path / "rg")
 
 
 def _sleeper(folder: Path, mark: Path) -> dict[str, str]:
@@ -301,7 +301,7 @@ def test_a_search_that_takes_too_long_ends_with_what_it_has(
     world = World(world.root, _sleeper(folder, folder / "pid"))
     monkeypatch.setattr(ripgrep, "SECONDS", 0.05)
     assert "took too long" in world.call(Grep(), pattern="x").for_model
-    monkeypatch.setattr(search, "find_ripgrep", lambda path: None)
+    monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)
     monkeypatch.setattr(search, "SECONDS", -1.0)
     world.put("a.txt", "x\n")
     result = world.call(Grep(), pattern="x")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import shutil
 from collections.abc import Iterator, Sequence
 
 from coder import __version__
@@ -21,6 +20,7 @@ from coder.model.base import ModelError
 from coder.policy.sandbox import probe
 from coder.terminal.safe import safe
 from coder.texts import Texts, pick_language
+from coder.tools.programs import find_program
 
 _REACH_SECONDS = 5
 
@@ -67,11 +67,11 @@ def _checks(
         yield "settings", False, fault.text(settings.texts)
     yield from _provider(options, settings)
     yield _tokenizer(settings.texts)
-    yield _ripgrep(say("doctor.no_rg"))
+    yield _ripgrep(options, say("doctor.no_rg"))
     for name in ("git", "bash"):
-        found = shutil.which(name)
+        found = find_program(name, options.environ.get("PATH"), options.cwd)
         yield name, bool(found), found or say("doctor.missing", name=name)
-    level = probe(settings.home, options.environ.get("PATH"))
+    level = probe(settings.home, options.environ.get("PATH"), options.cwd)
     yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
     yield _record(options)
     if servers := [name for name, one in settings.loaded.config.mcp.servers.items() if not one.disabled]:
@@ -133,10 +133,10 @@ def _tokenizer(texts: Texts) -> tuple[str, bool, str]:
     return "tokenizer", counter.loaded, "o200k_base" if counter.loaded else texts.say("cli.doctor.estimates")
 
 
-def _ripgrep(missing: str) -> tuple[str, bool, str]:
+def _ripgrep(options: Options, missing: str) -> tuple[str, bool, str]:
     from coder.tools.ripgrep import find_ripgrep
 
-    found = find_ripgrep(os.environ.get("PATH", ""))
+    found = find_ripgrep(options.environ.get("PATH", ""), options.cwd)
     return "ripgrep", found is not None, str(found) if found else missing
 
 

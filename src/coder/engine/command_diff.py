@@ -10,6 +10,7 @@ import msgspec
 from coder.engine.desk import Desk
 from coder.policy.sandbox import Sandbox, probe
 from coder.tools.process import Outcome, run_process
+from coder.tools.programs import find_program
 
 _KEEP = 400_000  # bytes of a full diff; more than that nobody reads on a screen
 _UNTRACKED = 50
@@ -102,7 +103,10 @@ async def _git(desk: Desk, *args: str) -> Outcome | None:
     """None where there is no git."""
     context = desk.session.context
     settings = ("core.quotePath=false", "core.fsmonitor=false", "diff.ignoreSubmodules=dirty")
-    line = ["git", *(word for setting in settings for word in ("-c", setting)), "--no-pager", *args]
+    program = find_program("git", context.environment.get("PATH"), desk.root)
+    if program is None:
+        return None
+    line = [program, *(word for setting in settings for word in ("-c", setting)), "--no-pager", *args]
     try:
         return await run_process(
             await _harmless(desk, line),
@@ -125,7 +129,7 @@ async def _harmless(desk: Desk, line: list[str]) -> list[str]:
         return line
     level = desk.sandbox_level
     if level is None:
-        level = await asyncio.to_thread(probe, desk.home, desk.environment.get("PATH"))
+        level = await asyncio.to_thread(probe, desk.home, desk.environment.get("PATH"), desk.root)
     if level.rung == "none":
         return line
     return Sandbox(level, desk.root, desk.home, plan=True, environment=desk.environment).wrap(line)

@@ -176,7 +176,7 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
     from coder.policy.sandbox import SandboxLevel, probe
 
     async def level() -> SandboxLevel:
-        return await asyncio.to_thread(probe, settings.home, options.environ.get("PATH"))
+        return await asyncio.to_thread(probe, settings.home, options.environ.get("PATH"), options.cwd)
 
     try:
         provider = resolve_provider(settings.loaded.config, options.environ)

@@ -213,7 +213,9 @@ async def sandbox_level(desk: Desk) -> SandboxLevel:
     async with desk.trying_sandbox:  # several may want it at once, and it is said once
         if desk.sandbox_level is not None:
             return desk.sandbox_level
-        desk.sandbox_level = await asyncio.to_thread(probe, desk.home, desk.environment.get("PATH"))
+        desk.sandbox_level = await asyncio.to_thread(
+            probe, desk.home, desk.environment.get("PATH"), desk.root
+        )
         described = desk.sandbox_level.describe().text(desk.texts)
         desk.emit(Notice(desk.say("sandbox.first_use", level=described)))
     return desk.sandbox_level
@@ -237,7 +239,7 @@ def sandbox_for_model(session: Session) -> str:
     settings = desk.config.sandbox
     if settings.mode == "off":
         return SandboxLevel().describe_for_model(network=True)
-    level = desk.sandbox_level or kept(desk.home, desk.environment.get("PATH"))
+    level = desk.sandbox_level or kept(desk.home, desk.environment.get("PATH"), desk.root)
     if level is None:
         return "Commands run in a sandbox where this machine has one."
     return level.describe_for_model(network=settings.network)

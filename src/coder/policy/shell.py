@@ -6,7 +6,6 @@ read-only, and a risk that a person is asked about.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from coder.policy import git_rules
@@ -23,6 +22,7 @@ from coder.policy.verdict import Segment, ShellVerdict
 from coder.policy.words import NotUnderstood, Word
 from coder.policy.wrappers import Inner, unwrap
 from coder.texts import Phrase
+from coder.tools.programs import find_program
 
 _MOST_NESTED = 6
 _SUBSTITUTION = Phrase("policy.risk.substitution")
@@ -41,7 +41,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", 
 
 def judge(line: str, cwd: Path) -> ShellVerdict:
     """What is known of `line` when it is run in `cwd`. Never raises."""
-    return _Judge(Places(cwd), posix=not shutil.which("bash")).line(line)
+    return _Judge(Places(cwd), posix=not find_program("bash", None, cwd)).line(line)
 
 
 class _Finding:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from coder.tools.programs import own_command
 
 _USUAL = ("editor", "nano", "vi", "emacs")
 
@@ -33,9 +34,11 @@ def edited_text(text: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _ran(path: Path, environ: Mapping[str, str]) -> bool:
-    for command in _commands(environ):
+    for first, *rest in filter(None, _commands(environ)):
+        program = own_command(first, environ.get("PATH"))
         try:
-            return subprocess.call([*command, str(path)]) == 0
+            if program is not None:
+                return subprocess.call([program, *rest, str(path)]) == 0
         except OSError:
             continue  # there is no such program: the next one
     return False
@@ -48,4 +51,4 @@ def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
                 yield shlex.split(value)
             except ValueError:  # quotes that do not match: a path, perhaps
                 yield [value]
-    yield from ([found] for name in _USUAL if (found := shutil.which(name)))
+    yield from ([name] for name in _USUAL)

@@ -83,7 +83,7 @@ class FileIndex:
         from coder.tools.ignoring import Place
         from coder.tools.ripgrep import common_options, find_ripgrep
 
-        program = find_ripgrep(self._environ.get("PATH", ""))
+        program = find_ripgrep(self._environ.get("PATH", ""), self._root)
         if program is None:
             yield from self._walked()
             return

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Mapping
+
+from coder.tools.programs import own_command
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str] | None:
@@ -15,7 +16,7 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
         chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
     except ValueError:
         chosen = ["less"]
-    program = shutil.which(chosen[0], path=environ.get("PATH"))
+    program = own_command(chosen[0], environ.get("PATH"))
     if program is None or os.path.basename(program) == "cat":  # noqa: PTH119 - a name, not a path to open
         return None
     options = ["-R", "-F"] if chosen == ["less"] else []

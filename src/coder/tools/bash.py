@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from coder.texts import Phrase
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
 from coder.tools.process import Outcome, run_process
+from coder.tools.programs import find_program
 
 # What the model sees of an output: the most that still helps it, at about 8,000 tokens.
 KEEP_BYTES = 32_000
@@ -78,7 +78,7 @@ class Bash:
 
 
 def _argv(command: str, context: ToolContext) -> tuple[list[str], Path | None]:
-    shell = shutil.which("bash", path=context.environment.get("PATH")) or "/bin/sh"
+    shell = find_program("bash", context.environment.get("PATH"), context.workspace.root) or "/bin/sh"
     text = os.fsencode(command)
     if len(text) <= _LONGEST_ARGUMENT:
         return [shell, "-c", command], None

@@ -17,6 +17,7 @@ import msgspec
 
 from coder.tools.base import ToolContext
 from coder.tools.ignoring import IGNORE_FILE, Place, folders_above, repository_of
+from coder.tools.programs import find_program
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,14 +29,10 @@ _TOO_OLD = re.compile(r"unrecognized flag|unexpected argument|wasn't expected")
 _CHUNK = 262_144
 
 
-def find_ripgrep(path: str) -> str | None:
+def find_ripgrep(path: str, workspace: Path | str) -> str | None:
     """The `rg` on `path`, else the one that came with this installation."""
-    folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
-    for folder in [*folders, Path(sys.executable).parent]:
-        candidate = folder / "rg"
-        if os.access(candidate, os.X_OK) and candidate.is_file():
-            return str(candidate)
-    return None
+    beside = str(Path(sys.executable).parent)
+    return find_program("rg", os.pathsep.join([path, beside]), workspace)
 
 
 def common_options(place: Place) -> list[str]:

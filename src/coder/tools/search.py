@@ -71,7 +71,7 @@ async def find_files(
         outcome.cut = len(outcome.paths) >= limit
         return not outcome.cut
 
-    program = find_ripgrep(context.environment.get("PATH", ""))
+    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     if program is not None:
         command = [program, *common_options(place), "--files", "--null", "--", place.argument]
         ended = await run(command, place.base, context, b"\0", take)
@@ -126,7 +126,7 @@ async def find_lines(
     """
     import asyncio
 
-    program = find_ripgrep(context.environment.get("PATH", ""))
+    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     if program is None:
         return await _walk_lines(place, pattern, wanted, limit)
     command = [program, *common_options(place), *line_options(pattern, glob_names)]

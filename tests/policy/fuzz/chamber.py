@@ -134,7 +134,7 @@ def line_environment(tree: Tree) -> dict[str, str]:
 
 
 def _check() -> None:
-    program = find_bwrap(os.environ.get("PATH", ""))
+    program = find_bwrap(os.environ.get("PATH", ""), "/nonexistent")
     if program is None:
         raise Impossible("there is no bubblewrap")
     if not Path("/bin/bash").exists():
@@ -155,7 +155,7 @@ _NAMESPACES = (
 
 
 def _bwrap_arguments(tree: Tree) -> list[str]:
-    program = find_bwrap(os.environ.get("PATH", ""))
+    program = find_bwrap(os.environ.get("PATH", ""), "/nonexistent")
     assert program is not None
     live, host, programs = str(tree.live), str(tree.host), str(tree.programs)
     arguments = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
