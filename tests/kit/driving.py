@@ -99,12 +99,12 @@ class Project:
         assert "Traceback" not in err, err
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
-    def started(self, *args: str, url: str) -> subprocess.Popen[bytes]:
+    def started(self, *args: str, url: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
         """Start the command and leave it running; the caller ends it."""
         return subprocess.Popen(
             [sys.executable, "-m", "coder", *args],
             cwd=self.cwd,
-            env=self.environ(url),
+            env=self.environ(url, **(env or {})),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

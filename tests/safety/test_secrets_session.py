@@ -8,6 +8,9 @@ import os
 import random
 import stat
 import string
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from coder.terminal.pager import page
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, drive, left_running, of
 from kit.validity import check_conversation
 
 KEY = b"a key for placeholders, for tests"
@@ -374,3 +377,53 @@ def test_the_pager_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     seen = (tmp_path / "out").read_text(encoding="utf-8")
     assert "KEPT=kept" in seen
     assert OWN not in seen
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="for Linux")
+def test_the_key_cannot_be_read_from_coder_s_own_process(project: Project) -> None:
+    """Not even by root, and not by a program of the same person's that was started beside it."""
+    key = "sk-" + os.urandom(16).hex()
+    mark = f"5{os.getpid():09d}"
+    script = [{"calls": [{"name": "bash", "arguments": {"command": f"sleep {mark}"}}]}, {"text": "done"}]
+    with ScriptedServer(script) as server:
+        running = project.started(
+            "--once", "go", "--mode", "yolo", url=server.url, env={"CODER_API_KEY": key, "COPY": f"a{key}b"}
+        )
+        try:
+            while not left_running(mark) and running.poll() is None:
+                time.sleep(0.02)
+            try:
+                found = Path(f"/proc/{running.pid}/environ").read_bytes()
+            except PermissionError:  # as it is for everybody but root
+                found = b"CODER_API_KEY="
+        finally:
+            running.terminate()
+            running.communicate(timeout=20)
+        sent = server.chats
+    assert b"CODER_API_KEY=" in found
+    assert key.encode() not in found
+    assert sent  # it had the key, and used it
+
+
+def test_closing_the_process_changes_nothing_for_those_inside() -> None:
+    code = (
+        "import asyncio, ctypes, os, subprocess, sys; from pathlib import Path\n"
+        "from coder.tools.children import Child, keep_secret\n"
+        "keep_secret([os.environ['KEY']])\n"
+        "async def run():\n"
+        "    child = Child(['true'], cwd=Path('/'), environment={}, sink=lambda *_: None)\n"
+        "    await child.exited.wait()\n"
+        "    child.end()\n"
+        "asyncio.run(run())\n"
+        "inherited = subprocess.run(['sh', '-c', 'echo $KEY'], capture_output=True).stdout.decode().strip()\n"
+        "print(ctypes.CDLL(None).prctl(3), os.environ['KEY'] == inherited == 'correct-horse-battery')\n"
+        "print(os.listdir('/proc/self/fd') != [], 'HOME' in os.environ)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "KEY": "correct-horse-battery"},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stdout.split() == ["0", "True", "True", "True"]

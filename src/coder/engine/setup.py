@@ -28,6 +28,7 @@ from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Texts, pick_language
+from coder.tools.children import keep_secret
 from coder.tools.registry import built_in_tools
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def open_desk(
         skills=skills,
         memory=memory,
         allowed=Allowlist(settings.home, root),
-        environment=child_environment(options.environ, provider),
+        environment=closed_environment(options.environ, provider),
         can_ask=options.can_ask,
         emit=emit,
         limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
@@ -186,7 +187,7 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
         settings.loaded.config,
         options.cwd.resolve(),
         settings.home,
-        environment=child_environment(options.environ, provider),
+        environment=closed_environment(options.environ, provider),
         variables=nameable(options.environ, provider),
         own_keys=provider_keys(options.environ, provider),
         level=level,
@@ -242,6 +243,12 @@ def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[st
         and (not provider.api_key or value != provider.api_key)
     }
     return {**kept, "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def closed_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
+    """The same; what it leaves out shall not be read from our own process either."""
+    keep_secret(own_keys(environ, provider))
+    return child_environment(environ, provider)
 
 
 def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from coder.texts import Phrase
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
 from coder.tools.process import Outcome, run_process
-from coder.tools.programs import find_program
 
 # What the model sees of an output: the most that still helps it, at about 8,000 tokens.
 KEEP_BYTES = 32_000
@@ -78,6 +77,8 @@ class Bash:
 
 
 def _argv(command: str, context: ToolContext) -> tuple[list[str], Path | None]:
+    from coder.tools.programs import find_program
+
     shell = find_program("bash", context.environment.get("PATH"), context.workspace.root) or "/bin/sh"
     text = os.fsencode(command)
     if len(text) <= _LONGEST_ARGUMENT:

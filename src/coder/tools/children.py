@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from glob import glob
 from pathlib import Path
 
@@ -22,8 +22,8 @@ MARK = "CODER_COMMAND"  # in the environment of every child: whose child a stray
 STDOUT, STDERR = 1, 2
 _TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
 _STRAY_ROUNDS = 5  # each may bring to light the children of what it ended
-_PR_SET_CHILD_SUBREAPER = 36
 
+_secrets: set[str] = set()
 _owned: set[int] = set()  # children that somebody else has, who wants to learn how they ended
 
 
@@ -46,7 +46,7 @@ class Child:
         self.stdin = -1
         self._sink = sink
         self._mark = os.urandom(8).hex()
-        _become_reaper()
+        _close_process()
         self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, with_stdin=with_stdin)
         self.pid = self._popen.pid
         _owned.add(self.pid)
@@ -186,20 +186,15 @@ def _start(
     )
 
 
-_reaper: list[bool] = []
+def keep_secret(values: Iterable[str]) -> None:
+    """No child may read these from this process: they are taken out before the next one starts."""
+    _secrets.update(values)
 
 
-def _become_reaper() -> None:
-    """Orphans of what we start come to us and not to init (Linux; elsewhere they stay out of reach)."""
-    if _reaper:
-        return
-    _reaper.append(True)
-    if not Path("/proc/self/task").exists():
-        return
-    import ctypes
+def _close_process() -> None:
+    from coder.tools.own_process import close_process
 
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    close_process(_secrets)
 
 
 def _own_children() -> list[int]:

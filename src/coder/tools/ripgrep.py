@@ -17,7 +17,6 @@ import msgspec
 
 from coder.tools.base import ToolContext
 from coder.tools.ignoring import IGNORE_FILE, Place, folders_above, repository_of
-from coder.tools.programs import find_program
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,6 +30,8 @@ _CHUNK = 262_144
 
 def find_ripgrep(path: str, workspace: Path | str) -> str | None:
     """The `rg` on `path`, else the one that came with this installation."""
+    from coder.tools.programs import find_program
+
     beside = str(Path(sys.executable).parent)
     return find_program("rg", os.pathsep.join([path, beside]), workspace)
 
