@@ -96,7 +96,7 @@ def named(context: ToolContext, path: Path) -> list[Path]:
                 found.add("/".join(parts[: at + 1]))
         return len(found) < NAMED_MOST and time.monotonic() < deadline
 
-    program = find_ripgrep(context.environment.get("PATH", ""))
+    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     command = [program or "", *common_options(place), "--files", "--null", "--", place.argument]
     if program is None or run_briefly(command, place.base, context, take, NAMED_SECONDS).unusable:
         walk = Walk(place.root, place.start, NAMED_SECONDS)
