@@ -158,14 +158,17 @@ async def _steps(session: Session, turn: Turn) -> None:
             continue  # the loop guard has the next word
         elif await wants_to_continue(session, turn, answer):
             continue
-        elif not turn.edited or not await _verify(session, turn):
+        elif not await verify_edits(session, turn):
             return
 
 
-async def _verify(session: Session, turn: Turn) -> bool:
-    from coder.engine.verify import verify_edits
+async def verify_edits(session: Session, turn: Turn) -> bool:
+    """True where the turn must go on because a check failed."""
+    if not turn.edited:
+        return False
+    from coder.engine import verify
 
-    return await verify_edits(session, turn)
+    return await verify.verify_edits(session, turn)
 
 
 async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, None]) -> None:
