@@ -241,7 +241,7 @@ def test_a_placeholder_in_a_file_does_not_become_the_secret(guarded: Project) ->
     assert (guarded.cwd / "out").read_text(encoding="utf-8") == f"{TOKEN_NAME}\n"
 
 
-def test_the_question_shows_what_will_happen_and_no_secret(guarded: Project) -> None:
+def test_the_question_shows_the_true_text_and_nothing_else_does(guarded: Project) -> None:
     asked: list[ApprovalRequested] = []
 
     def yes(question: ApprovalRequested) -> ApprovalReply:
@@ -251,8 +251,11 @@ def test_the_question_shows_what_will_happen_and_no_secret(guarded: Project) -> 
     change = call("edit", path=".env", old_string=PASSWORD_NAME, new_string=f"{PASSWORD_NAME}x")
     driver = played(guarded, [call("read", path=".env"), change], ["go"], yes, can_ask=True)
     assert asked[0].subject_kind == "diff"  # so the text was found
-    assert PASSWORD_NAME in asked[0].subject
-    assert PASSWORD not in sent_and_kept(guarded, driver) + repr(asked)
+    assert f"{PASSWORD}x" in asked[0].subject
+    assert PASSWORD_NAME not in asked[0].subject
+    assert PASSWORD not in sent_and_kept(guarded, driver)
+    (recorded, _answer) = guarded.of_type("approval")
+    assert PASSWORD_NAME in recorded["meta"]["subject"]
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ class Client:
             "session": session_id,
             "call": tool_call.model_dump(mode="json", by_alias=True, exclude_unset=True),
             "options": {option.option_id: option.kind for option in options},
+            "names": {option.option_id: option.name for option in options},
         }
         self.asked.append(asked)
         self._changed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import acp
@@ -134,6 +135,33 @@ def test_always_is_offered_where_the_policy_has_it_and_is_remembered(project: Pr
     converse(project, script, scenario, lambda asked: "always" if "always" in asked["options"] else "allow")
     assert not (project.cwd / "one").exists()
     assert (project.cwd / "two").exists()
+
+
+def test_a_permission_shows_the_true_command_and_what_cannot_be_seen(project: Project) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    project.write(".env", f"GITHUB_TOKEN={token}\n")
+
+    def curl(request: Any) -> dict[str, Any]:
+        """With the token as the model knows it."""
+        name = re.findall(r"__coder_secret_\w+?__", repr(request))[-1]
+        return {"calls": [call("bash", command=f"touch {name}\u200b" + " " * 2500 + "x")]}
+
+    script = [{"calls": [call("read", path=".env")]}, curl, {"text": "done"}]
+
+    async def scenario(ed: Editor) -> None:
+        await ed.prompt(await ed.new(), "go")
+        (asked,) = ed.client.asked
+        said = [block["content"]["text"] for block in asked["call"]["content"]]
+        assert f"touch {token}⟨U+200B⟩␠×2500x" in said[0]
+        assert asked["call"]["rawInput"]["command"] == f"touch {token}\u200b" + " " * 2500 + "x"
+        assert any("1 character in it cannot be seen" in text for text in said)
+        assert any("␠ spaces" in text for text in said)
+        assert "\u200b" not in asked["call"]["title"]
+        assert asked["names"]["always"] == "Always allow touch in this project"
+
+    converse(project, script, scenario, lambda asked: "reject")
+    kept = "".join(path.read_text(encoding="utf-8") for path in (project.cwd / ".coder").rglob("*.json*"))
+    assert token not in kept
 
 
 def test_a_command_shows_its_output_while_it_runs(project: Project) -> None:

@@ -136,12 +136,12 @@ def test_long_questions_go_to_scrollback_in_full_and_stay_usable(
         terminal.until_idle()
         terminal.send("go")
         terminal.until(lambda: "Allow?" in terminal.screen)
-        assert re.findall(r"\n  echo part(\d+)", terminal.text) == [str(at) for at in range(300)]
+        assert re.findall(r"\n│ echo part(\d+)", terminal.text) == [str(at) for at in range(300)]
         assert says(terminal, "touch made because: ")
         terminal.send("y")
         terminal.until("+line number 1999")
         terminal.until(lambda: "Allow?" in terminal.screen)
-        assert re.findall(r"\n  \+line number (\d+)", terminal.text) == [str(at) for at in range(2000)]
+        assert re.findall(r"\n│ \+line number (\d+)", terminal.text) == [str(at) for at in range(2000)]
         terminal.send("perhaps")
         terminal.until(lambda: says(terminal, "That is no answer"))
         terminal.type(CLEAR)

@@ -131,13 +131,12 @@ async def ask_person(
     desk = session.desk
     approval = desk.config.approval
     preview = tool.preview(args, session.context)
-    fault = preview.fault
-    preview = Preview(session.redactor.redact(preview.subject), preview.kind)
+    redact = session.redactor.redact
     meta = {
         "approval_id": os.urandom(4).hex(),
         "call_id": call.id,
         "tool": call.name,
-        "subject": preview.subject,
+        "subject": redact(preview.subject),
         "reasons": session.redactor.redact_all(ruling.english),
     }
     if approval.auto_approve_ask or not approval.interactive:
@@ -146,16 +145,16 @@ async def ask_person(
     if not desk.can_ask:
         session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
         return _nobody_to_ask(session, call, tool, args, ruling)
-    if fault is not None:  # a person is not asked about what cannot be done
-        return fault
+    if preview.fault is not None:  # a person is not asked about what cannot be done
+        return preview.fault
     session.log.append("approval", meta=meta)
-    reply = await _reply(session, call, ruling, meta, preview.kind)
+    reply = await _reply(session, call, ruling, meta["approval_id"], preview)
     if reply.answer == "always" and ruling.can_always:
         try:
             desk.allowed.add(*ruling.always_names)
         except ConfigError as error:  # it could not be kept; the answer holds for this once
             desk.emit(Notice(error.text(desk.texts), "warning"))
-    session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": reply.reason})
+    session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": redact(reply.reason)})
     if reply.answer != "no":
         return None
     reason = f": {reply.reason}" if reply.reason else ""
@@ -170,32 +169,38 @@ def somebody_to_ask(session: Session) -> bool:
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
     """A question that is about the turn and not about a call; `always` means: do not ask again."""
     subject = "\n".join(map(str, question))
-    meta = {"approval_id": os.urandom(4).hex(), "tool": "turn", "subject": subject, "reasons": []}
+    meta: dict[str, Any] = {
+        "approval_id": os.urandom(4).hex(),
+        "tool": "turn",
+        "subject": subject,
+        "reasons": [],
+    }
     ruling = Ruling("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
     session.log.append("approval", meta=meta)
-    asked = {**meta, "subject": "\n".join(line.text(session.desk.texts) for line in question)}
-    reply = await _reply(session, call, ruling, asked, "text")
+    asked = Preview("\n".join(line.text(session.desk.texts) for line in question))
+    reply = await _reply(session, call, ruling, meta["approval_id"], asked)
     session.log.append("approval", meta={**meta, "answer": reply.answer})
     return reply.answer
 
 
 async def _reply(
-    session: Session, call: ToolCall, ruling: Ruling, meta: dict[str, Any], kind: Any
+    session: Session, call: ToolCall, ruling: Ruling, approval_id: str, preview: Preview
 ) -> ApprovalReply:
+    """Whoever decides is shown what will run, secrets included: a placeholder could stand for anything."""
     desk = session.desk
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
-    approval_id = meta["approval_id"]
     desk.approvals[approval_id] = future
     desk.emit(
         ApprovalRequested(
             approval_id=approval_id,
             call_id=call.id,
             tool=call.name,
-            subject=meta["subject"],
-            subject_kind=kind,
-            reasons=session.redactor.redact_all(ruling.spoken(desk.texts)),
+            subject=preview.subject,
+            subject_kind=preview.kind,
+            reasons=ruling.spoken(desk.texts),
             can_always=ruling.can_always,
+            always_names=list(ruling.always_names),
         )
     )
     answer = "cancelled"

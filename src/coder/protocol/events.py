@@ -106,7 +106,11 @@ class ToolOutput(Event, frozen=True):
 
 
 class ApprovalRequested(Event, frozen=True):
-    """A call waits for a person: the command or diff in full, and every reason at once."""
+    """A call waits for a person: the command or diff in full, and every reason at once.
+
+    `subject` and `reasons` are the true text, secrets included: they are for whoever decides, and for no
+    model, record or log. `always_names`: what `always` would let run unasked in this project.
+    """
 
     approval_id: str
     call_id: str
@@ -115,6 +119,7 @@ class ApprovalRequested(Event, frozen=True):
     subject_kind: Literal["command", "diff", "text"]
     reasons: list[str]
     can_always: bool
+    always_names: list[str] = msgspec.field(default_factory=list)
 
 
 class ApprovalResolved(Event, frozen=True):

@@ -13,6 +13,7 @@ from coder.config.provider import Provider
 from coder.engine.engine import Engine
 from coder.engine.setup import built_in_commands, listed_models
 from coder.policy.decide import OPERATING_MODES
+from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -368,5 +369,7 @@ def _choices(event: ApprovalRequested, texts: Texts) -> list[dict[str, str]]:
     say: Callable[[str], str] = texts.say
     found = [{"optionId": "allow", "name": say(f"acp.{about}.allow"), "kind": "allow_once"}]
     if event.can_always:
-        found.append({"optionId": "always", "name": say(f"acp.{about}.always"), "kind": "allow_always"})
+        names = ", ".join(visible(name).text for name in event.always_names)
+        always = texts.say("acp.call.always_names", names=names) if names else say(f"acp.{about}.always")
+        found.append({"optionId": "always", "name": always, "kind": "allow_always"})
     return [*found, {"optionId": "reject", "name": say(f"acp.{about}.reject"), "kind": "reject_once"}]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from coder.policy.visible import visible, warnings
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -327,15 +328,20 @@ class Updates:
             self.announce(call, event.subject)
         else:
             call = self.call(event.call_id, event.tool)
-            self.announce(call, event.subject if event.subject_kind == "command" else "")
-        content = [*self._subject(event), *(text_block(self._because(r)) for r in event.reasons)]
+            self.announce(call, shown_to(event) if event.subject_kind == "command" else "")
+        said = [self._because(reason) for reason in event.reasons]
+        if event.call_id:
+            said += warnings(visible(event.subject), self.texts)
+        content = [*self._subject(event), *map(text_block, said)]
         shown: Update = {"toolCallId": call.shown_as, "status": "pending", "content": content}
         if event.call_id:
-            argument = event.subject if event.subject_kind == "command" else _path_of(call.args)
+            argument = shown_to(event) if event.subject_kind == "command" else _path_of(call.args)
             shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
         else:
             shown |= {"title": event.subject, "kind": "other"}
-        if call.args is not None:
+        if event.subject_kind == "command":  # the true one: the record's has placeholders for secrets
+            shown["rawInput"] = {**(bounded(call.args) or {}), "command": event.subject}
+        elif call.args is not None:
             shown["rawInput"] = bounded(call.args)
         return shown
 
@@ -346,8 +352,13 @@ class Updates:
         if event.subject_kind == "diff":
             return diff_blocks(event.subject, self.root, limit=None)
         if event.subject_kind == "command":
-            return [text_block(fenced(event.subject, "sh"))]
-        return [text_block(event.subject)] if event.call_id else []
+            return [text_block(fenced(shown_to(event), "sh"))]
+        return [text_block(shown_to(event))] if event.call_id else []
+
+
+def shown_to(event: ApprovalRequested) -> str:
+    """What is asked about, with nothing in it that cannot be seen."""
+    return visible(event.subject).text
 
 
 def _path_of(args: Any) -> str:

@@ -13,9 +13,9 @@ import msgspec
 
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply, Cancel
+from coder.terminal.asked import about_turn
 from coder.terminal.editing import Answer, approval_answer
 from coder.terminal.safe import safe
-from coder.terminal.show import about_turn
 from coder.terminal.width import text_width
 from coder.texts import Texts
 

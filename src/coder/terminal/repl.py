@@ -66,7 +66,7 @@ class Repl:
         self.output = terminal_output()
         self.modes = Modes(self.texts, self.theme, self._size, self._send_op, self._say, plain=self.ui.plain)
         self.editor = self._new_editor()
-        self.stream = Stream(self.texts, lambda: self._size()[0])
+        self.stream = Stream(self.texts, lambda: self._size()[0], self._rows_above)
         self.display = self._new_display()
         self.actions = Actions(self.editor, self.talk, self, self.modes.bar)
         self.screen = self._new_screen()
@@ -90,6 +90,11 @@ class Repl:
     def _size(self) -> tuple[int, int]:
         size = self.output.get_size()
         return size.columns, size.rows
+
+    def _rows_above(self) -> int:
+        """What a question leaves for the stream: its own row, the queue and the bar stand below."""
+        below = 1 + len(self.display.queue()) + len(self.display.bar())
+        return max(1, self._size()[1] - below)
 
     def _new_editor(self) -> Editor:
         desk, home = self.engine.desk, self.settings.home

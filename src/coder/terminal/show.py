@@ -9,7 +9,6 @@ from typing import Any
 
 from coder.protocol.events import (
     AnyEvent,
-    ApprovalRequested,
     ChatCompressed,
     Citation,
     CommandDone,
@@ -26,7 +25,6 @@ from coder.terminal.width import Line, clip, line_width, plain, text_width, wrap
 from coder.texts import Texts
 
 MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
-_LONG_QUESTION = 20  # lines, of which the first may be off the screen: what it is about is said again
 _LEAST_ARGUMENT = 8  # columns: less says nothing, and a long result takes a second row anyway
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
@@ -96,32 +94,6 @@ def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
     if event.state == "failed":
         return [[("bad", text)], *detail_lines(event.text, "output", texts)]
     return [[("good" if event.state == "passed" else "", text)]]
-
-
-def about_turn(event: ApprovalRequested) -> bool:
-    """Whether it asks how to go on, and not about a call. A custom mode's command has no call's id either."""
-    return event.tool == "turn" and not event.call_id
-
-
-def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0) -> list[Line]:
-    """The command or diff in full and as it is, and every reason, broken at `width` where one is given."""
-    if about_turn(event):  # the subject is the question
-        question: Line = [("note", safe(event.subject))]
-        return wrap(question, width) if width else [question]
-    lines: list[Line] = [[("note", texts.say("approval.head", tool=safe(event.tool)))]]
-    diff = event.subject_kind == "diff"
-    lines += [
-        [("", "  "), diff_span(line) if diff else ("strong", line)]
-        for line in safe(event.subject).split("\n")
-    ]
-    for reason in event.reasons:
-        said: Line = [("", texts.say("approval.reason", reason=safe(reason)))]
-        margin: Line = [("", "  ")]
-        lines += wrap(said, width, first=margin, rest=[("", "    ")]) if width else [[*margin, *said]]
-    if len(lines) > _LONG_QUESTION:
-        again = texts.say("approval.again", tool=safe(event.tool), n=event.subject.count("\n") + 1)
-        lines.append([("", "  "), ("note", again)])
-    return lines
 
 
 def command_lines(event: CommandDone, width: int = 0) -> list[Line]:

@@ -19,11 +19,11 @@ from coder.protocol.events import (
     TurnEnded,
     VerifyChanged,
 )
+from coder.terminal.asked import approval_lines
 from coder.terminal.flow import Flow, thought_rows
 from coder.terminal.markdown import rows_of
 from coder.terminal.safe import printed, safe
 from coder.terminal.show import (
-    approval_lines,
     command_lines,
     remark_lines,
     todo_lines,
@@ -40,9 +40,11 @@ _OUTPUT_KEPT = 4000  # characters of it that are kept for that
 class Stream:
     """Takes events; hands over finished rows once (`drain`) and shows the rest (`live`)."""
 
-    def __init__(self, texts: Texts, columns: Callable[[], int]) -> None:
+    def __init__(self, texts: Texts, columns: Callable[[], int], rows: Callable[[], int] = int) -> None:
+        """`rows`: of the stream that can be seen at once; 0 where that is not known."""
         self._texts = texts
         self._columns = columns
+        self._rows = rows
         self._flow: Flow | None = None
         self._flowing = ""  # "thought" or "content"
         self._pieces: list[str] = []  # of its text, since the last frame
@@ -86,7 +88,7 @@ class Stream:
                 self._output = ""
                 self._put(verify_lines(event, self._texts))
             case ApprovalRequested():
-                self._put(approval_lines(event, self._texts, self._columns()))
+                self._put(approval_lines(event, self._texts, self._columns(), self._rows()))
             case CommandDone():
                 self._output = ""
                 self._put(command_lines(event, self._columns()))

@@ -21,7 +21,6 @@ from coder.protocol.events import (
 )
 from coder.terminal.safe import safe
 from coder.terminal.show import (
-    approval_lines,
     command_lines,
     remark_lines,
     todo_lines,
@@ -29,7 +28,7 @@ from coder.terminal.show import (
     verify_lines,
 )
 from coder.terminal.theme import Theme
-from coder.terminal.width import Line, plain, wrap
+from coder.terminal.width import Line, plain, text_width, wrap
 from coder.texts import Texts
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class LineView:
             case VerifyChanged():
                 self._lines(verify_lines(event, self.texts))
             case ApprovalRequested():
-                self._lines(approval_lines(event, self.texts, self.columns))
+                self._question(event)
             case CommandDone():
                 self._command(event)
             case TurnEnded():
@@ -158,6 +157,18 @@ class LineView:
         else:
             self._lines(command_lines(event, self.columns))
         self._above = ""
+
+    def _question(self, event: ApprovalRequested) -> None:
+        from coder.terminal.asked import approval_lines
+        from coder.terminal.question import approval_question
+
+        width, height = self.columns, 0
+        if width:
+            from shutil import get_terminal_size
+
+            choices = text_width(approval_question(event, self.texts).choices)  # they stand below
+            height = max(1, get_terminal_size().lines - 1 - choices // width)
+        self._lines(approval_lines(event, self.texts, width, height))
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if event.status == "ok":

@@ -142,6 +142,22 @@ def _may_break(before: str, after: str) -> bool:
     return after not in _NOT_FIRST and before not in _NOT_LAST and char_width(after) > 0
 
 
+def cut_to(text: str, width: int) -> list[str]:
+    """Rows of at most `width` columns, broken wherever a row is full: nothing of the text is lost."""
+    text = text.replace("\t", TAB)
+    if text.isascii() and text.isprintable():
+        return [text[at : at + width] for at in range(0, len(text), width)] or [""]
+    rows, used = [""], 0
+    for char in text:
+        size = char_width(char)
+        if used + size > width and used:
+            rows.append("")
+            used = 0
+        rows[-1] += char
+        used += size
+    return rows
+
+
 def _joined(row: Line) -> Line:
     """Neighbouring spans of one style as one."""
     out: Line = []

@@ -21,6 +21,7 @@ STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
 # Keys that begin with one of these words are looked up in `<language>_<word>.py` first.
 PARTS: Final = (
     "acp",
+    "approval",
     "cli",
     "config",
     "context",

@@ -8,16 +8,6 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     # engine, terminal, command line
-    "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
-    "approval.choices_once": "Allow? [y]es / [n]o (a reason may follow): ",
-    "approval.head": "{tool} needs your approval:",
-    "approval.nobody": (
-        "{tool} was refused because it needs approval and nobody is there to ask; {flag} would allow it."
-    ),
-    "approval.setting": "the setting approval.auto_approve_ask",
-    "approval.nobody_short": "needs approval",
-    "approval.reason": "because: {reason}",
-    "approval.refused": "refused by you",
     "command.nearest": "Did you mean {names}?",
     "compact.done": "Compacted: {before} → {after} tokens.",
     "compact.inflated": (
@@ -307,12 +297,6 @@ TEXTS: dict[str, str] = {
     "permissions.no_tool": "permission.tools names what is no tool here: {names}. /tools lists them.",
     # terminal: the talk on the screen
     "view.cancelled": "cancelled",
-    "approval.choices_narrow": "Allow? [y]es / [n]o / [a]lways: ",
-    "approval.choices_once_narrow": "Allow? [y]es / [n]o: ",
-    "approval.not_an_answer": "That is no answer: y allows it, n refuses it (a reason may follow).",
-    "approval.not_an_answer_always": (
-        "That is no answer: y allows it, n refuses it (a reason may follow), a allows it from now on."
-    ),
     "diff.more.one": "… and 1 more new file",
     "first.chosen": "For this session. To keep it: export CODER_BASE_URL={url}",
     "recap.earlier": "({n} earlier turns)",
@@ -427,7 +411,6 @@ TEXTS: dict[str, str] = {
     "loop.failure": "{what} failed the same way {n} times",
     "loop.words": "the same words over and over",
     # terminal: questions
-    "approval.again": "↑ {tool}: {n} lines to read",
     "terminal.question_waits": "Leave the modes below to answer.",
     "terminal.yes_or_no": "That is no answer: y is yes; n, or Enter alone, is no.",
     # record: undo, where it is not known whose doing a change was

@@ -6,6 +6,7 @@ TEXTS: dict[str, str] = {
     "acp.auth": "Set up a provider",
     "acp.call.allow": "Allow once",
     "acp.call.always": "Always allow in this project",
+    "acp.call.always_names": "Always allow {names} in this project",
     "acp.call.reject": "Reject",
     "acp.cursor": "{cursor} is no cursor of an earlier answer.",
     "acp.empty_prompt": "The prompt holds no text.",

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     # engine, terminal, command line
-    "approval.choices": "允许吗？[y] 是 / [n] 否（可附理由）/ [a] 总是：",
-    "approval.choices_once": "允许吗？[y] 是 / [n] 否（可附理由）：",
-    "approval.head": "{tool} 需要你的批准：",
-    "approval.nobody": "{tool} 需要批准而此处无人可问，已拒绝；{flag} 可放行。",
-    "approval.setting": "设置 approval.auto_approve_ask",
-    "approval.nobody_short": "需要批准",
-    "approval.reason": "原因：{reason}",
-    "approval.refused": "已被你拒绝",
     "command.nearest": "你是想输入 {names} 吗？",
     "compact.done": "已压缩：{before} → {after} 个 token。",
     "compact.inflated": "摘要比原文还长，已丢弃；/compact 可再试。",
@@ -263,12 +255,6 @@ TEXTS: dict[str, str] = {
     "permissions.no_tool": "permission.tools 中有不存在的工具：{names}。/tools 可列出全部。",
     # terminal: the talk on the screen
     "view.cancelled": "已取消",
-    "approval.choices_narrow": "允许吗？[y] 是 / [n] 否 / [a] 总是：",
-    "approval.choices_once_narrow": "允许吗？[y] 是 / [n] 否：",
-    "approval.not_an_answer": "这不是有效的回答：y（是）允许，n（否）拒绝，其后可附理由。",
-    "approval.not_an_answer_always": (
-        "这不是有效的回答：y（是）允许，n（否）拒绝（可附理由），a（总是）今后一律允许。"
-    ),
     "first.chosen": "仅用于本次会话。要长期使用：export CODER_BASE_URL={url}",
     "recap.earlier": "（更早的 {n} 回合）",
     "recap.more": "…（还有 {n} 行）",
@@ -369,7 +355,6 @@ TEXTS: dict[str, str] = {
     "loop.failure": "{what} 以同样的方式失败了 {n} 次",
     "loop.words": "反复说同样的话",
     # terminal: questions
-    "approval.again": "↑ {tool}：共 {n} 行待阅",
     "terminal.question_waits": "离开下方的模式栏后即可回答。",
     "terminal.yes_or_no": "这不是有效的回答：y 表示是；n 或直接按回车表示否。",
     # record: undo, where it is not known whose doing a change was

@@ -6,6 +6,7 @@ TEXTS: dict[str, str] = {
     "acp.auth": "设置模型服务",
     "acp.call.allow": "允许一次",
     "acp.call.always": "在此项目中始终允许",
+    "acp.call.always_names": "在此项目中始终允许 {names}",
     "acp.call.reject": "拒绝",
     "acp.cursor": "{cursor} 不是先前回答给出的游标。",
     "acp.empty_prompt": "提示中没有文字。",

@@ -1,0 +1,88 @@
+"""A question as rows: the true text that will run, whole, with what a screen would not show made visible.
+
+A bar stands before every row of it (`┊` where a line goes on), so that nothing in the text looks like a part
+of the question around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from coder.policy.visible import MARK, Visible, visible, warnings
+from coder.protocol.events import ApprovalRequested
+from coder.terminal.safe import safe
+from coder.terminal.show import diff_span
+from coder.terminal.width import Line, Span, cut_to, wrap
+from coder.texts import Texts
+
+_BEGINS, _GOES_ON = "│ ", "┊ "
+
+
+def about_turn(event: ApprovalRequested) -> bool:
+    """Whether it asks how to go on, and not about a call. A custom mode's command has no call's id either."""
+    return event.tool == "turn" and not event.call_id
+
+
+def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, height: int = 0) -> list[Line]:
+    """What is asked about, every reason and warning, and what `always` would remember. `height`: how many
+    rows can be seen at once; 0 where that is not known."""
+    if about_turn(event):  # the subject is the question
+        question: Line = [("note", safe(event.subject))]
+        return wrap(question, width) if width else [question]
+    seen = visible(event.subject)
+    said = [("", texts.say("approval.reason", reason=visible(reason).text)) for reason in event.reasons]
+    said += [("note", warning) for warning in warnings(seen, texts)]
+    if event.can_always and event.always_names:
+        names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
+        said.append(("", texts.say("approval.remembers", names=names)))
+    body = body_rows(seen.text, width, diff=event.subject_kind == "diff")
+    head: Line = [("note", texts.say("approval.head", tool=safe(event.tool)))]
+    lines = [row for rows in body for row in rows]
+    after = [row for span in said for row in _row_of(span, width)]
+    size = _how_much(event, seen, texts)
+    if height and 1 + len(lines) + len(after) > height:
+        part = _row_of(("note", size(len(body))), width)  # as many rows as it has with the longest number
+        shown = _last_that_fit(body, height - len(after) - len(part))
+        after += _row_of(("note", size(shown)), width)
+    elif height and len(body) > 1:
+        after += _row_of(("dim", texts.say("approval.all_seen", n=seen.lines)), width)
+    return [head, *lines, *after]
+
+
+def _how_much(event: ApprovalRequested, seen: Visible, texts: Texts) -> Callable[[int], str]:
+    tool = safe(event.tool)
+    if seen.lines == 1:
+        return lambda _shown: texts.say("approval.one_part_seen", tool=tool, n=seen.longest)
+    return lambda shown: texts.say("approval.part_seen", tool=tool, shown=shown, n=seen.lines)
+
+
+def _last_that_fit(body: list[list[Line]], room: int) -> int:
+    """How many lines, from the last one up, are on the screen whole."""
+    for shown, rows in enumerate(reversed(body)):
+        room -= len(rows)
+        if room < 0:
+            return shown
+    return len(body)
+
+
+def body_rows(text: str, width: int, *, diff: bool = False) -> list[list[Line]]:
+    """The rows of each line."""
+    room = max(1, width - len(_BEGINS)) if width else 0
+    return [_rows_of(line, room, diff) for line in text.removesuffix("\n").split("\n")]
+
+
+def _rows_of(line: str, room: int, diff: bool) -> list[Line]:
+    style = diff_span(line)[0] if diff else "strong"
+    rows = cut_to(line, room) if room else [line]
+    return [[("dim", _GOES_ON if at else _BEGINS), *_marked(row, style)] for at, row in enumerate(rows)]
+
+
+def _marked(row: str, style: str) -> list[Span]:
+    parts = re.split(f"({MARK})", row)
+    return [("note" if at % 2 else style, part) for at, part in enumerate(parts) if part]
+
+
+def _row_of(span: Span, width: int) -> list[Line]:
+    margin: Line = [("", "  ")]
+    return wrap([span], width, first=margin, rest=[("", "    ")]) if width else [[*margin, span]]

@@ -1,0 +1,34 @@
+"""What a question says, and what stands around it, in English."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "approval.all_seen": "({n} lines, all on the screen)",
+    "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
+    "approval.choices_narrow": "Allow? [y]es / [n]o / [a]lways: ",
+    "approval.choices_once": "Allow? [y]es / [n]o (a reason may follow): ",
+    "approval.choices_once_narrow": "Allow? [y]es / [n]o: ",
+    "approval.head": "{tool} needs your approval:",
+    "approval.hidden": "{n} characters in it cannot be seen: they stand there by their code, as ⟨U+200B⟩.",
+    "approval.hidden.one": "1 character in it cannot be seen: it stands there by its code, as ⟨U+200B⟩.",
+    "approval.long_line": "Its longest line has {n} characters.",
+    "approval.nobody": (
+        "{tool} was refused because it needs approval and nobody is there to ask; {flag} would allow it."
+    ),
+    "approval.nobody_short": "needs approval",
+    "approval.not_an_answer": "That is no answer: y allows it, n refuses it (a reason may follow).",
+    "approval.not_an_answer_always": (
+        "That is no answer: y allows it, n refuses it (a reason may follow), a allows it from now on."
+    ),
+    "approval.one_part_seen": (
+        "↑ {tool}: a line of {n} characters, longer than the screen; scroll up to read all of it"
+    ),
+    "approval.part_seen": (
+        "↑ {tool}: the last {shown} of {n} lines are on the screen; scroll up to read the rest"
+    ),
+    "approval.reason": "because: {reason}",
+    "approval.refused": "refused by you",
+    "approval.remembers": "always: lets {names} run unasked in this project from now on",
+    "approval.runs": "Long runs of blanks and empty lines are counted: ␠ spaces, ⇥ tabs, ⏎ lines.",
+    "approval.setting": "the setting approval.auto_approve_ask",
+}
