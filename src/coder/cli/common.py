@@ -11,6 +11,7 @@ from coder.cli.errors import UsageError
 from coder.cli.start import texts_for, working_folder
 from coder.engine.setup import Options, Settings, read_settings
 from coder.record.store import SessionStore
+from coder.terminal.safe import flat
 
 
 def parser_for(name: str, arguments: list[str]) -> Parser:
@@ -42,7 +43,7 @@ def session_named(store: SessionStore, name: str) -> str:
     """The id of the session that `name` is, or is the beginning of; raises `UsageError`."""
     found = store.matching(name)
     if not found:
-        raise UsageError("cli.no_session", id=name)
+        raise UsageError("cli.no_session", id=flat(name))
     if len(found) > 1:
-        raise UsageError("session.ambiguous", id=name, n=len(found), ids=", ".join(found[:5]))
+        raise UsageError("session.ambiguous", id=name, n=len(found), ids=", ".join(map(flat, found[:5])))
     return found[0]

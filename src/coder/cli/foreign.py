@@ -8,7 +8,7 @@ from coder.cli.errors import UsageError
 from coder.engine.setup import Options, Settings
 from coder.record.seal import accept, is_believed
 from coder.record.store import SessionStore
-from coder.terminal.safe import safe
+from coder.terminal.safe import flat
 
 
 def ask_about_foreign(
@@ -21,14 +21,14 @@ def ask_about_foreign(
     if not options.can_ask:
         if named:
             return
-        raise UsageError("record.foreign", id=session_id)
+        raise UsageError("record.foreign", id=flat(session_id))
     from coder.terminal.question import ask_at_start
     from coder.terminal.width import plain, wrap
 
     say = settings.texts.say
-    about = say("record.foreign_about", id=session_id, title=safe(store.title(session_id)) or "-")
+    about = say("record.foreign_about", id=flat(session_id), title=flat(store.title(session_id)) or "-")
     for row in wrap([("", about)], shutil.get_terminal_size().columns):
         print(plain(row))
     if not ask_at_start(say("record.foreign_prompt"), settings.texts):
-        raise UsageError("record.left_alone", id=session_id)
+        raise UsageError("record.left_alone", id=flat(session_id))
     accept(settings.home, store, session_id)

@@ -11,9 +11,10 @@ from coder.cli.args import positive
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
+from coder.record.files import encode
 from coder.record.log import as_time
 from coder.record.store import SessionStore
-from coder.terminal.safe import safe, safe_json
+from coder.terminal.safe import flat, safe_json
 
 
 def run(arguments: list[str]) -> int:
@@ -28,7 +29,7 @@ def run(arguments: list[str]) -> int:
         for info in infos:
             # Both times in the record's own form: what reads one can read the other.
             row = {**msgspec.structs.asdict(info), "updated_at": as_time(info.updated_at)}
-            sys.stdout.write(safe_json(msgspec.json.encode(row)).decode("utf-8") + "\n")
+            sys.stdout.write(safe_json(encode(row)).decode("utf-8") + "\n")
         return Exit.ANSWERED
     if not infos:
         print(settings.texts.say("session.none"))
@@ -37,7 +38,14 @@ def run(arguments: list[str]) -> int:
     if sys.stdout.isatty():  # what is piped is for programs, and a heading is no session
         rows.append([settings.texts.say(f"cli.sessions.{name}") for name in ("id", "when", "turns", "title")])
     for info in infos:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
-        rows.append([info.session_id, when, str(info.turns), safe(info.title)])
+        when = _when(info.updated_at)
+        rows.append([flat(info.session_id), when, str(info.turns), flat(info.title)])
     print("\n".join(columns(rows)))
     return Exit.ANSWERED
+
+
+def _when(moment: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+    except (OverflowError, ValueError, OSError):  # a file may have any time
+        return "-"

@@ -14,7 +14,7 @@ from coder.protocol.history import HistoryEvent
 from coder.record.files import encode
 from coder.record.log import read_log
 from coder.record.store import SessionStore
-from coder.terminal.safe import safe
+from coder.terminal.safe import flat, safe, safe_json
 
 
 def run(arguments: list[str]) -> int:
@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     store = SessionStore(options.cwd, options.log_dir)
     for event in read_log(store.log_path(session_named(store, chosen.id))):
         if chosen.json:
-            sys.stdout.write(encode(event).decode("utf-8") + "\n")
+            sys.stdout.write(safe_json(encode(event)).decode("utf-8") + "\n")
         else:
             for line in lines_of(event, settings.texts.say):
                 print(line)
@@ -41,7 +41,7 @@ def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
         case "turn_start":
             yield from (
                 "",
-                f"── {say('cli.show.turn', n=event.turn)} · {event.ts}",
+                f"── {say('cli.show.turn', n=event.turn)} · {flat(event.ts)}",
                 *_prefixed("> ", content),
             )
         case "assistant" if content:
@@ -54,11 +54,11 @@ def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
         case "note":
             yield from _prefixed("» ", content)
         case "approval" if meta.get("answer"):
-            reason = safe(str(meta.get("reason") or ""))
-            yield f"  {say('cli.show.approval', answer=meta['answer'])} {reason}".rstrip()
+            reason, answer = flat(str(meta.get("reason") or "")), flat(str(meta["answer"]))
+            yield f"  {say('cli.show.approval', answer=answer)} {reason}".rstrip()
         case _:
             if line := one_line(event, say):
-                yield safe(line)
+                yield flat(line)
 
 
 def one_line(event: HistoryEvent, say: Say) -> str:
@@ -92,10 +92,14 @@ _ONE_LINE: dict[str, Callable[[HistoryEvent, Say], str]] = {
             "cli.show.turn_end",
             status=e.meta.get("status"),
             n=e.meta.get("step_count", 0),
-            tokens=(e.meta.get("tokens") or {}).get("total", 0),
+            tokens=_total(e.meta.get("tokens")),
         )
     ),
 }
+
+
+def _total(tokens: object) -> object:
+    return tokens.get("total", 0) if isinstance(tokens, dict) else 0
 
 
 def _prefixed(mark: str, text: str) -> Iterator[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit
-from coder.config.trust import TrustStore, shown_value
+from coder.config.errors import shown
+from coder.config.trust import TrustStore, whole_value
 from coder.engine.modes import mode_commands
 from coder.engine.setup import Options, Settings
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
+from coder.policy.visible import visible
 from coder.record.seal import accept, is_believed
 from coder.record.store import SessionStore
-from coder.terminal.safe import safe
+from coder.terminal.safe import flat, safe
 
 
 def run(arguments: list[str]) -> int:
@@ -34,16 +36,16 @@ def run(arguments: list[str]) -> int:
         print(say("trust.nothing"))
         return Exit.ANSWERED
     status = store.status(options.cwd, relevant)
-    difference = store.difference(options.cwd, relevant)
+    difference = store.difference(options.cwd, relevant, whole=True)
     store.trust(options.cwd, relevant)
     folder = safe(str(options.cwd))
     if status == "changed":
         print(say("trust.changed_question", folder=folder))
         for line in difference.lines(settings.texts):
-            print(f"  {safe(line)}")
+            print(f"  {visible(line).text}")
     print(say("trust.unchanged" if status == "trusted" else "trust.done", folder=folder))
     for key, value in sorted(relevant.items()):
-        print(f"  {safe(key)} = {safe(shown_value(value, key))}")
+        print(f"  {visible(f'{shown(key)} = {whole_value(value)}').text}")
     return Exit.ANSWERED
 
 
@@ -52,9 +54,9 @@ def _believe(options: Options, settings: Settings, name: str) -> int:
     records = SessionStore(options.cwd, options.log_dir)
     session_id = session_named(records, name)
     if is_believed(settings.home, records, session_id):
-        print(settings.texts.say("record.yours_already", id=session_id))
+        print(settings.texts.say("record.yours_already", id=flat(session_id)))
         return Exit.ANSWERED
     accept(settings.home, records, session_id)
-    title = safe(records.title(session_id)) or "-"
-    print(settings.texts.say("record.accepted", id=session_id, title=title))
+    title = flat(records.title(session_id)) or "-"
+    print(settings.texts.say("record.accepted", id=flat(session_id), title=title))
     return Exit.ANSWERED

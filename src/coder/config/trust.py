@@ -103,8 +103,9 @@ class TrustStore:
         """Forget a folder. Raises `ConfigError` if it cannot."""
         self._change(_real(root), lambda _before: None)
 
-    def difference(self, root: Path, relevant: Mapping[str, Any]) -> TrustDifference:
-        """What changed since the person's yes; everything is new where there was none."""
+    def difference(self, root: Path, relevant: Mapping[str, Any], *, whole: bool = False) -> TrustDifference:
+        """What changed since the person's yes; everything is new where there was none. `whole`: for whoever
+        decides, the values that there are now as `whole_value` has them."""
         then = self._read().folders.get(_real(root), TrustedFolder())
         known, asked = then.settings, _digests(relevant)
         # Whoever asks about settings alone, or about modes alone, does not know what is gone of the others.
@@ -114,7 +115,10 @@ class TrustStore:
             added=[shown(key) for key in asked if key not in known],
             changed=[shown(key) for key in asked if key in known and known[key] != asked[key]],
             removed=[shown(key) for key in gone],
-            now={shown(key): shown_value(value, key) for key, value in relevant.items()},
+            now={
+                shown(key): whole_value(value) if whole else shown_value(value, key)
+                for key, value in relevant.items()
+            },
             then={shown(key): shown(value) for key, value in then.values.items()},
         )
 
@@ -167,8 +171,14 @@ def load_with_trust(
     return loaded, status
 
 
+def whole_value(value: Any) -> str:
+    """A setting's value for the person who decides on it: nothing masked, nothing cut. A masked variable of a
+    server's environment may name a program, and the end of a long command be the part that matters."""
+    return msgspec.json.encode(value).decode("utf-8")
+
+
 def shown_value(value: Any, key: str) -> str:
-    """A setting's value as a person may see it and the store may keep it: no secret, and of bounded length.
+    """A setting's value as the store and a notice may have it: no secret, and of bounded length.
 
     What is left out is marked by a few digits of its digest, so that another value looks different.
     """

@@ -168,7 +168,7 @@ def somebody_to_ask(session: Session) -> bool:
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
     """A question that is about the turn and not about a call; `always` means: do not ask again."""
-    subject = "\n".join(map(str, question))
+    subject = session.redactor.redact("\n".join(map(str, question)))
     meta: dict[str, Any] = {
         "approval_id": os.urandom(4).hex(),
         "tool": "turn",

@@ -238,7 +238,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     if somebody_to_ask(session):
         asked = [Phrase("modes.trust_question", mode=mode.mode_id, command=command)]
         if status == "changed":
-            changes = store.difference(desk.root, relevant).phrases()
+            changes = store.difference(desk.root, relevant, whole=True).phrases()
             asked = [Phrase("trust.changed_question", folder=desk.root), *changes, *asked]
         answer = await ask_to_go_on(session, asked)
         if answer == "always":

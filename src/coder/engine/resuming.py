@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+import contextlib
+
+from coder.config.errors import shown
 from coder.context.ledger import Ledger
 from coder.engine.choices import Choices
 from coder.engine.desk import Desk
@@ -27,7 +30,7 @@ from coder.tools.todo import restore
 def resume_session(desk: Desk, session_id: str) -> Session:
     """Calls that were never answered are answered as interrupted. Raises `RecordError`."""
     if not desk.store.exists(session_id):
-        raise RecordError("session.missing", id=session_id)
+        raise RecordError("session.missing", id=shown(session_id))
     believed = is_believed(desk.home, desk.store, session_id)
     path = desk.store.log_path(session_id)
     sink = JsonlHistorySink(path)
@@ -37,7 +40,9 @@ def resume_session(desk: Desk, session_id: str) -> Session:
     state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
     for event in read_log(path):
         for taker in (state, ledger, recent, choices, newest):
-            taker.take(event)
+            # A line in another shape, of another version or of whoever, is passed over as an unknown type is.
+            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+                taker.take(event)
     session = Session(desk, session_id, [sink], state.created_at)
     session.ledger = ledger
     session.budget.limit = choices.limit(session.budget.limit)
@@ -62,7 +67,7 @@ def _keep_words_only(session: Session, state: Replay) -> None:
     words = [own if message.role == "system" else message for message in state.messages]
     state.messages = words if own in words else [own, *words]
     desk = session.desk
-    desk.emit(Notice(desk.say("record.words_only", id=session.id), "warning"))
+    desk.emit(Notice(desk.say("record.words_only", id=shown(session.id)), "warning"))
 
 
 def _take_over(session: Session, state: Replay) -> None:

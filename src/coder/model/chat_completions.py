@@ -123,7 +123,7 @@ class ChatCompletions:
         if self._key:
             head["Authorization"] = f"Bearer {self._key}"
         if prompt_id:
-            head["X-Client-Request-Id"] = prompt_id
+            head["X-Client-Request-Id"] = ascii(prompt_id)[1:-1]  # a record may have any name
         lower = {name.lower() for name in self._headers}
         return {**{k: v for k, v in head.items() if k.lower() not in lower}, **self._headers}
 

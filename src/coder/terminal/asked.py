@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 from coder.policy.visible import MARK, Visible, visible, warnings
 from coder.protocol.events import ApprovalRequested
@@ -28,30 +29,43 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, heigh
     """What is asked about, every reason and warning, and what `always` would remember. `height`: how many
     rows can be seen at once; 0 where that is not known."""
     if about_turn(event):  # the subject is the question
-        question: Line = [("note", safe(event.subject))]
+        question: Line = [("note", visible(event.subject).text)]
         return wrap(question, width) if width else [question]
-    seen = visible(event.subject)
     said = [("", texts.say("approval.reason", reason=visible(reason).text)) for reason in event.reasons]
-    said += [("note", warning) for warning in warnings(seen, texts)]
     if event.can_always and event.always_names:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         said.append(("", texts.say("approval.remembers", names=names)))
-    body = body_rows(seen.text, width, diff=event.subject_kind == "diff")
-    head: Line = [("note", texts.say("approval.head", tool=safe(event.tool)))]
-    lines = [row for rows in body for row in rows]
-    after = [row for span in said for row in _row_of(span, width)]
-    size = _how_much(event, seen, texts)
-    if height and 1 + len(lines) + len(after) > height:
-        part = _row_of(("note", size(len(body))), width)  # as many rows as it has with the longest number
-        shown = _last_that_fit(body, height - len(after) - len(part))
-        after += _row_of(("note", size(shown)), width)
-    elif height and len(body) > 1:
-        after += _row_of(("dim", texts.say("approval.all_seen", n=seen.lines)), width)
-    return [head, *lines, *after]
-
-
-def _how_much(event: ApprovalRequested, seen: Visible, texts: Texts) -> Callable[[int], str]:
     tool = safe(event.tool)
+    head: Line = [("note", texts.say("approval.head", tool=tool))]
+    shown = Shown(tool, event.subject, "diff" if event.subject_kind == "diff" else "")
+    return [head, *shown.lines(said, texts, width, height)]
+
+
+class Shown(NamedTuple):
+    """A text to decide on, and what it is called where it has scrolled off the screen."""
+
+    name: str
+    text: str
+    kind: Literal["", "diff"] = ""
+
+    def lines(self, said: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
+        """Its rows below a row that introduces it; `said` and the warnings follow."""
+        seen = visible(self.text)
+        warned: list[Span] = [("note", warning) for warning in warnings(seen, texts)]
+        after = [row for span in (*said, *warned) for row in _row_of(span, width)]
+        body = _body_rows(seen.text, width, diff=self.kind == "diff")
+        lines = [row for rows in body for row in rows]
+        if height and 1 + len(lines) + len(after) > height:
+            size = _how_much(self.name, seen, texts)
+            part = _row_of(("note", size(len(body))), width)  # as many rows as with the longest number
+            shown = _last_that_fit(body, height - len(after) - len(part))
+            after += _row_of(("note", size(shown)), width)
+        elif height and len(body) > 1:
+            after += _row_of(("dim", texts.say("approval.all_seen", n=seen.lines)), width)
+        return [*lines, *after]
+
+
+def _how_much(tool: str, seen: Visible, texts: Texts) -> Callable[[int], str]:
     if seen.lines == 1:
         return lambda _shown: texts.say("approval.one_part_seen", tool=tool, n=seen.longest)
     return lambda shown: texts.say("approval.part_seen", tool=tool, shown=shown, n=seen.lines)
@@ -66,7 +80,7 @@ def _last_that_fit(body: list[list[Line]], room: int) -> int:
     return len(body)
 
 
-def body_rows(text: str, width: int, *, diff: bool = False) -> list[list[Line]]:
+def _body_rows(text: str, width: int, *, diff: bool = False) -> list[list[Line]]:
     """The rows of each line."""
     room = max(1, width - len(_BEGINS)) if width else 0
     return [_rows_of(line, room, diff) for line in text.removesuffix("\n").split("\n")]

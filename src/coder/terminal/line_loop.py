@@ -20,7 +20,7 @@ from coder.terminal.in_turn import InTurn
 from coder.terminal.mode_rows import Spoken
 from coder.terminal.question import ask_approval
 from coder.terminal.recap import session_lines
-from coder.terminal.safe import to_nowhere
+from coder.terminal.safe import flat, to_nowhere
 from coder.terminal.talk import Talk, context_line, follow, prompt_text, shown_folder
 from coder.terminal.view import LineView
 from coder.terminal.width import plain
@@ -200,7 +200,7 @@ class LineRepl:
             self._show(event)
         with contextlib.suppress(asyncio.CancelledError):
             await closing
-        self.view.line(self.say("view.bye", id=self.engine.desk.session.id))
+        self.view.line(self.say("view.bye", id=flat(self.engine.desk.session.id)))
 
 
 def _read(fd: int) -> bytes:

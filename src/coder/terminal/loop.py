@@ -7,9 +7,9 @@ import os
 import sys
 from typing import Any
 
-from coder.config.errors import ConfigError
+from coder.config.errors import ConfigError, shown
 from coder.config.provider import NoProvider
-from coder.config.trust import TrustStore, shown_value
+from coder.config.trust import TrustStore, whole_value
 from coder.engine.engine import Engine
 from coder.engine.modes import enable_modes, mode_commands
 from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
@@ -80,9 +80,10 @@ def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Sett
     relevant = {**settings.loaded.relevant, **_mode_commands(options, settings)}
     changed = settings.trust_status == "changed"
     view.line(say("trust.changed_question" if changed else "trust.question", folder=safe(str(options.cwd))))
-    lines = [f"{key} = {shown_value(value, key)}" for key, value in sorted(relevant.items())]
-    for line in store.difference(options.cwd, relevant).lines(settings.texts) if changed else lines:
-        view.line(f"  {safe(line)}")
+    lines = [f"{shown(key)} = {whole_value(value)}" for key, value in sorted(relevant.items())]
+    if changed:
+        lines = store.difference(options.cwd, relevant, whole=True).lines(settings.texts)
+    view.decide_on(".coder", "\n".join(lines), say("trust.prompt"))
     if not ask_at_start(say("trust.prompt"), settings.texts):
         return settings
     store.trust(options.cwd, relevant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coder.protocol.events import PastTurn, SessionStarted
-from coder.terminal.safe import safe
+from coder.terminal.safe import flat, safe
 from coder.terminal.width import Line, wrap
 from coder.texts import Texts
 
@@ -16,7 +16,7 @@ _MARGIN: Line = [("", "  ")]
 
 def session_lines(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
     """The line that names the session, and below it what was said last, where it is taken up again."""
-    lines: list[Line] = [[("dim", texts.say("view.session", id=event.session_id))]]
+    lines: list[Line] = [[("dim", texts.say("view.session", id=flat(event.session_id)))]]
     earlier = event.turns - len(event.recent)
     if event.recent and earlier > 0:
         lines.append([("dim", texts.say("recap.earlier", n=earlier))])

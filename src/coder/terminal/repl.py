@@ -43,7 +43,7 @@ from coder.terminal.notify import Beacon
 from coder.terminal.output import terminal_output
 from coder.terminal.pacing import Pacer
 from coder.terminal.recap import session_lines
-from coder.terminal.safe import safe
+from coder.terminal.safe import flat, safe
 from coder.terminal.screen import Parts, Screen
 from coder.terminal.show import command_lines
 from coder.terminal.stream import Stream
@@ -383,7 +383,7 @@ class Repl:
             self.loop.remove_signal_handler(number)
         await self.engine.close()
         await reading
-        self.stream.echo([[("dim", self.texts.say("view.bye", id=self.engine.desk.session.id))]])
+        self.stream.echo([[("dim", self.texts.say("view.bye", id=flat(self.engine.desk.session.id)))]])
         lines = [self.theme.line(row) for row in self.stream.drain(0)]
         self.screen.send("".join(f"{line}\r\n" for line in lines))
         self.beacon.closed()

@@ -8,9 +8,10 @@ from typing import TextIO
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 _SHOWN[0x1B] = "␛"
 # Characters that reorder or hide what stands beside them (Trojan source).
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)
-_SHOWN |= {code: f"\\u{code:04x}" for code in _TURNING}
-_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNING)}
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+_BREAKING = (0x2028, 0x2029)  # line breaks to some readers
+_SHOWN |= {code: f"\\u{code:04x}" for code in (*_TURNING, *_BREAKING)}
+_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNING, *_BREAKING)}
 
 
 _PROGRESS = (

@@ -158,17 +158,26 @@ class LineView:
             self._lines(command_lines(event, self.columns))
         self._above = ""
 
+    def decide_on(self, name: str, text: str, prompt: str) -> None:
+        """A text below the line that introduces it; `prompt` is going to stand under it."""
+        from coder.terminal.asked import Shown
+
+        self._lines(Shown(name, text).lines([], self.texts, self.columns, self._rows_above(prompt)))
+
     def _question(self, event: ApprovalRequested) -> None:
         from coder.terminal.asked import approval_lines
         from coder.terminal.question import approval_question
 
-        width, height = self.columns, 0
-        if width:
-            from shutil import get_terminal_size
+        height = self._rows_above(approval_question(event, self.texts).choices)
+        self._lines(approval_lines(event, self.texts, self.columns, height))
 
-            choices = text_width(approval_question(event, self.texts).choices)  # they stand below
-            height = max(1, get_terminal_size().lines - 1 - choices // width)
-        self._lines(approval_lines(event, self.texts, width, height))
+    def _rows_above(self, prompt: str) -> int:
+        width = self.columns
+        if not width:
+            return 0
+        from shutil import get_terminal_size
+
+        return max(1, get_terminal_size().lines - 1 - text_width(prompt) // width)
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if event.status == "ok":
