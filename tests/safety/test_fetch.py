@@ -313,3 +313,38 @@ def test_a_redirect_to_no_address_is_told(site: Site) -> None:
 def test_networks_for_special_uses_are_not_public(ip: str) -> None:
     """Also where this version of Python says so."""
     assert not is_public(ip)
+
+
+@pytest.mark.parametrize(
+    "ip",
+    [
+        *("168.63.129.16", "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192"),
+        *("fd00:ec2::254", "fd20:ce::254", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "2002:a83f:8110::1"),
+        *(
+            "2600:1f00::5efe:a9fe:a9fe",
+            "2a00::200:5efe:10.0.0.1",
+            "2a00:1:2:3::a9fe:a9fe",
+            "2001:0:a9fe:a9fe::1",
+        ),
+    ],
+)
+def test_where_clouds_tell_secrets_is_refused(tmp_path: Path, ip: str) -> None:
+    assert not is_public(ip)
+
+    async def lookup(_host: str, _port: int) -> list[str]:
+        return [ip]
+
+    context = ToolContext(None, None, Limits(), tmp_path, {})  # type: ignore[arg-type] # it needs neither
+    tool = Fetch(lookup=lookup)
+    result = asyncio.run(tool.run({"url": "http://metadata.example/latest"}, context, lambda _text: None))
+    assert result.denied
+    assert ip in result.for_model
+
+
+@pytest.mark.parametrize("host", ["metadata", "metadata.google.internal", "2822734096", "0xa83f8110"])
+def test_behind_a_proxy_metadata_is_refused_by_name(tmp_path: Path, host: str) -> None:
+    """The proxy's address leads nowhere: it is not asked."""
+    environment = {"http_proxy": "http://127.0.0.1:1"}
+    context = ToolContext(None, None, Limits(), tmp_path, environment)  # type: ignore[arg-type] # it needs neither
+    result = asyncio.run(Fetch().run({"url": f"http://{host}/latest"}, context, lambda _text: None))
+    assert result.denied

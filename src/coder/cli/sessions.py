@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import msgspec
 
@@ -12,7 +11,7 @@ from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
 from coder.record.files import encode
-from coder.record.log import as_time
+from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore
 from coder.terminal.safe import flat, safe_json
 
@@ -38,14 +37,7 @@ def run(arguments: list[str]) -> int:
     if sys.stdout.isatty():  # what is piped is for programs, and a heading is no session
         rows.append([settings.texts.say(f"cli.sessions.{name}") for name in ("id", "when", "turns", "title")])
     for info in infos:
-        when = _when(info.updated_at)
+        when = local_time(info.updated_at)
         rows.append([flat(info.session_id), when, str(info.turns), flat(info.title)])
     print("\n".join(columns(rows)))
     return Exit.ANSWERED
-
-
-def _when(moment: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
-    except (OverflowError, ValueError, OSError):  # a file may have any time
-        return "-"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coder.config.errors import shown
 from coder.engine.approval import ask_to_go_on
 from coder.engine.command_modes import Reply
 from coder.engine.desk import Desk
@@ -9,6 +10,7 @@ from coder.engine.modes import begin_modes
 from coder.engine.resuming import resume_session
 from coder.engine.session import Session
 from coder.record.files import RecordError
+from coder.record.log import local_time
 from coder.record.seal import accept, is_believed
 from coder.texts import Phrase
 
@@ -26,7 +28,7 @@ async def resume_command(desk: Desk, args: str) -> Reply:
         return Reply(_session_list(desk, 10))
     found = desk.store.matching(args)
     if len(found) > 1:
-        names = ", ".join(found[:5])
+        names = ", ".join(map(shown, found[:5]))
         return Reply(desk.say("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
     if not found:
         return Reply(desk.say("session.missing", id=args), ok=False)
@@ -35,7 +37,7 @@ async def resume_command(desk: Desk, args: str) -> Reply:
         return Reply(desk.say("session.already", id=name))
     try:
         if not await _may_believe(desk, name):
-            return Reply(desk.say("record.left_alone", id=name), ok=False)
+            return Reply(desk.say("record.left_alone", id=shown(name)), ok=False)
         session = resume_session(desk, name)
     except RecordError as error:
         return Reply(error.text(desk.texts), ok=False)
@@ -43,7 +45,7 @@ async def resume_command(desk: Desk, args: str) -> Reply:
     old.close()
     await begin_modes(session)
     turns = desk.say("status.turns", n=session.log.turn)
-    text = desk.say("session.resumed", id=name, title=session.title or "-", turns=turns)
+    text = desk.say("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
     return Reply(text, data={"session_id": name})
 
 
@@ -52,7 +54,7 @@ async def _may_believe(desk: Desk, name: str) -> bool:
     words in it (`resume_session`). Raises `RecordError`."""
     if is_believed(desk.home, desk.store, name) or not desk.can_ask:
         return True
-    about = Phrase("record.foreign_about", id=name, title=desk.store.title(name) or "-")
+    about = Phrase("record.foreign_about", id=shown(name), title=shown(desk.store.title(name)) or "-")
     question = [about, Phrase("record.foreign_ask")]
     if await ask_to_go_on(desk.session, question, can_always=False) == "no":
         return False
@@ -65,13 +67,10 @@ async def sessions_command(desk: Desk, args: str) -> Reply:
 
 
 def _session_list(desk: Desk, limit: int) -> str:
-    import time
-
     infos = desk.store.infos(limit)
     if not infos:
         return desk.say("session.none")
     return "\n".join(
-        f"{info.session_id}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(info.updated_at))}  "
-        f"{info.turns:>3}  {info.title}"
+        f"{shown(info.session_id)}  {local_time(info.updated_at)}  {info.turns:>3}  {shown(info.title)}"
         for info in infos
     )

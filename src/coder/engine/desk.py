@@ -16,13 +16,14 @@ from coder.context.skills import Skills
 from coder.context.tokens import TokenCounter
 from coder.model.base import ChatModel
 from coder.policy.decide import OperatingMode, Preset
+from coder.policy.paths import FolderWorkspace
 from coder.protocol.events import AnyEvent
 from coder.protocol.messages import ToolSpec
 from coder.protocol.ops import ApprovalReply
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Phrase, Texts
-from coder.tools.base import Tool, Workspace
+from coder.tools.base import Tool
 
 if TYPE_CHECKING:
     from coder.context.ide_client import IdeClient
@@ -72,7 +73,7 @@ class Desk:
         *,
         config: Config,
         texts: Texts,
-        workspace: Workspace,
+        workspace: FolderWorkspace,
         home: Path,
         store: SessionStore,
         model: ChatModel,

@@ -55,14 +55,15 @@ class Session:
         self.log = SessionLog(session_id, sinks, self._recorded, desk.sinks, partial(sealed, desk.home))
         self.conversation = Conversation(TokenCounter(desk.chosen.vocabulary), desk.specs)
         self.undo = UndoJournal(desk.home / "undo" / session_id)
+        outputs = desk.home / "outputs" / session_id  # its own alone: others' are of other projects
         self.context = ToolContext(
-            workspace=desk.workspace,
+            workspace=desk.workspace.also_reading(outputs),
             journal=self.undo,
             limits=Limits(
                 command_timeout_ms=desk.config.safety.command_timeout_ms,
                 output_limit_bytes=desk.config.safety.output_limit_bytes,
             ),
-            outputs=desk.home / "outputs" / session_id,
+            outputs=outputs,
             environment=desk.environment,
         )
         self.usage = Usage()

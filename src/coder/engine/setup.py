@@ -113,7 +113,7 @@ def open_desk(
     desk = Desk(
         config=config,
         texts=settings.texts,
-        workspace=FolderWorkspace(root, readable=[settings.home / "outputs", *skills.readable_folders()]),
+        workspace=FolderWorkspace(root, readable=skills.readable_folders()),
         home=settings.home,
         store=SessionStore(root, options.log_dir),
         model=model

@@ -114,6 +114,8 @@ def _child(parent: Session, agent: str) -> Session:
     child = Session(desk, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, agent)], now())
     desk.session = child
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
+    child.context.workspace = parent.context.workspace
+    child.context.outputs = parent.context.outputs / task_id  # where its parent can read them as well
     child.context.journal = parent.undo
     child.undo = parent.undo
     child.shell_undo = undo_of(parent)  # one for all: they run beside each other

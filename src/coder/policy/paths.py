@@ -25,6 +25,10 @@ class FolderWorkspace:
     def root(self) -> Path:
         return self._root
 
+    def also_reading(self, folder: Path) -> FolderWorkspace:
+        """The same, with one more folder that may be read."""
+        return FolderWorkspace(self._root, [*self._readable, folder])
+
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path, links followed; raises `OutsideWorkspace` where that may not be touched."""
         wanted = self._absolute(path)

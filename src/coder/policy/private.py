@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coder.policy.flags import Flags, check_flags
+from coder.policy.home_secrets import names_home_secret
 from coder.policy.places import Places
 from coder.policy.tables import names
 from coder.policy.words import Word
@@ -90,16 +91,24 @@ def _private(text: str, exact: bool, places: Places) -> bool:
     if exact and (text in _DEVICES_KEPT or _DESCRIPTOR.fullmatch(text)):
         return False
     if not text.startswith("/"):
-        return bool(text) and not places.inside(text) and _at_home(_resolved(text, places))
+        if not text:
+            return False
+        reached = _resolved(text, places)
+        return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
     if not exact and text.count("/") < 2:
         return True  # `/p*/self/environ`: a pattern in the first folder may be any of them
-    if places.inside(text):
-        return False
-    return _at_home([os.path.realpath(text), os.path.normpath(text)])
+    reached = [os.path.realpath(text), os.path.normpath(text)]
+    return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
 
 
 def _resolved(text: str, places: Places) -> list[str]:
     return [os.path.realpath(folder / text) for folder in places.folders]
+
+
+def _is_secret(paths: list[str]) -> bool:
+    """Also where the workspace is the home folder itself, or a folder in it that holds keys."""
+    home = os.path.realpath(Path("~").expanduser())
+    return names_home_secret(paths, home)
 
 
 def _at_home(paths: list[str]) -> bool:

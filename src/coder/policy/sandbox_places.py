@@ -11,53 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from coder.policy.home_secrets import HOME_SECRETS
 from coder.policy.sandbox_mounts import aliases
 
-# Below the home folder. What is not there is not masked: naming too much costs nothing.
-HOME_SECRETS = (
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".s3cfg",
-    ".boto",
-    ".vault-token",
-    ".git-credentials",
-    ".password-store",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".mozilla",
-    ".thunderbird",
-    ".config/gh",
-    ".config/gcloud",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".docker/config.json",
-    ".docker/desktop",  # Docker Desktop's and Colima's control sockets: a way out of any sandbox
-    ".docker/run",
-    ".colima",
-    ".lima",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".terraform.d/credentials.tfrc.json",
-    ".claude/.credentials.json",
-    ".codex/auth.json",
-)
 _TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the places that a sandbox replaces, not files of ours
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from coder.config.files import write_whole
+from coder.policy.home_secrets import HOME_SECRETS
 from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import find_bwrap
-from coder.policy.sandbox_places import HOME_SECRETS
 
 _FILE = "sandbox.json"
 _SECONDS = 10

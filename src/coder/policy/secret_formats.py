@@ -14,18 +14,20 @@ from itertools import pairwise
 
 Span = tuple[int, int, str]
 
-_E = r"(?![A-Za-z0-9_+/-])"  # what could belong to it may not follow: inside a longer run it is chance
-_JOINED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-")  # nor go before
+_JOINED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _Format = tuple[str, tuple[str, ...], str]
 # kind, the marks it begins with, and what follows a mark. Where there is a group, that alone is the secret.
 _FORMATS: tuple[_Format, ...] = (
-    ("aws", ("AKIA", "ASIA"), rf"[A-Z2-7]{{16}}{_E}"),
-    ("github", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"[A-Za-z0-9]{{36,255}}{_E}"),
-    ("github", ("github_pat_",), rf"[A-Za-z0-9_]{{40,255}}{_E}"),
+    ("aws", ("AKIA",), r"[A-Z2-7]{16}"),
+    ("aws", ("ASIA",), r"(?=[A-Z]{0,15}[2-7])[A-Z2-7]{16}"),  # not a word in capitals
+    ("github", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{36,255}"),
+    ("github", ("github_pat_",), r"[A-Za-z0-9_]{40,255}"),
     ("gitlab", ("glpat-", "gldt-", "glrt-", "glptt-"), r"[A-Za-z0-9_.-]{20,255}"),
     ("anthropic", ("sk-ant-",), r"[a-z0-9]{3,12}-[A-Za-z0-9_-]{32,255}"),
-    ("openai", ("sk-",), rf"(?!ant-)(?:[a-z]{{2,10}}-)?[A-Za-z0-9_-]{{20,255}}{_E}"),
-    ("google", ("AIza",), rf"[0-9A-Za-z_-]{{35}}{_E}"),
+    ("openai", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-v1-"), r"[A-Za-z0-9_-]{20,255}"),
+    ("openai", ("sk-",), r"(?!ant-|proj-|svcacct-|admin-|or-v1-)(?:[a-z]{2,10}-)?[A-Za-z0-9_-]{20,255}"),
+    ("google", ("AIzaSy",), r"[0-9A-Za-z_-]{33}"),
+    ("google", ("AIza",), r"(?!Sy)[0-9A-Za-z_-]{35}"),
     ("google", ("GOCSPX-",), r"[0-9A-Za-z_-]{28}"),
     ("google", ("ya29.",), r"[0-9A-Za-z_-]{30,1024}"),
     (
@@ -34,24 +36,33 @@ _FORMATS: tuple[_Format, ...] = (
         r"[0-9A-Za-z-]{20,255}",
     ),
     ("slack", ("hooks.slack.com/services/",), r"(T[0-9A-Z]{5,15}/B[0-9A-Z]{5,15}/[0-9A-Za-z]{16,40})"),
-    ("stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), rf"[0-9A-Za-z]{{16,255}}{_E}"),
+    ("stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[0-9A-Za-z]{16,255}"),
     ("stripe", ("whsec_",), r"[A-Za-z0-9+/=]{24,128}"),
     ("jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{16,2000}"),
-    ("npm", ("npm_",), rf"[A-Za-z0-9]{{36}}{_E}"),
+    ("npm", ("npm_",), r"[A-Za-z0-9]{36}"),
     ("pypi", ("pypi-AgE",), r"[A-Za-z0-9_-]{50,1000}"),
-    ("huggingface", ("hf_",), rf"[A-Za-z0-9]{{34,64}}{_E}"),
-    ("digitalocean", ("dop_v1_", "doo_v1_"), rf"[a-f0-9]{{64}}{_E}"),
-    ("sendgrid", ("SG.",), rf"[A-Za-z0-9_-]{{22}}\.[A-Za-z0-9_-]{{43}}{_E}"),
-    ("shopify", ("shpat_", "shpss_", "shpca_", "shppa_"), rf"[a-fA-F0-9]{{32}}{_E}"),
-    ("groq", ("gsk_",), rf"[A-Za-z0-9]{{40,80}}{_E}"),
-    ("xai", ("xai-",), rf"[A-Za-z0-9]{{60,100}}{_E}"),
-    ("replicate", ("r8_",), rf"[A-Za-z0-9]{{37}}{_E}"),
-    ("databricks", ("dapi",), rf"[a-f0-9]{{32}}(?:-\d)?{_E}"),
-    ("age", ("AGE-SECRET-KEY-1",), rf"[0-9A-Z]{{58}}{_E}"),
+    ("huggingface", ("hf_",), r"[A-Za-z0-9]{34,64}"),
+    ("digitalocean", ("dop_v1_", "doo_v1_"), r"[a-f0-9]{64}"),
+    ("sendgrid", ("SG.",), r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    ("shopify", ("shpat_", "shpss_", "shpca_", "shppa_"), r"[a-fA-F0-9]{32}"),
+    ("groq", ("gsk_",), r"[A-Za-z0-9]{40,80}"),
+    ("xai", ("xai-",), r"[A-Za-z0-9]{60,100}"),
+    ("replicate", ("r8_",), r"[A-Za-z0-9]{37}"),
+    ("databricks", ("dapi",), r"[a-f0-9]{32}(?:-\d)?"),
+    ("age", ("AGE-SECRET-KEY-1",), r"[0-9A-Z]{58}"),
     ("vault", ("hvs.", "hvb."), r"[A-Za-z0-9_-]{24,255}"),
     ("bearer", ("Bearer ", "bearer "), r" {0,3}([A-Za-z0-9_.~+/=-]{16,2000})"),
 )
-_NEED_RANDOM = {"openai", "bearer", "slack"}  # their marks also begin ordinary words: `sk-fading-circle-dot…`
+_NEED_RANDOM = {
+    "openai",
+    "bearer",
+    "slack",
+    "vault",
+}  # their marks also begin ordinary words: `sk-fading-circle-dot…`
+# Marks that also end ordinary words (`task-…`) or occur by chance in base64: behind a letter or a digit they
+# count only where what follows is long and of one piece, and no hash.
+_BEGINNING = ("sk-", "AIza")
+_OF_ONE_PIECE = r"(?=[A-Za-z0-9]{0,60}[G-Z])[A-Za-z0-9]{40,255}"
 _ANYWHERE = ("hooks.slack.com/services/", "Bearer ", "bearer ")
 _MARKS = tuple((mark, kind, after) for kind, marks, after in _FORMATS for mark in marks)
 
@@ -128,7 +139,7 @@ def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
     for mark, kind, after in _MARKS:
         at = text.find(mark)
         while at >= 0:
-            if at and text[at - 1] in _JOINED and mark not in _ANYWHERE and not _after_escape(text, at):
+            if at and mark in _BEGINNING and text[at - 1] in _JOINED and not _stands_out(text, at, mark):
                 at = text.find(mark, at + len(mark))
                 continue
             found = _expression(after).match(text, at + len(mark))
@@ -141,6 +152,10 @@ def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
             if _is_real(kind, found[found.re.groups]) or not (sure or kind == "bearer"):
                 yield found.start(1) if found.re.groups else at, found.end(), kind
             at = text.find(mark, found.end())
+
+
+def _stands_out(text: str, at: int, mark: str) -> bool:
+    return _after_escape(text, at) or _expression(_OF_ONE_PIECE).match(text, at + len(mark)) is not None
 
 
 def _after_escape(text: str, at: int) -> bool:

@@ -17,6 +17,14 @@ def now() -> str:
     return as_time(time.time())
 
 
+def local_time(seconds: float) -> str:
+    """To the minute, for a person to read; `-` for a file's time that no calendar has."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "-"
+
+
 def as_time(seconds: float) -> str:
     """ISO-8601 in UTC, to the millisecond."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"

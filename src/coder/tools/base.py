@@ -94,7 +94,7 @@ class Workspace(Protocol):
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path, links followed; raises `OutsideWorkspace` where it leaves the workspace.
-        Reading also reaches the folder where long outputs are kept."""
+        Reading also reaches the folder where the session's long outputs are kept."""
         ...
 
     def show(self, path: Path) -> str:

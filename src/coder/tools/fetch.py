@@ -27,8 +27,12 @@ MAX_HTML = 2 << 20  # of a page that is turned into text
 DEFAULT_CHARS = 20_000
 MAX_CHARS = 100_000
 REDIRECTS = 5
-# What some versions of Python call global and is not: protocol assignments, relays, documentation.
-_SPECIAL = ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "3fff::/20")
+# What some versions of Python call global and is not: protocol assignments, relays, documentation; and the
+# address in a public range at which a cloud (Azure) tells its machines' secrets.
+_SPECIAL = ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "3fff::/20", "168.63.129.16/32")
+_ISATAP = (0x00005EFE, 0x02005EFE)  # the third quarter of an address that has an IPv4 address in its last
+_METADATA = ("169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192")
+_LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc")
 # Codecs of Python that are no charset of the web; some take the square of the time.
 _NO_CHARSET = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7")
 _TEXT_TYPES = ("json", "xml", "javascript", "ecmascript", "yaml", "toml", "csv", "x-sh", "graphql", "sql")
@@ -143,7 +147,7 @@ class Fetch:
     def _refuse_literal(self, address: Address) -> None:
         """Behind a proxy the proxy looks names up; what can be told from the address alone is told here."""
         host = address.host.rstrip(".")
-        local = host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
+        local = ("." not in host.strip("[]") and ":" not in host) or host.endswith(_LOCAL_NAMES)
         ip = _literal(host)
         if not self._allow_private and (local or (ip is not None and not is_public(ip))):
             raise _Refused(_private(host, ip or host))
@@ -183,8 +187,11 @@ def is_public(ip: str) -> bool:
         inner = address.ipv4_mapped or address.sixtofour
         if address.teredo is not None:
             return False
-        if address in ipaddress.ip_network("64:ff9b::/96"):
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if address in ipaddress.ip_network("64:ff9b::/96") or int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
+            inner = last
+        if str(last) in _METADATA:  # by a translation prefix (NAT64) of the network's own
+            return False
         if inner is not None:
             return is_public(str(inner))
         if address not in ipaddress.ip_network("2000::/3"):

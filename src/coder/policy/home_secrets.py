@@ -1,0 +1,71 @@
+"""Where secrets lie in a home folder: closed to sandboxed commands, and asked about where one is named.
+
+What is not there is not masked: naming too much costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+_TABLE = """
+# keys and vaults
+.ssh .gnupg .pki .password-store .local/share/keyrings .local/share/kwalletd .config/age
+.config/sops .config/op .op .config/1Password .1password .config/Bitwarden .config/keepassxc
+.local/share/pass .ansible/vault .vault_pass .vault_pass.txt .vault-token .vault_password
+# clouds and hosts
+.aws .azure .kube .config/gcloud .config/doctl .config/hcloud .config/linode-cli .oci .aliyun .tccli
+.bluemix .config/scw .config/exoscale .config/rclone .s3cfg .boto .mc .config/flyctl .fly/config.yml
+.config/heroku .netlify .config/netlify .vercel .local/share/com.vercel.cli .config/vercel .railway
+.wrangler .config/.wrangler .terraform.d/credentials.tfrc.json .terraformrc .pulumi/credentials.json
+.cloudflared .config/configstore .databrickscfg .snowflake .snowsql .config/snowflake .saml2aws
+# forges, models and services
+.netrc _netrc .git-credentials .config/git/credentials .config/gh .config/hub .config/glab-cli
+.config/github-copilot .copilot .config/tea .config/jira-cli .jira.d .claude/.credentials.json
+.codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json .cache/huggingface/token
+.cache/huggingface/stored_tokens .huggingface .kaggle .config/kaggle .config/openai .config/wandb
+.wandb .sentryclirc .ngrok2 .config/ngrok
+# registries of packages
+.npmrc .yarnrc .yarnrc.yml .config/pnpm/rc .config/pnpm/auth.ini .bunfig.toml .pypirc
+.config/pypoetry/auth.toml .local/share/uv/credentials .cargo/credentials .cargo/credentials.toml
+.gem/credentials .local/share/gem/credentials .bundle/config .composer/auth.json
+.config/composer/auth.json .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
+.sbt/.credentials .ivy2/.credentials .nuget/NuGet/NuGet.Config .config/NuGet/NuGet.Config
+.hex/hex.config .conan/.conan.db
+# containers: credentials and control sockets, which lead out of any sandbox
+.docker/config.json .docker/desktop .docker/run .colima .lima .config/containers/auth.json
+.dockercfg .config/helm/registry .config/helm/repositories.yaml .config/argocd .config/oras
+# databases
+.pgpass .my.cnf .mylogin.cnf .mongorc.js .dbshell .config/redis-cli .rediscli_auth
+.cassandra/credentials .cqlshrc .config/pgcli .config/litecli
+# what was typed, passwords and tokens among it
+.bash_history .bash_sessions .zsh_history .zhistory .histfile .zsh_sessions .history .sh_history
+.ash_history .ksh_history .mksh_history .tcsh_history .csh_history .local/share/fish/fish_history
+.config/fish/fish_history .local/share/nushell/history.txt .config/nushell/history.txt
+.config/nushell/history.sqlite3 .local/share/xonsh .elvish .local/state/elvish
+.local/share/powershell/PSReadLine .local/share/atuin .local/share/mcfly .lesshst .local/state/less
+.local/state/lesshst .viminfo .local/state/nvim/shada .local/share/nvim/shada .python_history
+.local/state/python_history .ipython/profile_default/history.sqlite .node_repl_history
+.bun_repl_history .deno_history .irb_history .pry_history .local/share/irb/irb_history .psql_history
+.mysql_history .mariadb_history .sqlite_history .rediscli_history .mongo .mongodb .mongosh
+.php_history .scala_history .lua_history .Rhistory .octave_hist .gdb_history .units_history
+# browsers and messengers: cookies and stored passwords
+.mozilla .thunderbird .librewolf .waterfox .zen .config/google-chrome .config/vivaldi
+.config/chromium .config/BraveSoftware .config/microsoft-edge .config/opera
+.config/google-chrome-beta .config/google-chrome-unstable snap/firefox snap/chromium
+snap/thunderbird snap/brave snap/opera .var/app/org.mozilla.firefox .var/app/org.chromium.Chromium
+.var/app/com.google.Chrome .var/app/com.brave.Browser .var/app/com.microsoft.Edge
+.var/app/org.mozilla.Thunderbird .var/app/io.gitlab.librewolf-community .var/app/com.vivaldi.Vivaldi
+.var/app/com.opera.Opera .config/Signal .config/Slack .config/discord .local/share/TelegramDesktop
+"""
+HOME_SECRETS = (
+    *(name for line in _TABLE.splitlines() if not line.startswith("#") for name in line.split()),
+    ".config/Bitwarden CLI",
+)
+_PLACES = frozenset(HOME_SECRETS)
+
+
+def names_home_secret(paths: Iterable[str], home: str) -> bool:
+    """Whether one of the absolute paths is such a place, or lies below one."""
+    inside = [os.path.relpath(path, home).split("/") for path in paths if path.startswith(f"{home}/")]
+    return any("/".join(parts[:n]) in _PLACES for parts in inside for n in range(1, len(parts) + 1))
