@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
-
-import contextlib
 
 from coder.config.errors import shown
 from coder.context.ledger import Ledger
