@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .fuzz.campaign import Campaign
-from .fuzz.chamber import Chamber, Impossible, opened
+from .fuzz.chamber import Chamber, Impossible, Line, Seen, opened
 from .fuzz.vocabulary import Vocabulary
 
 
@@ -24,6 +24,10 @@ def chamber(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chamber]:
 @pytest.fixture(scope="module")
 def words(chamber: Chamber) -> Vocabulary:
     return chamber.vocabulary()
+
+
+def _run(chamber: Chamber, *lines: str) -> Seen:
+    return chamber.run([Line(line) for line in lines])
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -59,24 +63,24 @@ def test_what_is_judged_read_only_does_nothing(chamber: Chamber, words: Vocabula
 )
 def test_the_chamber_sees(chamber: Chamber, line: str, sign: str) -> None:
     """Every kind of effect, or the fuzzer would find nothing."""
-    seen = chamber.run(["ls", line, "echo a"])
+    seen = _run(chamber, "ls", line, "echo a")
     chamber.put_back(seen.changed)
     assert any(sign in path for path in seen.changed), seen
-    assert not chamber.run(["ls", "git status", "cat a.txt | sort", "python3 --version"]).changed
+    assert not _run(chamber, "ls", "git status", "cat a.txt | sort", "python3 --version").changed
 
 
 def test_the_chamber_sees_what_is_left_behind(chamber: Chamber) -> None:
-    seen = chamber.run(["ls", "sleep 50 &"])
+    seen = _run(chamber, "ls", "sleep 50 &")
     assert seen.left == {1: ["sleep 50"]}
-    assert not chamber.run(["ls"]).left
+    assert not _run(chamber, "ls").left
 
 
 def test_the_chamber_lets_nothing_out(chamber: Chamber, tmp_path: Path) -> None:
     """The disk is read-only but for the tree, and a line that goes on is ended."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    seen = chamber.run(
-        [f"echo x >{outside}/x", f"mkdir -p {outside}; echo x >{outside}/x", "while :; do :; done"]
+    seen = _run(
+        chamber, f"echo x >{outside}/x", f"mkdir -p {outside}; echo x >{outside}/x", "while :; do :; done"
     )
     assert seen.late == [2]
     assert not list(outside.iterdir())
@@ -88,6 +92,6 @@ def test_a_failure_is_made_short(
     chamber: Chamber, words: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = Campaign(chamber, 1, words)
-    monkeypatch.setattr(campaign, "_read_only", lambda line: True)
-    campaign._try(["ls", "echo 'some text'; evil; ls -la src"])
+    monkeypatch.setattr(campaign, "_judged", Line)
+    campaign._try([Line("ls"), Line("echo 'some text'; evil; ls -la src")])
     assert [failure.shortest for failure in campaign.tally.failures] == ["evil"]

@@ -5,25 +5,30 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from itertools import cycle
 
 import msgspec
+import pytest
 
+from coder.policy import git_environment
 from coder.policy.shell import judge
 
-from .chamber import Chamber, Seen
+from .chamber import Chamber, Line, Seen
 from .grammar import Grammar
 from .mutation import Mutation
 from .vocabulary import Vocabulary
 
 _BATCH = 48  # lines that are run before the tree is looked at
 _BATCHES_A_TREE = 40  # then the other kind of repository is at its top
-_MOST_TRIES = 300  # of runs that make a failing line shorter
+_MOST_TRIES = 600  # of runs that make a failing line shorter
 _LONGEST = 4000
 # A second each, a process for every file, or an interpreter that takes long to start: a few of them do.
-_SLOW = re.compile(r"yq|sl\S?eep|find .*-exec(?!.*maxdepth)|xargs -n|submodule|bisect|tail.* -f")
+_SLOW = re.compile(r"[jy]q|sl\S?eep|find .*-exec(?!.*maxdepth)|xargs -n|submodule|bisect|tail.* -f")
 _SLOW_SHARE = 0.05
 # By these a line says itself that something goes on after it; whoever runs it ends that.
 _BACKGROUND = ("&", "<(", ">(", "setsid", "coproc")
@@ -63,18 +68,18 @@ class Campaign:
     ) -> Tally:
         """Until so many lines were made, or the time is over."""
         until = time.monotonic() + seconds if seconds else None
-        batches = 0
-        with _judging_at(self._chamber):
-            while self.tally.made < lines and not (until and time.monotonic() > until):
-                if batches % _BATCHES_A_TREE == 0:
-                    self._chamber.restore(("tame", "hostile")[batches // _BATCHES_A_TREE % 2])
-                self._try(self._batch(lines))
-                batches += 1
-                told(self.tally)
+        for kind in cycle(("tame", "hostile")):
+            self._chamber.restore(kind)
+            with _judging_at(self._chamber):
+                for _ in range(_BATCHES_A_TREE):
+                    if self.tally.made >= lines or (until and time.monotonic() > until):
+                        return self.tally
+                    self._try(self._batch(lines))
+                    told(self.tally)
         return self.tally
 
-    def _batch(self, lines: int) -> list[str]:
-        found: list[str] = []
+    def _batch(self, lines: int) -> list[Line]:
+        found: list[Line] = []
         while len(found) < _BATCH and self.tally.made < lines:
             line = self._grammar.line() if self._chance.random() < 0.5 else self._mutation.line()
             if _SLOW.search(line) and self._chance.random() > _SLOW_SHARE:
@@ -82,15 +87,18 @@ class Campaign:
             self.tally.made += 1
             if self._skipped and self._skipped.search(line):
                 continue
-            if len(line) <= _LONGEST and self._read_only(line):
-                found.append(line)
+            judged = self._judged(line) if len(line) <= _LONGEST else None
+            if judged:
+                found.append(judged)
                 self._mutation.keep(line)
         return found
 
-    def _read_only(self, line: str) -> bool:
-        return "\0" not in line and judge(line, self._chamber.tree.work).read_only
+    def _judged(self, line: str) -> Line | None:
+        """The line as it is to be run, if it is judged read-only."""
+        verdict = judge(line, self._chamber.tree.work)
+        return Line(line, verdict.drivers) if verdict.read_only and "\0" not in line else None
 
-    def _try(self, batch: list[str]) -> None:
+    def _try(self, batch: list[Line]) -> None:
         seen = self._chamber.run(batch)
         self.tally.ran += len(batch)
         self.tally.late += len(seen.late)
@@ -98,7 +106,7 @@ class Campaign:
             return
         failed = 0
         self._chamber.put_back(seen.changed)
-        for line in batch:
+        for line, _ in batch:
             if self._harm_of(line):
                 failed += 1
                 shortest = self._shorten(line)
@@ -107,10 +115,11 @@ class Campaign:
 
     def _harm_of(self, line: str) -> str:
         """What a line that is judged read-only does; empty where that is nothing, or it is not judged so."""
-        if not self._read_only(line):
+        judged = self._judged(line)
+        if judged is None:
             return ""
-        seen = self._chamber.run([line])
-        harm = _harm([line], seen)
+        seen = self._chamber.run([judged])
+        harm = _harm([judged], seen)
         if "marks" in harm:
             harm += f" [{self._chamber.capture('head -n 3 ../marks/run').strip()}]"
         if seen.changed:
@@ -126,7 +135,7 @@ class Campaign:
             shorter = False
             while at < len(line) and tries < _MOST_TRIES:
                 candidate = line[:at] + line[at + size :]
-                tries += self._read_only(candidate)
+                tries += 1
                 if self._harm_of(candidate):
                     line, shorter = candidate, True
                 else:
@@ -137,12 +146,12 @@ class Campaign:
         return line
 
 
-def _harm(lines: list[str], seen: Seen) -> str:
+def _harm(lines: list[Line], seen: Seen) -> str:
     """What was done that must not be, in words."""
     left = [
         name
         for index, names in seen.left.items()
-        if not any(mark in lines[index] for mark in _BACKGROUND)
+        if not any(mark in lines[index].text for mark in _BACKGROUND)
         for name in names
     ]
     words = [f"changed {', '.join(seen.changed)}"] if seen.changed else []
@@ -152,14 +161,12 @@ def _harm(lines: list[str], seen: Seen) -> str:
 
 @contextmanager
 def _judging_at(chamber: Chamber) -> Iterator[None]:
-    """The verdict is about the same home and programs that lines find."""
-    kept = {name: os.environ.get(name) for name in ("HOME", "PATH")}
-    os.environ.update(HOME=str(chamber.tree.home), PATH="/usr/bin:/bin")
-    try:
+    """The verdict is about the same home and programs that lines find. The disk, and git, are asked once for
+    each path: the tree does not change between lines, or that is a failure."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(chamber.tree.home))
+        patch.setenv("PATH", "/usr/bin:/bin")
+        patch.setattr(git_environment, "driver_names", cache(git_environment.driver_names))
+        patch.setattr(os.path, "realpath", cache(os.path.realpath))
+        patch.setattr(shutil, "which", cache(shutil.which))
         yield
-    finally:
-        for name, value in kept.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

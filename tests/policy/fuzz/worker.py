@@ -2,7 +2,7 @@
 
 Started by `chamber.py` as a file of its own with nothing but the standard library. Requests and answers are
 JSON, one a line: `base` remembers how things are now, `run` runs lines and tells what is different after
-them, `capture` gives a line's output.
+them, `capture` gives a line's output, `environment` adds one for lines to run in.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _BASH = "/bin/bash"
 class Worker:
     """Runs lines, with what it takes to see their effects."""
 
-    def __init__(self, live: str, environment: dict[str, str], seconds: float) -> None:
+    def __init__(self, live: str, seconds: float) -> None:
         self._live = live
-        self._environment = environment
+        self._environments: list[dict[str, str]] = []
         self._seconds = seconds
         self._output = os.memfd_create("output")
         self._null = os.open("/dev/null", os.O_RDWR)
@@ -48,12 +48,16 @@ class Worker:
         self._listeners[2:] = [_listen(socket.AF_UNIX, "socket")]
         self._base = self._look()
 
-    def run(self, lines: list[str]) -> dict[str, Any]:
+    def environment(self, variables: dict[str, str]) -> None:
+        """One more that lines may be run in; they name it by its number."""
+        self._environments.append(variables)
+
+    def run(self, lines: list[tuple[str, int]]) -> dict[str, Any]:
         """Run all lines; what changed, which did not end in time, which left a process."""
         late: list[int] = []
         left: dict[int, list[str]] = {}
-        for index, line in enumerate(lines):
-            if self._one(line):
+        for index, (line, environment) in enumerate(lines):
+            if self._one(line, environment):
                 late.append(index)
                 self._end_all()
             elif others := self._remaining():
@@ -64,22 +68,22 @@ class Worker:
         self._base = now
         return {"changed": changed, "late": late, "left": left}
 
-    def capture(self, line: str) -> str:
+    def capture(self, line: str, environment: int) -> str:
         """What the line prints."""
-        if self._one(line) or self._remaining():
+        if self._one(line, environment) or self._remaining():
             self._end_all()
         return os.pread(self._output, 200_000, 0).decode(errors="replace")
 
     # -- one line --------------------------------------------------------------------------------------
 
-    def _one(self, line: str) -> bool:
+    def _one(self, line: str, environment: int) -> bool:
         """Run it; whether it had to be given up."""
         os.ftruncate(self._output, 0)
         os.lseek(self._output, 0, os.SEEK_SET)
         child = os.posix_spawn(
             _BASH,
             ["bash", "-c", line],
-            self._environment,
+            self._environments[environment],
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, self._null, 0),
                 (os.POSIX_SPAWN_DUP2, self._output, 1),
@@ -211,8 +215,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (_TOO_LARGE, _TOO_LARGE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     setting = json.loads(sys.argv[1])
-    worker = Worker(setting["live"], setting["environment"], setting["seconds"])
-    doing: dict[str, Callable[..., Any]] = {"base": worker.base, "run": worker.run, "capture": worker.capture}
+    worker = Worker(setting["live"], setting["seconds"])
+    doing: dict[str, Callable[..., Any]] = {
+        "base": worker.base,
+        "run": worker.run,
+        "capture": worker.capture,
+        "environment": worker.environment,
+    }
     for request in sys.stdin:
         name, *arguments = json.loads(request)
         print(json.dumps(doing[name](*arguments)), flush=True)
