@@ -233,7 +233,7 @@ def test_matrix_agrees_with_decide() -> None:
         assert shown["fetch"] == "deny"
         assert shown["MCP tools"] == decide("x", preset, mode, mcp=True).decision
         assert shown["task, explore"] == "allow"
-        assert len(shown) == 17
+        assert len(shown) == 18
 
 
 @pytest.mark.parametrize(

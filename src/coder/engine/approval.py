@@ -47,7 +47,7 @@ def ruling_of(
     if name == "bash" and mode != "yolo":
         shell = _verdict(session, args["command"])
     permission = desk.config.permission
-    return decide(
+    ruling = decide(
         name,
         preset,
         mode,
@@ -59,6 +59,9 @@ def ruling_of(
         explores=name == "task" and args.get("agent") == "explore",
         verifying=shell is not None and _may_verify(session, args["command"]),
     )
+    if ruling.decision == "ask" and name == "bash" and args.get("background"):
+        return msgspec.structs.replace(ruling, reasons=[*ruling.reasons, Phrase("policy.background")])
+    return ruling
 
 
 def _may_verify(session: Session, line: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from copy import copy
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from coder.engine.session import Session
 from coder.protocol.events import CommandDone, ToolCallChanged, ToolOutput
 from coder.protocol.messages import Message
-from coder.tools.base import ToolResult
+from coder.tools.base import ToolCancelled, ToolResult
+from coder.tools.bash import Bash
 
 EMPTY = "command mode error: empty command after '!'"
 
@@ -22,20 +22,18 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
         return CommandDone(command=raw, text=EMPTY, ok=False, data={"usage": True})
     call_id = f"bang_{time.time_ns():x}"
     desk.emit(ToolCallChanged(call_id=call_id, tool="!", state="executing", argument=command))
-    printed: list[str] = []
-
-    def on_output(text: str) -> None:
-        printed.append(text)
-        desk.emit(ToolOutput(call_id=call_id, text=text))
-
+    context = copy(session.context)
+    context.wrap_command = list  # the person's own shell: no sandbox
     try:
-        context = copy(session.context)
-        context.wrap_command = list  # the person's own shell: no sandbox
-        result = await desk.tools["bash"].run({"command": command}, context, on_output)
-    except asyncio.CancelledError:
-        _keep(
-            session, raw, command, f"command: {command}\ncancelled\nstdout:\n{''.join(printed)}".rstrip(), {}
+        result = await Bash(person=True).run(
+            {"command": command},
+            context,
+            lambda text: desk.emit(ToolOutput(call_id=call_id, text=text)),
         )
+    except ToolCancelled as cut:
+        text = _fixed_form(command, "cancelled", cut.result)
+        _keep(session, raw, command, text, cut.result.meta)
+        desk.emit(CommandDone(command=raw, text=text, ok=False, data={"kind": "bang", **cut.result.meta}))
         raise
     text = as_text(command, result)
     _keep(session, raw, command, text, result.meta)
@@ -48,21 +46,17 @@ def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str,
     meta = session.redactor.redact_all({"kind": "bang", "input": raw, "command": command, **fields})
     session.log.append("command", text, role="user", meta=meta)
     session.conversation.append(Message(role="user", content=text))
+    session.write_snapshot()
 
 
 def as_text(command: str, result: ToolResult) -> str:
     """Command, exit code, stdout, stderr: always all four, always in this order."""
     if "exit_code" not in result.meta:
         return f"command: {command}\n{result.for_model}"
+    return _fixed_form(command, f"exit_code: {result.meta['exit_code']}", result)
+
+
+def _fixed_form(command: str, end: str, result: ToolResult) -> str:
     stdout, stderr = result.meta["stdout"].rstrip("\n"), result.meta["stderr"].rstrip("\n")
-    lines = [
-        f"command: {command}",
-        f"exit_code: {result.meta['exit_code']}",
-        "stdout:",
-        stdout,
-        "stderr:",
-        stderr,
-    ]
-    if "output_file" in result.meta:
-        lines.append(f"[output was cut; more of it is in {result.meta['output_file']}]")
+    lines = [f"command: {command}", end, "stdout:", stdout, "stderr:", stderr]
     return "\n".join(line for line in lines if line)

@@ -24,9 +24,11 @@ from coder.protocol.messages import ToolCall, tool_call
 from coder.record.turn_so_far import EDITING, edited_paths
 from coder.texts import Phrase
 from coder.tools.arguments import BadArguments, as_object, checked
-from coder.tools.base import Tool, ToolResult, denied, failed, is_mcp
+from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
+NOT_RUN = "error: not run: the person cancelled before this call began"
+FAULT = "error: not finished: the turn was ended by a fault"
 
 
 class _Job:
@@ -40,6 +42,7 @@ class _Job:
         self.result: ToolResult | None = None
         self.begun = 0.0
         self.unasked = True
+        self.cut = False  # ended before it had a result of its own
 
     @property
     def argument(self) -> str:
@@ -59,12 +62,27 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
             for job in batch:
                 _record(session, turn, job)
             at += len(batch)
-    except BaseException:
+    except BaseException as error:
         # Whatever cut this short, no call of the answer may be left without its result.
         for job in jobs[at:]:
-            job.result = job.result or ToolResult(for_model=CANCELLED, summary="", ok=False)
-            _record(session, turn, job, cancelled=job.result.for_model == CANCELLED)
+            _cut_short(job, error)
+            _record(session, turn, job, cancelled=job.cut)
         raise
+
+
+def _cut_short(job: _Job, error: BaseException) -> None:
+    """A result for a call that has none: what it had come to, or that it never began."""
+    if job.result is not None:
+        return
+    job.cut = True
+    told: BaseException | None = error
+    while told is not None and not isinstance(told, ToolCancelled):
+        told = told.__context__  # a second cancel may have come while the first was seen to
+    if told is not None and job.begun:
+        job.result = msgspec.structs.replace(told.result, summary="", phrase=None)
+        return
+    text = (CANCELLED if job.begun else NOT_RUN) if isinstance(error, asyncio.CancelledError) else FAULT
+    job.result = ToolResult(for_model=text, summary="", ok=False)
 
 
 def _job(session: Session, ready: CallReady) -> _Job:
@@ -193,11 +211,13 @@ async def _execute(
     name = job.tool.spec.name
     if name != "bash" and not is_mcp(name):
         return await job.tool.run(given, session.context, on_output)
-    from coder.engine.shelter import run_command, run_server_tool
+    from coder.engine.shelter import run_command, run_server_tool, start_sheltered
 
     if name != "bash":
         return await run_server_tool(session, job.tool, given, on_output)
     read_only = job.unasked and known_read_only(session, str(given["command"]))
+    if given.get("background"):
+        return await start_sheltered(session, given, on_output, read_only=read_only)
     approved = not job.unasked and somebody_to_ask(session)
     return await run_command(session, given, on_output, read_only=read_only, approved=approved)
 
@@ -205,7 +225,7 @@ async def _execute(
 def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
     assert job.result is not None
     result = job.result = session.redactor.hidden(job.result)
-    session.add_observation(job.call, result, sent=job.sent)
+    session.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
     if not cancelled:
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
@@ -217,6 +237,15 @@ def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False)
         else:
             saw_edits(session, turn, edited_paths(result.meta))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")
+
+
+def _with_job_notes(session: Session, result: ToolResult) -> ToolResult:
+    """A job's end is told with the next result: no message may stand between a call and its result."""
+    notes = session.job_notes()
+    if not notes:
+        return result
+    text = f"{result.for_model}\n\n<note>\n{chr(10).join(notes)}\n</note>"
+    return msgspec.structs.replace(result, for_model=text)
 
 
 def _show(session: Session, job: _Job, state: ToolState) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from coder.context.for_person import memory_answer, skills_answer
 from coder.engine.command_diff import show_diff
+from coder.engine.command_jobs import ps_command, stop_command
 from coder.engine.command_mcp import mcp_command
 from coder.engine.command_modes import InstantLine, Reply, custom_mode, modes_command
 from coder.engine.command_money import budget_text, context_text, loop_text
@@ -39,6 +40,8 @@ async def run_slash_command(desk: Desk, raw: str) -> CommandDone | InstantLine:
     """Built-in names win; then custom modes. An instant one is handed back: its prompt is a turn."""
     name, args = [*raw[1:].split(maxsplit=1), "", ""][:2]
     command = COMMANDS.get(name)
+    session, messages = desk.session, desk.session.conversation.messages
+    before = len(messages)
     if command is not None and args.strip() and not command.arguments:
         reply = Reply(desk.say("command.no_arguments", name=name), ok=False, data={"usage": True})
     elif command is not None:
@@ -53,6 +56,9 @@ async def run_slash_command(desk: Desk, raw: str) -> CommandDone | InstantLine:
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
         hide = desk.session.redactor
         desk.session.log.append("command", hide.redact(reply.text), meta=hide.redact_all(meta))
+    now = session.conversation.messages
+    if session is desk.session and (now is not messages or len(now) != before):
+        session.write_snapshot()
     return CommandDone(command=raw, text=reply.text, ok=reply.ok, data=reply.data)
 
 
@@ -188,6 +194,8 @@ COMMANDS = {
         Command("modes", "[off NAME]", modes_command),
         Command("tools", "", _tools),
         Command("mcp", "[restart NAME]", mcp_command),
+        Command("ps", "", ps_command),
+        Command("stop", "[ID]", stop_command),
         Command("skills", "", _skills),
         Command("memory", "[add FACT|forget N]", _memory),
         Command("todos", "", _todos),

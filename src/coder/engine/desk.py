@@ -131,6 +131,11 @@ class Desk:
         if self.chosen.vocabulary != before.vocabulary:
             self.session.conversation.use_counter(TokenCounter(self.chosen.vocabulary))
 
+    def goodbye(self) -> str:
+        """How to go on with the session that is being left; nothing where nothing was recorded."""
+        recorded = self.store.exists(self.session.id)
+        return self.say("view.bye", id=self.session.id) if recorded else ""
+
     @property
     def root(self) -> Path:
         return self.workspace.root

@@ -124,6 +124,7 @@ class Engine:
         try:
             async with contextlib.AsyncExitStack() as leaving:  # what fails keeps nothing else from its end
                 leaving.push_async_callback(desk.model.close)
+                leaving.callback(lambda: desk.session.end_jobs())
                 for line in (desk.mcp, desk.ide):
                     if line is not None:
                         leaving.push_async_callback(line.close)

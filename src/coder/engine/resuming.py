@@ -17,6 +17,7 @@ from coder.protocol.events import Notice
 from coder.protocol.messages import Message
 from coder.protocol.usage import tokens_meta
 from coder.record.files import RecordError
+from coder.record.jobs_left import JobsLeft
 from coder.record.log import read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
@@ -37,8 +38,9 @@ def resume_session(desk: Desk, session_id: str) -> Session:
     if not path.stat().st_size:
         return Session.new(desk, sink)
     state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
+    jobs = JobsLeft()
     for event in read_log(path):
-        for taker in (state, ledger, recent, choices, newest):
+        for taker in (state, ledger, recent, choices, newest, jobs):
             # A line in another shape, of another version or of whoever, is passed over as an unknown type is.
             with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
                 taker.take(event)
@@ -54,6 +56,7 @@ def resume_session(desk: Desk, session_id: str) -> Session:
     _take_over(session, state)
     _tell_of_memory(session)
     session.announce(resumed=True, recent=recent.turns)
+    _tell_of_jobs(session, jobs)
     session.show_state()
     return session
 
@@ -104,6 +107,22 @@ def _end_interrupted_turn(session: Session) -> None:
     if turn.cost:
         meta["cost_usd"] = turn.cost
     session.log.append("turn_end", meta={**meta, "error_message": "interrupted"})
+
+
+def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
+    """Jobs end with the process that ran them. Their ids are not given again."""
+    session.jobs.next_number = left.highest + 1
+    session.next_notes += left.untold.values()
+    for job_id, command in left.running.items():  # killed before it could say so
+        meta = {"job_id": job_id, "state": "ended", "command": command, "stopped_by": "session"}
+        session.log.append("job", meta=meta)
+    gone = left.gone | left.running
+    if gone:
+        names = ", ".join(f"{job_id} ({command})" for job_id, command in gone.items())
+        session.tell_next(
+            f"Background jobs ended with the earlier process: {names}. Start again what you need."
+        )
+        session.desk.emit(Notice(session.desk.say("job.gone", jobs=names)))
 
 
 def _tell_of_memory(session: Session) -> None:

@@ -6,9 +6,10 @@ State and the few ways it changes; every change goes to the record first and is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
@@ -19,6 +20,7 @@ from coder.engine.desk import Desk
 from coder.engine.redact import SessionSecrets
 from coder.engine.turn_state import NOTHING_ASKED, Turn
 from coder.protocol.events import (
+    JobChanged,
     Notice,
     PastTurn,
     Recorded,
@@ -29,6 +31,7 @@ from coder.protocol.events import (
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, answered, with_instructions
 from coder.protocol.usage import Usage, tokens_meta
+from coder.record.files import RecordError
 from coder.record.log import SessionLog, now
 from coder.record.replay import INTERRUPTED, Replay, title_of
 from coder.record.seal import sealed
@@ -37,11 +40,13 @@ from coder.record.store import new_session_id
 from coder.record.turn_so_far import TurnSoFar
 from coder.record.undo import UndoJournal
 from coder.tools.base import Limits, Todo, ToolContext, ToolResult
+from coder.tools.job import Jobs, ending
 
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
     from coder.policy.sandbox import Sandbox
     from coder.record.shell_undo import ShellUndo
+    from coder.tools.background import Job
 
 
 class Session:
@@ -66,6 +71,8 @@ class Session:
             outputs=outputs,
             environment=desk.environment,
         )
+        self.jobs = self.context.jobs = Jobs(self._job_ended)
+        self.told_jobs_uncovered = False
         self.usage = Usage()
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
         self.told_mode = ""  # the operating mode that the model was last told of
@@ -156,10 +163,49 @@ class Session:
         )
 
     def close(self) -> None:
+        self.end_jobs()
         if self.shell_undo is not None:
             self.shell_undo.close()
         self.log.append("session_end", meta={"tokens": tokens_meta(self.usage)})
         self.log.close()
+
+    def end_jobs(self) -> None:
+        """With the session; the person is told which."""
+        if ended := self.jobs.end_all():
+            names = ", ".join(f"{job.id} ({self.redactor.redact(job.command)})" for job in ended)
+            self.desk.emit(Notice(self.desk.say("job.ended_with_session", jobs=names), "warning"))
+
+    def show_job(self, job: Job) -> None:
+        state: Literal["started", "ended", "stopped"]
+        state = "started" if job.running else "stopped" if job.stopped_by else "ended"
+        hide = self.redactor.redact
+        self.desk.emit(
+            JobChanged(
+                job_id=job.id,
+                command=hide(job.command),
+                state=state,
+                exit_code=job.exit_code,
+                duration_ms=round(job.seconds * 1000),
+                last=hide(job.recent(1)),
+            )
+        )
+
+    def _job_ended(self, job: Job) -> None:
+        """At any moment, in the midst of a call as well: the model is told later (`job_notes`)."""
+        hide = self.redactor
+        meta = {"job_id": job.id, "state": "ended", "command": job.command, "exit_code": job.exit_code}
+        if job.stopped_by:
+            meta["stopped_by"] = job.stopped_by
+        with contextlib.suppress(RecordError):  # it has ended all the same
+            self.log.append("job", hide.redact(ending(job)), meta=hide.redact_all(meta))
+        self.show_job(job)
+
+    def job_notes(self) -> list[str]:
+        """What the model has not heard yet of jobs that have ended, to go with the next message or result."""
+        ended = [job for job in self.jobs if not (job.running or job.told) and job.owner == self.id]
+        for job in ended:
+            job.told = True
+        return [self.redactor.redact(ending(job)) for job in ended]
 
     def _recorded(self, event: HistoryEvent) -> None:
         self.ledger.take(event)

@@ -86,6 +86,70 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
     )
 
 
+async def start_sheltered(
+    session: Session, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
+) -> ToolResult:
+    """`bash` with `background`. Undo covers its start; what it changes later is not covered, and said."""
+    desk, command = session.desk, str(args["command"])
+    found = await _sandbox(session, read_only=read_only)
+    if isinstance(found, Phrase):
+        return failed(str(found), found)
+    # Where none is wanted it is still ended with us, whatever ends us.
+    level = SandboxLevel() if found is None else found.level
+    sandbox = _of_job(session, level, plan=read_only or desk.mode == "plan")
+    held = sandbox.plan and level.rung != "none"
+
+    def wrap(argv: list[str]) -> list[str]:
+        if level.rung == "bwrap" and not sandbox.plan:  # locks what steers git further down
+            sandbox.look(undo_of(session).repositories())
+        return sandbox.wrap(argv)
+
+    context = copy(session.context)
+    context.wrap_command = wrap
+    run = partial(desk.tools["bash"].run, args, context, on_output)
+    result = await (run() if held else _covered(session, command, None, run))
+    job = session.jobs.get(str(result.meta.get("job_id")))
+    if job is None:
+        failed_inside = not result.ok and "exit_code" in result.meta
+        return _explained(session, sandbox, command, result) if failed_inside else result
+    job.owner = session.id
+    session.show_job(job)
+    if not held and not session.told_jobs_uncovered:
+        session.told_jobs_uncovered = True
+        desk.emit(Notice(desk.say("job.uncovered")))
+    said = "" if held else f"{_JOB_LIMITS[level.rung]}/undo does not cover what it changes from now on."
+    return msgspec.structs.replace(
+        result,
+        for_model=f"{result.for_model}\n[{said}]" if said else result.for_model,
+        meta={**result.meta, "sandbox": level.rung if found is not None else "none"},
+    )
+
+
+# Nobody waits for a job's end, to put git's files back then: they are closed to it from the start.
+_JOB_LIMITS = {
+    "bwrap": "For a job .git is read-only. ",
+    "landlock": "A job cannot write .git, nor make new files at the top of the workspace. ",
+    "none": "",
+}
+
+
+def _of_job(session: Session, level: SandboxLevel, *, plan: bool) -> Sandbox:
+    from coder.policy.sandbox_long import LongSandbox
+
+    desk = session.desk
+    settings = desk.config.sandbox
+    kind = Sandbox if plan else LongSandbox
+    return kind(
+        level,
+        desk.root,
+        desk.home,
+        writable=settings.writable,
+        network=settings.network,
+        plan=plan,
+        environment=desk.environment,
+    )
+
+
 async def run_server_tool(
     session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
 ) -> ToolResult:

@@ -20,6 +20,7 @@ from coder.protocol.events import (
     ApprovalRequested,
     ApprovalResolved,
     Failed,
+    JobChanged,
     Notice,
     ToolCallChanged,
 )
@@ -31,7 +32,7 @@ from coder.tools.base import ToolResult, failed, summed_up
 
 _MAX_STEPS = 60  # a piece of work that takes more is not a piece
 _MAX_SUMMARY = 8_000  # characters: the point of a subagent is that its details stay with it
-_EXPLORING = ("read", "list", "glob", "grep", "bash")
+_EXPLORING = ("read", "list", "glob", "grep", "bash", "job")
 _NOT_FOR_SUBAGENTS = ("task", "todoread", "todowrite", "save_memory")
 
 PROMPTS = {
@@ -73,7 +74,10 @@ async def run_subagent(
     if agent not in PROMPTS:
         return failed(f"there is no agent {agent!r}; there are {', '.join(PROMPTS)}")
     child = _child(parent, agent)
-    turn = await run_turn(child, objective)
+    try:
+        turn = await run_turn(child, objective)
+    finally:
+        left = _hand_over_jobs(parent, child)
     parent.usage = parent.usage.plus(turn.usage)
     if parent.turn is not None:
         parent.turn.usage = parent.turn.usage.plus(turn.usage)
@@ -90,7 +94,7 @@ async def run_subagent(
     if turn.status != "ok":
         why = turn.reason or turn.status
         return failed(
-            f"the subagent did not finish: {why}\n{turn.answer}".rstrip(),
+            f"the subagent did not finish: {why}\n{turn.answer}{left}".rstrip(),
             Phrase("tool.task_failed", why=why),
             **meta,
         )
@@ -99,11 +103,20 @@ async def run_subagent(
         report = report[:_MAX_SUMMARY] + f"\n[cut at {_MAX_SUMMARY} characters]"
     return summed_up(
         Phrase("tool.task_done", n=turn.steps, tokens=turn.usage.total),
-        report or "(the subagent reported nothing)",
+        (report or "(the subagent reported nothing)") + left,
         detail=report,
         detail_kind="text",
         meta=meta,
     )
+
+
+def _hand_over_jobs(parent: Session, child: Session) -> str:
+    """Jobs belong to the session: its model hears of those that a subagent leaves, and of their end."""
+    own = [job for job in parent.jobs if job.owner == child.id]
+    for job in own:
+        job.owner = parent.id
+    running = [f"job {job.id} ({parent.redactor.redact(job.command)})" for job in own if job.running]
+    return f"\n[Still running, and yours now: {', '.join(running)}.]" if running else ""
 
 
 def _child(parent: Session, agent: str) -> Session:
@@ -119,6 +132,7 @@ def _child(parent: Session, agent: str) -> Session:
     child.context.journal = parent.undo
     child.undo = parent.undo
     child.shell_undo = undo_of(parent)  # one for all: they run beside each other
+    child.jobs = child.context.jobs = parent.jobs
     child.redactor = parent.redactor
     child.budget = parent.budget
     child.loop_guard = parent.loop_guard
@@ -162,7 +176,7 @@ def _forwarding(emit: Callable[[AnyEvent], None], agent: str) -> Callable[[AnyEv
                 emit(
                     msgspec.structs.replace(event, tool=f"{agent} › {event.tool}", detail="", detail_kind="")
                 )
-            case ApprovalRequested() | ApprovalResolved() | Notice():
+            case ApprovalRequested() | ApprovalResolved() | JobChanged() | Notice():
                 emit(event)
             case Failed(text):
                 emit(Notice(text, "warning"))

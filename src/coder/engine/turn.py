@@ -132,6 +132,7 @@ def _with_notes(session: Session, text: str) -> str:
         notes.append(MODE_NOTES[session.desk.mode])
     if session.desk.ide is not None and (seen := session.desk.ide.context.next_note()):
         notes.append(seen)
+    notes += session.job_notes()
     notes += session.next_notes
     session.next_notes.clear()
     return f"{text}\n\n<note>\n{chr(10).join(notes)}\n</note>" if notes else text
@@ -180,6 +181,7 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()  # the cancel was for this turn; ending it properly must not be cut off
+        _tell_of_jobs(session)
     except ModelError as error:
         turn.status, turn.reason = ("prompt_limit" if error.kind == "context" else "error"), error.phrase
         session.desk.emit(Failed(error.text(session.desk.texts), code=error.kind))
@@ -192,6 +194,13 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
         _end(session, turn)
         raise
     _end(session, turn)
+
+
+def _tell_of_jobs(session: Session) -> None:
+    """A cancel ends the turn; what runs in the background is the session's, and is named."""
+    if session.desk.keeps_snapshot and (running := session.jobs.running):  # not for a subagent as well
+        names = ", ".join(f"{job.id} ({session.redactor.redact(job.command)})" for job in running)
+        session.desk.emit(Notice(session.desk.say("job.still_running", jobs=names)))
 
 
 def cancelled(doing: Sequence[str | Phrase]) -> Phrase:

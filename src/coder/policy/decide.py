@@ -17,7 +17,7 @@ OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 OPERATING_MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
 
-READING_TOOLS = ("read", "list", "glob", "grep", "todoread", "todowrite", "skill")
+READING_TOOLS = ("read", "list", "glob", "grep", "todoread", "todowrite", "skill", "job")
 _READERS = ("read", "list", "glob", "grep")
 WRITING_TOOLS = ("write", "edit", "patch", "save_memory")
 OUTWARD_TOOLS = ("fetch", "task")

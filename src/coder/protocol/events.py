@@ -129,6 +129,18 @@ class ApprovalResolved(Event, frozen=True):
     answer: str
 
 
+class JobChanged(Event, frozen=True):
+    """A background job started, ended by itself, or was stopped (by the model, the person, or with the
+    session). `last`: the newest line that it printed."""
+
+    job_id: str
+    command: str
+    state: Literal["started", "ended", "stopped"]
+    exit_code: int | None = None
+    duration_ms: int = 0
+    last: str = ""
+
+
 class TodosChanged(Event, frozen=True):
     """The whole list, as it is now."""
 
@@ -249,6 +261,7 @@ AnyEvent = (
     | ContentRestarted
     | ToolCallChanged
     | ToolOutput
+    | JobChanged
     | ApprovalRequested
     | ApprovalResolved
     | TodosChanged

@@ -18,6 +18,7 @@ from coder.protocol.events import (
     CommandDone,
     Content,
     ContentRestarted,
+    JobChanged,
     LoopDetected,
     Notice,
     Recorded,
@@ -150,6 +151,8 @@ class Updates:
                 self.remark(text)
             case Notice(text):
                 self.aside(text)
+            case JobChanged(job_id, command, "ended", code):
+                self.aside(self.say("job.ended", id=job_id, command=command, code=code))
             case ContentRestarted():
                 self.remark(self.say("view.restarted"))
             case ChatCompressed(before, after):

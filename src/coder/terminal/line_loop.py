@@ -200,7 +200,8 @@ class LineRepl:
             self._show(event)
         with contextlib.suppress(asyncio.CancelledError):
             await closing
-        self.view.line(self.say("view.bye", id=flat(self.engine.desk.session.id)))
+        if goodbye := self.engine.desk.goodbye():
+            self.view.line(flat(goodbye))
 
 
 def _read(fd: int) -> bytes:

@@ -383,7 +383,8 @@ class Repl:
             self.loop.remove_signal_handler(number)
         await self.engine.close()
         await reading
-        self.stream.echo([[("dim", self.texts.say("view.bye", id=flat(self.engine.desk.session.id)))]])
+        if goodbye := self.engine.desk.goodbye():
+            self.stream.echo([[("dim", flat(goodbye))]])
         lines = [self.theme.line(row) for row in self.stream.drain(0)]
         self.screen.send("".join(f"{line}\r\n" for line in lines))
         self.beacon.closed()

@@ -14,13 +14,14 @@ from coder.protocol.events import (
     CommandDone,
     ContentRestarted,
     Failed,
+    JobChanged,
     LoopDetected,
     Notice,
     ToolCallChanged,
     VerifyChanged,
 )
 from coder.protocol.modes import InstantModeExecuted
-from coder.terminal.safe import printed, safe
+from coder.terminal.safe import flat, printed, safe
 from coder.terminal.width import Line, clip, line_width, plain, text_width, wrap
 from coder.texts import Texts
 
@@ -136,6 +137,9 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
             return [[("bad", line)] for line in safe(text).split("\n")]
         case Notice(text, level):
             return [[("note" if level == "warning" else "dim", line)] for line in safe(text).split("\n")]
+        case JobChanged(job_id, command, "ended", code):
+            style = "note" if code else "dim"
+            return [[(style, texts.say("job.ended", id=job_id, command=flat(command), code=code))]]
         case ContentRestarted():
             return [[("note", texts.say("view.restarted"))]]
         case ChatCompressed(before, after):

@@ -26,6 +26,7 @@ PARTS: Final = (
     "config",
     "context",
     "fault",
+    "job",
     "mcp",
     "modes",
     "policy",

@@ -63,6 +63,8 @@ TEXTS: dict[str, str] = {
     "help.modes": "the modes there are",
     "help.new": "start a new session",
     "help.permissions": "show what is allowed, set the preset, or revoke an “always”",
+    "help.ps": "the background jobs of this session",
+    "help.stop": "end a background job, or all of them",
     "help.plan": "operating mode plan: look and propose, change nothing",
     "help.resume": "go on with an earlier session; without ID, list them",
     "help.sessions": "the sessions of this folder",

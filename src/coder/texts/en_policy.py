@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "policy.background": (
+        "Runs on in the background until it is stopped or the session ends; /undo does not cover what it "
+        "changes then."
+    ),
     # a line that cannot be read with certainty
     "policy.unread": "The line cannot be read with certainty: {why}.",
     "policy.unread.assignment": "an assignment that is not understood",

@@ -50,6 +50,8 @@ TEXTS: dict[str, str] = {
     "help.modes": "可用的模式",
     "help.new": "新建会话",
     "help.permissions": "显示权限、设置预设，或撤回“总是允许”",
+    "help.ps": "本会话的后台任务",
+    "help.stop": "结束一个或全部后台任务",
     "help.plan": "运行模式 plan：只分析与提议，不改动",
     "help.resume": "恢复之前的会话；不带 ID 时列出",
     "help.sessions": "此文件夹的会话",

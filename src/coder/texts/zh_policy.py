@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "policy.background": "将在后台持续运行，直到被停止或会话结束；此后的改动 /undo 无法撤销。",
     # a line that cannot be read with certainty
     "policy.unread": "这一行无法确切读懂：{why}。",
     "policy.unread.assignment": "看不懂的赋值",

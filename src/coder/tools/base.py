@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
 from coder.texts import Phrase, Texts
 from coder.tools.stamps import FileStamps
+
+if TYPE_CHECKING:
+    from coder.tools.job import Jobs
 
 DetailKind = Literal["", "diff", "output", "text"]
 Arguments = Mapping[str, Any]
@@ -72,6 +76,14 @@ def denied(reason: str, summary: str | Phrase = "", **meta: Any) -> ToolResult:
 
 # A reason that was written for the model alone: whoever does not read English is told that there is one.
 _UNSAID = Phrase("tool.failed")
+
+
+class ToolCancelled(asyncio.CancelledError):
+    """A cancel, from a tool that has something to tell of what it did until then."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__()
+        self.result = result
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -150,6 +162,7 @@ class ToolContext:
         # How a command line becomes an argument vector; a sandbox puts itself in front here.
         self.wrap_command: Callable[[list[str]], list[str]] = list
         self.start_task: TaskStarter | None = None  # None where a subagent may not be started
+        self.jobs: Jobs | None = None  # what runs in the background; None where nothing may
 
 
 class Tool(Protocol):

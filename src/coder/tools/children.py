@@ -21,6 +21,7 @@ from pathlib import Path
 MARK = "CODER_COMMAND"  # in the environment of every child: whose child a stray process is
 STDOUT, STDERR = 1, 2
 _TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
+_DRAIN_READS = 16  # of at most 64 KiB each, which is what a pipe holds
 _STRAY_ROUNDS = 5  # each may bring to light the children of what it ended
 
 _secrets: set[str] = set()
@@ -110,12 +111,27 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
-    def end(self, *, gently: bool = False) -> int:
-        """End the group and what has left it, at once; the exit status as `subprocess` tells it."""
+    def end(self, *, gently: bool = False, drain: bool = False) -> int:
+        """End the group and what has left it, at once; the exit status as `subprocess` tells it. `drain`: the
+        sink still gets what is in the pipes."""
         self._end_group(gently=gently)
         self._end_strays()
+        if drain:
+            self._drain()
         self._close()
         return self._popen.returncode
+
+    def _drain(self) -> None:
+        """Bounded: a process out of our reach may hold a pipe open and go on writing."""
+        for fd, stream in list(self._pipes.items()):
+            for _ in range(_DRAIN_READS):
+                try:
+                    data = os.read(fd, 65536)
+                except OSError:
+                    break
+                if not data:
+                    break
+                self._sink(stream, data)
 
     def _end_group(self, *, gently: bool) -> None:
         """End every process of the group. The leader is reaped only afterwards, so the group id cannot

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from coder.tools.children import STDOUT, Child, shell_status
+from coder.tools.output_text import Printed, whole_lines
 
 TIMED_OUT = 124  # the exit code that timeout(1) made customary
 _PIPE_GRACE = 0.1  # after the program's end, for what its background children still print
@@ -32,9 +33,20 @@ class Outcome(msgspec.Struct, frozen=True):
     timed_out: bool
     duration_ms: int
     spilled: Path | None = None
+    cancelled: bool = False
+    out: Printed = Printed()  # stdout and stderr once more, with what was dropped told apart
+    err: Printed = Printed()
 
 
-class _Capture:
+class CutShort(asyncio.CancelledError):
+    """A cancel that came while the program ran, with what it had printed by then."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+class Capture:
     """The head and tail of one stream; all of it, up to a bound, goes to the spill."""
 
     def __init__(self, keep: int) -> None:
@@ -42,9 +54,11 @@ class _Capture:
         self.tail = bytearray()
         self.keep = keep
         self.total = 0
+        self.lines = 0
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
+        self.lines += data.count(b"\n")
         room = self.keep // 2 - len(self.head)
         if room > 0:
             self.head += data[:room]
@@ -59,26 +73,28 @@ class _Capture:
     def truncated(self) -> bool:
         return self.total > len(self.head) + self.keep // 2
 
-    def text(self) -> str:
+    def printed(self) -> Printed:
+        """What is kept of it, cut between lines."""
         tail = bytes(self.tail[-(self.keep // 2) :]) if self.truncated else bytes(self.tail)
-        if self.total <= len(self.head) + len(tail):
-            return decode(bytes(self.head) + tail)
-        head, tail = _whole_lines(bytes(self.head), tail)
-        left_out = self.total - len(head) - len(tail)
-        return f"{decode(head)}\n[… {left_out} bytes left out …]\n{decode(tail)}"
+        head = bytes(self.head)
+        if self.total <= len(head) + len(tail):
+            return Printed(decode(head + tail))
+        head, tail = whole_lines(head, tail)
+        lines = self.lines - head.count(b"\n") - tail.count(b"\n")
+        return Printed(decode(head), decode(tail), (self.total - len(head) - len(tail), lines))
 
 
-def _whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-    """Without the halves of lines at the cut, unless lines are very long: half a key looks like none."""
-    end, start = head.rfind(b"\n", len(head) // 2), tail.find(b"\n", 0, len(tail) // 2)
-    return head[:end] if end >= 0 else head, tail[start + 1 :]
+def _text(printed: Printed) -> str:
+    if not printed.dropped[0]:
+        return printed.head
+    return f"{printed.head.removesuffix(chr(10))}\n[… {printed.dropped[0]} bytes left out …]\n{printed.tail}"
 
 
 def decode(data: bytes) -> str:
     return data.decode("utf-8", errors="replace").replace("\r\n", "\n")
 
 
-class _Spill:
+class Spill:
     """The file that holds the whole output once it outgrows what is kept in memory."""
 
     def __init__(self, path: Path, limit: int, threshold: int) -> None:
@@ -86,11 +102,13 @@ class _Spill:
         self.limit = limit
         self.threshold = threshold
         self.pending = bytearray()
+        self.total = 0  # bytes that were printed, beyond the limit too
         self.written = 0
         self.file: int | None = None
         self.failed = False
 
     def add(self, data: bytes) -> None:
+        self.total += len(data)
         room = self.limit - self.written - len(self.pending)
         self.pending += data[: max(0, room)]
         if self.written or len(self.pending) > self.threshold:
@@ -112,14 +130,21 @@ class _Spill:
             self.pending.clear()
 
     def close(self, wanted: bool) -> Path | None:
+        """The file, where it is `wanted`; else there is none any more."""
         if wanted:
             self._flush()
-        if self.file is not None:
-            os.close(self.file)
-        return self.path if self.file is not None and not self.failed else None
+        if self.file is None:
+            return None
+        os.close(self.file)
+        self.file = None
+        if wanted and not self.failed:
+            return self.path
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        return None
 
 
-class _LiveOutput:
+class LiveOutput:
     """Hands on what is printed, a few times a second however fast it comes, and only the newest of it."""
 
     def __init__(self, on_output: Callable[[str], None], loop: asyncio.AbstractEventLoop) -> None:
@@ -147,9 +172,9 @@ class _LiveOutput:
 class _Gathered:
     """What a program prints, on its three ways: to the result, to the spill and to whoever watches."""
 
-    def __init__(self, keep_bytes: int, spill: _Spill, live: _LiveOutput) -> None:
-        self.stdout = _Capture(keep_bytes)
-        self.stderr = _Capture(keep_bytes)
+    def __init__(self, keep_bytes: int, spill: Spill, live: LiveOutput) -> None:
+        self.stdout = Capture(keep_bytes)
+        self.stderr = Capture(keep_bytes)
         self.spill = spill
         self.live = live
 
@@ -163,6 +188,10 @@ class _Gathered:
     def truncated(self) -> bool:
         return self.stdout.truncated or self.stderr.truncated
 
+    @property
+    def total(self) -> int:
+        return self.stdout.total + self.stderr.total
+
 
 async def run_process(
     argv: list[str],
@@ -174,29 +203,40 @@ async def run_process(
     spill_to: Path,
     spill_limit: int,
     on_output: Callable[[str], None],
+    spill_from: int = 0,
 ) -> Outcome:
-    """Run `argv` with empty stdin. Raises OSError where it cannot be started."""
-    live = _LiveOutput(on_output, asyncio.get_running_loop())
-    printed = _Gathered(keep_bytes, _Spill(spill_to, spill_limit, keep_bytes), live)
+    """Run `argv` with empty stdin. Raises OSError where it cannot be started, `CutShort` on a cancel.
+    `spill_from`: bytes from which on the file is wanted; else where something was dropped from memory."""
+    live = LiveOutput(on_output, asyncio.get_running_loop())
+    printed = _Gathered(keep_bytes, Spill(spill_to, spill_limit, spill_from or keep_bytes), live)
     begun = time.monotonic()
     child = Child(argv, cwd=cwd, environment=environment, sink=printed.add)
-    ended = wanted = False
+    ended = cancelled = False
     try:
         ended = await _wait(child, timeout_ms)
-        wanted = printed.truncated
+    except asyncio.CancelledError:
+        cancelled = True
     finally:
-        returncode = child.end(gently=not child.exited.is_set())
+        returncode = child.end(gently=not child.exited.is_set(), drain=True)
         live.flush()
+        wanted = printed.truncated or bool(spill_from and printed.total > spill_from)
         spilled = printed.spill.close(wanted)
-    return Outcome(
-        exit_code=shell_status(returncode) if ended else TIMED_OUT,
-        stdout=printed.stdout.text(),
-        stderr=printed.stderr.text(),
-        truncated=wanted,
-        timed_out=not ended,
+    out, err = printed.stdout.printed(), printed.stderr.printed()
+    outcome = Outcome(
+        exit_code=shell_status(returncode) if ended or cancelled else TIMED_OUT,
+        stdout=_text(out),
+        stderr=_text(err),
+        truncated=printed.truncated,
+        timed_out=not ended and not cancelled,
         duration_ms=round((time.monotonic() - begun) * 1000),
-        spilled=spilled if wanted else None,
+        spilled=spilled,
+        cancelled=cancelled,
+        out=out,
+        err=err,
     )
+    if cancelled:
+        raise CutShort(outcome)
+    return outcome
 
 
 async def _wait(child: Child, timeout_ms: int) -> bool:

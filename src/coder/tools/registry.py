@@ -8,6 +8,7 @@ from coder.tools.edit import Edit
 from coder.tools.fetch import Fetch
 from coder.tools.globbing import Glob
 from coder.tools.grep import Grep
+from coder.tools.job import JobTool
 from coder.tools.listing import List
 from coder.tools.patch import Patch
 from coder.tools.read import Read
@@ -28,6 +29,7 @@ def built_in_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:
         Edit(),
         Patch(),
         Bash(),
+        JobTool(),
         TodoRead(),
         TodoWrite(),
         Task(),

@@ -1,0 +1,197 @@
+"""`job`: look at, wait for and stop what `bash` started in the background; and who keeps those jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coder.texts import Phrase
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
+from coder.tools.bash import FOR_MODEL, MAX_TIMEOUT_MS, TooManyJobs
+
+if TYPE_CHECKING:
+    from coder.tools.background import Job
+
+MAX_RUNNING = 16
+
+DESCRIPTION = """\
+Jobs that bash started with background: `list` them; `output` shows what one printed since you last looked; \
+`wait` until it ends or timeout_ms (default 120000) is over; `stop` ends it and all it started. Without id: \
+the one that runs. You are told when a job ends: do not poll."""
+
+_LINE = 200  # characters of a command or an output line in a list
+
+
+class JobTool:
+    """Touches nothing but the session's own jobs."""
+
+    spec = spec(
+        "job",
+        DESCRIPTION,
+        {
+            "action": {"type": "string", "enum": ["list", "output", "wait", "stop"]},
+            "id": {"type": "string", "description": "the job's id"},
+            "timeout_ms": {"type": "integer", "description": "for wait"},
+        },
+        ["action"],
+    )
+    concurrent = False
+
+    def argument(self, args: Arguments) -> str:
+        return f"{args.get('action', '')} {args.get('id', '')}".strip()
+
+    def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        return Preview(subject=self.argument(args))
+
+    async def run(
+        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
+    ) -> ToolResult:
+        jobs = context.jobs
+        if jobs is None or not list(jobs):
+            return failed("there are no jobs; bash with background: true starts one")
+        if args["action"] == "list":
+            return _list(jobs)
+        job = _meant(jobs, str(args.get("id", "")).strip().removeprefix("job").strip())
+        if job is None:
+            ids = ", ".join(one.id for one in jobs)
+            return failed(f"say which job with id; there are {ids}")
+        if args["action"] == "wait":
+            timeout_ms = args.get("timeout_ms") or context.limits.command_timeout_ms
+            if timeout_ms < 0:
+                return failed("timeout_ms must be positive")
+            with job.watched(on_output):
+                await job.wait(min(timeout_ms, MAX_TIMEOUT_MS) / 1000)
+        elif args["action"] == "stop":
+            job.told = True
+            job.stop("model")
+        return _state(job)
+
+
+def _meant(jobs: Jobs, job_id: str) -> Job | None:
+    """Without an id the one that runs, else the only one."""
+    if job_id:
+        return jobs.get(job_id)
+    running = jobs.running or list(jobs)
+    return running[0] if len(running) == 1 else None
+
+
+def _list(jobs: Jobs) -> ToolResult:
+    lines = []
+    for job in jobs:
+        last = job.recent(1)[:_LINE]
+        lines.append(f"{job.id}: {standing(job)}: {_short(job.command)}" + (f"\n   {last}" if last else ""))
+        job.told = job.told or not job.running
+    return summed_up(
+        Phrase("tool.jobs", n=len(jobs.running)),
+        "\n".join(lines),
+        detail="\n".join(lines),
+        detail_kind="text",
+        meta={"jobs": [_fields(job) for job in jobs]},
+    )
+
+
+def _state(job: Job) -> ToolResult:
+    output, file = job.take_new(FOR_MODEL)
+    if not job.running:
+        job.told = True
+    text = f"job {job.id}: {standing(job)}"
+    if output:
+        text += f"\n{output}"
+    elif file is not None:
+        text += f"; nothing new. All that it printed: {file}"
+    else:
+        text += "; it has printed nothing."
+    return summed_up(
+        Phrase("tool.job_runs", id=job.id)
+        if job.running
+        else Phrase("tool.job_ended", id=job.id, code=job.exit_code),
+        text,
+        detail=output,
+        detail_kind="output",
+        meta={**_fields(job), **({"output_file": str(file)} if file else {})},
+        around=job.around(),
+    )
+
+
+def standing(job: Job) -> str:
+    if job.running:
+        return f"running for {job.seconds:.0f} s"
+    how = f"stopped by the {job.stopped_by}" if job.stopped_by else f"ended with exit code {job.exit_code}"
+    return f"{how} after {job.seconds:.1f} s"
+
+
+def ending(job: Job) -> str:
+    """What the model is told when a job has ended."""
+    text = f"Job {job.id} ({_short(job.command)}): {standing(job)}."
+    last = job.recent(10)
+    return f"{text} Its last lines:\n{last}" if last else f"{text} It printed nothing."
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    fields: dict[str, Any] = {"job_id": job.id, "running": job.running, "command": job.command}
+    return fields if job.running else {**fields, "exit_code": job.exit_code}
+
+
+def _short(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+
+
+class Jobs:
+    """The jobs of a session and its subagents. `on_end` hears of each that ended, at any moment."""
+
+    def __init__(self, on_end: Callable[[Job], None]) -> None:
+        self._on_end = on_end
+        self._jobs: dict[str, Job] = {}
+        self.next_number = 1
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    def get(self, job_id: str) -> Job | None:
+        return self._jobs.get(job_id)
+
+    @property
+    def running(self) -> list[Job]:
+        return [job for job in self if job.running]
+
+    def start(
+        self,
+        command: str,
+        argv: list[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        outputs: Path,
+        file_limit: int,
+        script: Path | None = None,
+    ) -> Job:
+        """`let_go` or `withdraw` follows. Raises OSError and `TooManyJobs`."""
+        if len(self.running) >= MAX_RUNNING:
+            raise TooManyJobs(f"{MAX_RUNNING} jobs are running; stop one first (job, action stop)")
+        from coder.tools.background import Job
+
+        job = Job(self.next_number, command, outputs / f"job-{self.next_number}.txt", file_limit, script)
+        job.start(argv, cwd, environment)
+        self.next_number += 1
+        self._jobs[job.id] = job
+        return job
+
+    def let_go(self, job: Job) -> None:
+        """The call that started it is over, and it runs on."""
+        job.on_end = self._on_end
+
+    def withdraw(self, job: Job) -> None:
+        """It did not become a job."""
+        job.forget()
+        self._jobs.pop(job.id, None)
+        if job.id == str(self.next_number - 1):
+            self.next_number -= 1
+
+    def end_all(self) -> list[Job]:
+        """With the session; those that were running."""
+        running = self.running
+        for job in running:
+            job.stop("session")
+        return running

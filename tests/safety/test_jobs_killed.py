@@ -1,0 +1,134 @@
+"""However coder ends, its background jobs end with it, on every rung of the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import available
+
+from kit import ScriptedServer
+from kit.driving import Project, left_running
+
+SECONDS = 30
+RUNGS = [*available(), "none", "off"]
+# A session on a given rung, up to its answer; then it waits for somebody to end it.
+SESSION = """
+import asyncio, sys
+from pathlib import Path
+sys.path[:0] = [sys.argv[3], sys.argv[4]]
+from box import level_of
+from kit.driving import Driver, Project
+
+class Here(Project):
+    def __init__(self, root):
+        self.cwd, self.home = root / "project", root / "home"
+
+async def main():
+    driver = Driver(Here(Path(sys.argv[1])), sys.argv[2], mode="yolo")
+    if sys.argv[5] != "off":
+        driver.engine.desk.sandbox_level = level_of(sys.argv[5])
+    driver.start()
+    await driver.send("go")
+    print("answered", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def started(command: str) -> list[Any]:
+    call = {"name": "bash", "arguments": {"command": command, "background": True}}
+    return [{"calls": [call]}, {"text": "done"}]
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_killed_outright(project: Project, rung: str) -> None:
+    """Also what has left the job's process group, and its session."""
+    word = f"302{RUNGS.index(rung)}.{os.getpid()}"
+    line = f"sleep {word} & (setsid sleep {word} &) ; trap '' TERM HUP INT; sleep {word}; sleep {word}"
+    if rung == "off":
+        project.configure(sandbox={"mode": "off"})
+    tests = Path(__file__).parent
+    with ScriptedServer(started(line)) as server:
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                SESSION,
+                str(project.cwd.parent),
+                server.url,
+                str(tests),
+                str(tests.parent),
+                rung,
+            ],
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"answered\n"
+            wait_until(lambda: len(left_running(word)) >= 3)
+        finally:
+            child.send_signal(signal.SIGKILL)
+            child.communicate()
+    wait_until(lambda: left_running(word) == [])
+    end = [json.loads(text) for text in project.logs()[0].read_text().splitlines()][-1]
+    assert end["type"] == "turn_end"  # it was killed: nothing was tidied up
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_told_to_end(project: Project, number: signal.Signals) -> None:
+    """While the model is being asked after the job was started."""
+    word = f"303{int(number)}.{os.getpid()}"
+    begun: list[Any] = []
+
+    def hang(_request: Any) -> dict[str, Any]:
+        begun.append(True)
+        time.sleep(3)
+        return {"text": "too late"}
+
+    with ScriptedServer([started(f"sleep {word}")[0], hang]) as server:
+        child = project.started("--mode", "yolo", "--once", "go", url=server.url)
+        try:
+            wait_until(lambda: bool(begun) and bool(left_running(word)))
+            child.send_signal(number)
+            _, told = child.communicate(timeout=SECONDS)
+        finally:
+            child.kill()
+            child.wait()
+    assert child.returncode == 130
+    assert f"Ended with the session: job 1 (sleep {word})." in told.decode()
+    assert left_running(word) == []
+
+
+def test_resumed_after_a_kill_the_session_says_that_they_are_gone(project: Project) -> None:
+    word = f"3040.{os.getpid()}"
+    with ScriptedServer([started(f"sleep {word}")[0], lambda _request: time.sleep(3)]) as server:
+        child = project.started("--mode", "yolo", "--once", "go", url=server.url)
+        wait_until(lambda: bool(project.logs()) and "job_id" in project.logs()[0].read_text())
+        child.kill()
+        child.communicate()
+    wait_until(lambda: left_running(word) == [])
+    (log,) = project.logs()
+    with ScriptedServer([{"text": "ok"}, {"text": "ok"}]) as server:
+        done = project.coder("--resume", log.stem, "--once", "next", url=server.url)
+        again = project.coder("--resume", log.stem, "--once", "and", url=server.url)
+        first, second = (chat["messages"][-1]["content"] for chat in server.chats)
+    assert f"ended with the earlier process: 1 (sleep {word})" in done.stderr
+    assert f"1 (sleep {word})" in first
+    assert "earlier process" not in second + again.stderr
