@@ -324,3 +324,11 @@ def test_a_worktree_s_pointer_stays(project: Project, rung: str) -> None:
     assert (project.cwd / ".git").read_bytes() == before
     assert not (project.cwd / ".git").is_symlink()
     assert (main / ".git" / "config").read_bytes() == config
+
+
+@pytest.mark.parametrize("mode", ["default", "yolo"])  # as read-only, and as any other
+@pytest.mark.parametrize("rung", [*RUNGS, "none"])
+def test_a_writer_whose_reader_has_gone_ends_quietly(project: Project, rung: str, mode: str) -> None:
+    played(project, rung, [{"calls": [bash("yes same | head -2")]}, {"text": "ok"}], mode=mode)
+    (observation,) = project.of_type("observation")
+    assert observation["content"] == "same\nsame"

@@ -248,7 +248,7 @@ def _become_connected(command: list[str], parent: int, telling: int, heard: int)
             os._exit(CANNOT)
         os.write(telling, str(install_listener(connect_filter())).encode())
         os.read(heard, 1)
-        os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
+        _exec(command)
     except OSError as problem:
         os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
     os._exit(CANNOT)
@@ -291,10 +291,17 @@ def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
             _give_up_powers()
             restrict_files(spec)
             restrict_calls(spec["network"], spec["read_only"])
-        os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
+        _exec(command)
     except OSError as problem:
         os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
     os._exit(CANNOT)
+
+
+def _exec(command: list[str]) -> NoReturn:
+    """With the signals that Python ignores as they were: else `yes | head` complains of a broken pipe."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
 
 
 def _give_up_powers() -> None:
