@@ -391,6 +391,20 @@ def test_a_subagent_leaves_its_jobs_to_the_session(project: Project) -> None:
     assert left_running("3017.5") == []
 
 
+def test_an_explorer_starts_none(project: Project) -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        tools = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        if any(m["content"].startswith("look") for m in request["messages"]):
+            return {"text": tools[0]} if tools else {"calls": [started("sleep 3019.5")]}
+        explore = {"name": "task", "arguments": {"agent": "explore", "objective": "look"}}
+        return {"text": "done"} if tools else {"calls": [explore]}
+
+    with ScriptedServer([answer] * 4) as server:
+        drive(project, server.url, ["go"], mode="yolo")
+    assert "nothing can run in the background here" in results(project)[0]["content"]
+    assert left_running("3019.5") == []
+
+
 def test_a_secret_in_a_job_reaches_neither_model_nor_record(project: Project) -> None:
     key = "ghp_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA3bC6"
     project.write("key", key)

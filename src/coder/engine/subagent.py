@@ -32,7 +32,7 @@ from coder.tools.base import ToolResult, failed, summed_up
 
 _MAX_STEPS = 60  # a piece of work that takes more is not a piece
 _MAX_SUMMARY = 8_000  # characters: the point of a subagent is that its details stay with it
-_EXPLORING = ("read", "list", "glob", "grep", "bash", "job")
+_EXPLORING = ("read", "list", "glob", "grep", "bash")
 _NOT_FOR_SUBAGENTS = ("task", "todoread", "todowrite", "save_memory")
 
 PROMPTS = {
@@ -132,7 +132,8 @@ def _child(parent: Session, agent: str) -> Session:
     child.context.journal = parent.undo
     child.undo = parent.undo
     child.shell_undo = undo_of(parent)  # one for all: they run beside each other
-    child.jobs = child.context.jobs = parent.jobs
+    child.jobs = parent.jobs
+    child.context.jobs = parent.jobs if "job" in desk.tools else None  # an explorer could not look after one
     child.redactor = parent.redactor
     child.budget = parent.budget
     child.loop_guard = parent.loop_guard
