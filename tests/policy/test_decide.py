@@ -144,7 +144,9 @@ def test_bash_without_a_verdict_fails_closed() -> None:
     ("line", "names"),
     [
         ("touch x", ["touch"]),
-        ("npm run test", ["npm run"]),
+        ("npm run test", ["npm run test"]),
+        ("make test lint", ["make test lint"]),
+        ("make -j4 -k", ["make"]),
         ("git commit -m x", ["git commit"]),
         ("cargo build --release && cargo test", ["cargo build", "cargo test"]),
         ("ls | tee new.txt", ["tee"]),
@@ -160,10 +162,8 @@ def test_bash_without_a_verdict_fails_closed() -> None:
         ("gh release list --limit 3", ["gh release list"]),
         ("git remote add o https://h/x", ["git remote add"]),
         ("cmake -B build -DPREFIX=E", ["cmake"]),
-        ("/usr/bin/make test", ["make"]),
+        ("/usr/bin/make test", ["make test"]),
         ("make; make", ["make"]),
-        ("echo hi > new.txt", ["echo"]),
-        ("cd src && make > new.txt 2>&1", ["make"]),
     ],
 )
 def test_always_is_offered_by_name(line: str, names: list[str], tmp_path: Path) -> None:
@@ -194,6 +194,9 @@ def test_always_is_offered_by_name(line: str, names: list[str], tmp_path: Path) 
         "split --filter=x y", "cp a ~/.ssh/authorized_keys",
         "git archive --remote=ext::x HEAD", "go build -toolexec=x", "cargo build --config x", "cmake -P x",
         "gcc -fplugin=x a.c", "zip -TT x a b", "scp -S x a h:b", "sqlite3 db '.shell x'", "psql -c '\\! x'",
+        "make -E 'x:;evil'", "make --eval=x", "make -f other", "make -C sub", "make SHELL=x", "make CC=x all",
+        "wget -e x=y http://h", "wget --execute=x http://h", "gcc @file", "curl -K x http://h",
+        "echo hi > new.txt", "make > new.txt", "touch x >> log", "touch x 2> new.txt",
         "vim x", "man x", "trap make EXIT", "echo $((x))", "npm exec x",
     ],
 )  # fmt: skip
@@ -203,6 +206,18 @@ def test_always_never_covers(line: str, tmp_path: Path) -> None:
     verdict = judge(line, tmp_path)
     everything = {segment.name for segment in verdict.segments} | {"make", "touch", "x", "git", "npm", "rm"}
     assert bash(line, tmp_path, allowlist=tuple(everything))[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "other"),
+    [
+        ("npm run lint", "npm run evil"), ("python3 a.py", "python3 b.py"), ("make test", "make evil"),
+        ("make", "make evil"), ("npm run", "npm run lint"), ("python3 -m unittest", "python3 -m evil"),
+        ("./run.sh", "./other.sh"), ("git commit", "git push"),
+    ],
+)  # fmt: skip
+def test_always_covers_no_other_script_of_the_same_runner(allowed: str, other: str, tmp_path: Path) -> None:
+    assert bash(other, tmp_path, allowlist=(allowed,))[0] == "ask"
 
 
 def test_the_allowlist_is_exact(tmp_path: Path) -> None:
@@ -249,7 +264,7 @@ def test_matrix_agrees_with_decide() -> None:
     ],
 )
 def test_always_covers_no_option_that_runs_a_program(line: str, tmp_path: Path) -> None:
-    allowlist = ("tar", "rsync", "make")
+    allowlist = ("tar", "rsync", "make all")
     assert bash(line, tmp_path, allowlist=allowlist)[0] == "ask"
     for plain in ("tar xzf a", "rsync -av --exclude=x a b", "make -j4 all"):
         assert bash(plain, tmp_path, allowlist=allowlist)[0] == "allow"

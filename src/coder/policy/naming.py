@@ -18,7 +18,8 @@ _FAMILIES = names(
 _TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh", "issue"), ("gh", "repo"),
                         ("go", "mod"), ("git", "submodule"), ("uv", "tool"), ("git", "stash"),
                         ("git", "worktree"), ("git", "remote"), ("git", "notes"), ("git", "lfs"),
-                        ("yarn", "workspace"),
+                        ("yarn", "workspace"), ("npm", "run"), ("npm", "run-script"), ("pnpm", "run"),
+                        ("yarn", "run"), ("bun", "run"), ("deno", "task"), ("composer", "run"),
                         ("conda", "env"), ("dotnet", "ef"), ("docker", "volume"), ("docker", "image"),
                         ("docker", "network"), ("docker", "system")})  # fmt: skip
 # Here a second word, and a third, say what is done: `aws s3 ls` is not `aws s3 rm`.
@@ -47,6 +48,8 @@ def name_of(words: list[Word]) -> str:
     plain = base_name(head) if head.startswith(("/bin/", "/usr/bin/", "/usr/local/bin/")) else head
     if plain in _FAMILIES:
         return _family(plain, words[1:])
+    if plain in ("make", "gmake"):
+        return _targets(plain, words[1:])
     if is_interpreter(plain):
         return _script(plain, words[1:])
     return plain
@@ -81,6 +84,12 @@ def _deep(name: str, args: list[Word]) -> str:
             break
         said.append(word.text)
     return " ".join([name, *said])
+
+
+def _targets(name: str, args: list[Word]) -> str:
+    """`make test`: each target is a script of its own."""
+    said = [word.text for word in args if not (word.exact and word.text.startswith("-"))]
+    return " ".join([name, *said]) if all(word.exact for word in args) else ""
 
 
 def _script(name: str, args: list[Word]) -> str:

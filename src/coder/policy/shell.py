@@ -126,7 +126,7 @@ class _Judge:
         for redirect in simple.redirects:
             effect = judge_redirect(redirect, self._places)
             if effect.why:
-                finding.refuse(effect.why, opaque=effect.opaque, risk=effect.risk)
+                finding.refuse(effect.why, opaque=True, risk=effect.risk)  # `always` covers no redirection
             elif looks_private(redirect.target, self._places):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
         if simple.words:

@@ -18,7 +18,8 @@ class Segment(msgspec.Struct, frozen=True):
     """One simple command of a shell line, wherever it stands (pipe, list, subshell, substitution …).
 
     `name` is the command as `always` remembers it: the word itself, or with its subcommand where the
-    program is a family of programs (`git commit`, `npm run`). Empty where it cannot be known.
+    program is a family of programs, or its script (`git commit`, `npm run lint`, `make test`). Empty where it
+    cannot be known.
     `opaque`: it runs something else (`sudo`, `env`, `xargs`, `sh -c`, …) so `always` never covers it.
     `rule` says in a few words why it is, or is not, read-only.
     `guarded`: it is read-only only in the environment that a line gets which is read-only as a whole.

@@ -146,19 +146,30 @@ _TAR = ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-
         "--info-script", "--new-volume-script")  # fmt: skip
 _HANDING: dict[str, Flags] = {
     **dict.fromkeys(("tar", "gtar", "bsdtar"), Flags(short="IF", long=_TAR)),
-    **dict.fromkeys(("make", "gmake"), Flags(short="f", long=("--eval", "--file", "--makefile"))),
+    **dict.fromkeys(
+        ("make", "gmake"),
+        Flags(
+            short="fECIo",
+            texts=("=",),
+            long=("--eval", "--file", "--makefile", "--directory", "--include-dir", "--old-file"),
+        ),
+    ),
     **dict.fromkeys(("scp", "sftp"), Flags(short="SoFD")),
     "split": Flags(long=("--filter",)),
     "go": Flags(long=("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool")),
     "cargo": Flags(long=("--config",)),
     "cmake": Flags(long=("-P", "-E")),
-    **dict.fromkeys(("gcc", "g++", "cc", "c++"), Flags(long=("-wrapper", "-fplugin", "-specs", "-B"))),
+    **dict.fromkeys(
+        ("gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "ar", "javac", "rustc"),
+        Flags(long=("-wrapper", "-fplugin", "-specs", "-B", "-load"), texts=("@",)),
+    ),
+    "curl": Flags(short="K", long=("--config",)),
     "npm": Flags(long=("--script-shell", "--node-options")),
     "sqlite3": Flags(texts=(".sh", ".sy", ".load", "|", "edit(")),
     "psql": Flags(texts=("\\", "program", "PROGRAM")),
     "zip": Flags(short="T", long=("--unzip-command", "--test")),
     "install": Flags(long=("--strip-program",)),
-    "wget": Flags(long=("--use-askpass",)),
+    "wget": Flags(short="e", long=("--execute", "--config", "--use-askpass")),
     "cpio": Flags(long=("--rsh-command",)),
     "rsync": Flags(short="e", long=("--rsh", "--rsync-path")),
 }
