@@ -17,7 +17,7 @@ import msgspec
 
 from coder.context.frontmatter import MAX_HEADER, HeadFault, Node, read_header, split
 from coder.texts import Phrase
-from coder.tools.opening import open_inside, real_path
+from coder.tools.opening import open_inside, read_open, real_path
 from coder.tools.skill import LoadedSkill, NoSkill
 
 PROJECT_FOLDERS = (".coder/skills", ".agents/skills", ".claude/skills")
@@ -250,8 +250,7 @@ def _checked(fields: dict[str, Node], name: str) -> str:
 
 def _read(file: Path, inside: Path | None, limit: int) -> str:
     """The first `limit` bytes as text. Never waits on a pipe."""
-    with os.fdopen(open_inside(file, inside), "rb") as stream:
-        data = stream.read(limit)
+    data = read_open(open_inside(file, inside), file, limit)
     if b"\0" in data:
         raise HeadFault("context.skill.binary")
     return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")

@@ -16,6 +16,7 @@ from coder.terminal.menu import MenuItem
 from coder.terminal.safe import safe
 
 SHOWN = 50
+_SILENCE = 1.0  # seconds without a path
 _FRESH_SECONDS = 15.0  # after this a new `@` lists the files again
 _MAX_FILES = 400_000
 _LOOKED_AT = 2_000  # matches that are ranked; more fit only a query too short to rank anything
@@ -104,12 +105,27 @@ class FileIndex:
             return
         with child:
             assert child.stdout is not None
-            rest = b""
-            while chunk := os.read(child.stdout.fileno(), 65_536):
+            rest, given = b"", set[str]()
+            while self._has_more(child.stdout.fileno()):
+                chunk = os.read(child.stdout.fileno(), 65_536)
+                if not chunk:
+                    return
                 *records, rest = (rest + chunk).split(b"\0")
                 for record in records:
-                    yield os.fsdecode(record).removeprefix("./")
-            child.terminate()
+                    path = os.fsdecode(record).removeprefix("./")
+                    given.add(path)
+                    yield path
+            child.kill()
+        yield from (path for path in self._walked() if path not in given)
+
+    def _has_more(self, stream: int) -> bool:
+        """False where nothing will come, because ripgrep waits for a `.gitignore` that is a pipe."""
+        import select
+
+        from coder.tools.ignoring import odd_ignore_file
+
+        silent = not select.select([stream], [], [], _SILENCE)[0]
+        return not (silent and odd_ignore_file(self._root))
 
     def _walked(self) -> Iterator[str]:
         from coder.tools.walking import Walk

@@ -7,11 +7,15 @@ Rules count from the top of the repository, or of the workspace where there is n
 from __future__ import annotations
 
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from coder.tools.opening import read_open
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -96,7 +100,34 @@ def _lines(path: Path) -> list[str]:
     try:
         # Not through a link: git does not either, and a pipe is not waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
-            return [line for line in file.read(_MAX_IGNORE_BYTES).splitlines() if line.strip()]
+        data = read_open(descriptor, path, _MAX_IGNORE_BYTES)
     except OSError:
         return []
+    return [line for line in data.decode("utf-8", "surrogateescape").splitlines() if line.strip()]
+
+
+def odd_ignore_file(folder: Path, seconds: float = 5.0) -> bool:
+    """Whether a `.gitignore` in `folder`, below or above it is a pipe, a link or the like. Ripgrep opens it
+    as if it were a file, and waits for a pipe's other end for ever."""
+    deadline = time.monotonic() + seconds
+    if any(_is_odd(above / IGNORE_FILE) for above in folder.parents):
+        return True
+    waiting = [os.fspath(folder)]
+    while waiting and time.monotonic() < deadline:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name == IGNORE_FILE and not entry.is_file(follow_symlinks=False):
+                        return True
+                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def _is_odd(path: Path) -> bool:
+    try:
+        return not S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

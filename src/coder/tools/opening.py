@@ -97,6 +97,12 @@ def read_whole(path: Path, most: int, bound: Path | None = None) -> bytes:
     return data
 
 
+def read_open(descriptor: int, path: Path, most: int) -> bytes:
+    """The first `most` bytes of what was opened, which is closed; OSError where it is no regular file."""
+    with _regular(descriptor, path) as stream:
+        return stream.read(most)
+
+
 def _regular(descriptor: int, path: Path) -> BinaryIO:
     stream = os.fdopen(descriptor, "rb")
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -111,7 +117,7 @@ def read_at(name: str, folder: int) -> bytes | None:
         descriptor = _opened(name, _READ | os.O_NOFOLLOW, 0, folder, name)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as stream:
+    with _regular(descriptor, Path(name)) as stream:
         return stream.read()
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.tools.base import ToolContext
-from coder.tools.ignoring import IGNORE_FILE, Place, folders_above, repository_of
+from coder.tools.ignoring import IGNORE_FILE, Place, folders_above, odd_ignore_file, repository_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -26,6 +26,7 @@ MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
 ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?\w*s")
 _TOO_OLD = re.compile(r"unrecognized flag|unexpected argument|wasn't expected")
 _CHUNK = 262_144
+_SILENCE = 1.0  # seconds without a record
 
 
 def find_ripgrep(path: str, workspace: Path | str) -> str | None:
@@ -139,12 +140,14 @@ class _Process:
                 )
         except (OSError, ValueError):  # not startable, or an argument that no program can be given
             return Ended(-1, "", timed_out=False, unusable=True)
-        timed_out, message = False, ""
+        timed_out, stalled, message = False, False, ""
         with child:  # closes the pipes and reaps
             assert child.stdout is not None
             assert child.stderr is not None
             try:
-                complete = _feed(child.stdout.fileno(), separator, take, seconds)
+                complete = _feed(child.stdout.fileno(), separator, take, seconds, self._cwd)
+            except _Stalled:
+                complete, stalled = False, True
             except TimeoutError:
                 complete, timed_out = False, True
             if not complete:
@@ -153,20 +156,33 @@ class _Process:
             with self._guard:
                 code = child.wait()  # both pipes are at their end: it is about to be gone
                 self._running = None
-        return Ended(code, message, timed_out, code == 2 and _TOO_OLD.search(message) is not None)
+        too_old = code == 2 and _TOO_OLD.search(message) is not None
+        return Ended(code, message, timed_out, stalled or too_old)
 
 
-def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float) -> bool:
-    """Hand over the records of `stream`; False where `take` had enough before its end."""
+class _Stalled(Exception):
+    """It waits for a `.gitignore` that is no file."""
+
+
+def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float, folder: Path) -> bool:
+    """Hand over the records of `stream`; False where `take` had enough before its end. Where nothing comes
+    for a while it is looked up, once, whether something in `folder` makes ripgrep wait."""
     import select
 
     deadline = time.monotonic() + seconds
     poll = select.poll()
     poll.register(stream, select.POLLIN)
     rest = b""
+    looked = False
     while True:
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise TimeoutError
+        left = max(0.0, deadline - time.monotonic())
+        if not poll.poll((left if looked else min(left, _SILENCE)) * 1000):
+            if looked or left <= _SILENCE:
+                raise TimeoutError
+            looked = True
+            if odd_ignore_file(folder):
+                raise _Stalled
+            continue
         chunk = os.read(stream, _CHUNK)
         if not chunk:
             return not rest or take(rest)
