@@ -119,7 +119,7 @@ def test_an_empty_answer_is_asked_for_again_but_not_for_ever(project: Project) -
         driver = drive(project, server.url, ["go"])
         asked = len(server.chats)
     assert asked == 3
-    assert of(driver.seen, TurnEnded)[0].status == "ok"
+    assert of(driver.seen, TurnEnded)[0].status == "error"
 
 
 def test_continuations_can_be_switched_off(project: Project) -> None:

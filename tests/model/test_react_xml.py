@@ -224,7 +224,7 @@ def test_calls_change_the_finish_reason() -> None:
     chunks = react(TextDelta('<action tool="read">{"path"'), TextDelta(': "a"}</action>'), Completed("stop"))
     assert isinstance(chunks[0], CallReady)
     assert json.loads(chunks[0].call.function.arguments) == {"path": "a"}
-    assert chunks[-1] == Completed("tool_calls")
+    assert chunks[-1] == Completed("tool_calls", raw='<action tool="read">{"path": "a"}</action>')
 
 
 def test_an_invented_observation_ends_the_request() -> None:
@@ -235,4 +235,5 @@ def test_an_invented_observation_ends_the_request() -> None:
 
 def test_a_restart_below_restarts_the_reading() -> None:
     chunks = react(TextDelta("<final>one"), Restarted(), TextDelta("<final>two</final>"), Completed("stop"))
-    assert chunks == [TextDelta("one"), Restarted(), TextDelta("two"), Completed("stop")]
+    end = Completed("stop", raw="<final>two</final>")
+    assert chunks == [TextDelta("one"), Restarted(), TextDelta("two"), end]

@@ -64,8 +64,8 @@ def _parts(event: HistoryEvent, texts: Texts) -> Iterator[str]:
         case "assistant":
             if event.meta.get("reasoning"):
                 yield _block("thought", str(event.meta["reasoning"]))
-            if event.content:
-                yield _block("assistant", event.content)
+            if event.said:
+                yield _block("assistant", event.said)
         case "observation":
             detail = str(event.meta.get("diff") or event.content)
             yield _block("" if event.meta.get("ok") else "error", detail)

@@ -235,6 +235,8 @@ class JsonOutput:
                     "tokens": {k: tokens.get(k, 0) for k in ("prompt", "completion", "total", "cached")},
                     "verification": event.verification,
                 }
+                if event.finish_reason:
+                    self._result["finish_reason"] = event.finish_reason
                 if event.error:
                     self._result["error"] = event.error
             case SessionStarted(session_id):

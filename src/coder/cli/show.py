@@ -44,8 +44,8 @@ def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
                 f"── {say('cli.show.turn', n=event.turn)} · {flat(event.ts)}",
                 *_prefixed("> ", content),
             )
-        case "assistant" if content:
-            yield content
+        case "assistant":
+            yield from filter(None, [safe(event.said).rstrip("\n")])
         case "observation":
             yield from _indented(content, say)
         case "command":

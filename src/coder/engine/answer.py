@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from coder.engine.aside import retry_text
+from coder.engine.joining import Joiner
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -21,6 +22,7 @@ from coder.model.base import (
     Retrying,
     TextDelta,
 )
+from coder.model.salvaging import Salvaging, required_there
 from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
 from coder.protocol.messages import Message
 from coder.protocol.usage import Usage, tokens_meta
@@ -30,17 +32,31 @@ from coder.texts import Phrase
 class Answer:
     """What has come of the model's answer so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: str = "") -> None:
+        """`before`: what has been said of it already, where the output limit cut it off."""
+        self.joiner = Joiner(before) if before else None
+        self.shown_parts: list[str] = [before] if before else []
         self.text_parts: list[str] = []
         self.reasoning_parts: list[str] = []
         self.calls: list[CallReady] = []
         self.finish_reason = ""
         self.usage: Usage | None = None
         self.cut_by_loop = False
+        self.raw = ""  # the model's own text, where another reading of it is the answer
+        self.salvaged = False
 
     @property
     def text(self) -> str:
         return "".join(self.text_parts)
+
+    @property
+    def whole_text(self) -> str:
+        """With what was said before, as one text."""
+        return "".join(self.shown_parts)
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.text_parts or self.reasoning_parts or self.shown_parts)
 
     @property
     def reasoning(self) -> str:
@@ -49,7 +65,7 @@ class Answer:
     def message(self) -> Message:
         return Message(
             role="assistant",
-            content=self.text,
+            content=self.text.rstrip() if self.salvaged else self.text,
             tool_calls=[c.call for c in self.calls],
             reasoning=self.reasoning or None,
         )
@@ -58,7 +74,7 @@ class Answer:
 async def ask_model(session: Session, turn: Turn) -> Answer:
     """Send the conversation, show the answer as it comes, record it whole."""
     desk = session.desk
-    answer = Answer()
+    answer = Answer(turn.unfinished)
     try:
         size = session.prompt_size() if session.budget.limit is not None else 0
         with turn.busy(Phrase("stopped.model")), session.budget.waiting_for(turn.model, size):
@@ -66,7 +82,7 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     except ModelError as error:
         if fall_back(session, turn, error):
             if answer.text_parts:
-                desk.emit(ContentRestarted())
+                _begin_again(session, answer)
             return await ask_model(session, turn)
         _record_partial(session, turn, answer)
         raise
@@ -74,8 +90,10 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
         _record_partial(session, turn, answer)
         raise
     meta = {**_counted(session, turn, answer), "finish_reason": answer.finish_reason}
-    session.add_assistant(answer.message(), meta)
-    turn.answer = answer.text
+    if answer.salvaged:
+        meta["salvaged"] = True
+    session.add_assistant(answer.message(), meta, answer.raw)
+    turn.answer, turn.unfinished, turn.finish_reason = answer.whole_text, "", answer.finish_reason
     desk.emit(Finished(answer.finish_reason))
     return answer
 
@@ -107,13 +125,22 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
         prompt_id=turn.prompt_id,
     )
-    async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
-        async for chunk in chunks:
-            _take(session, answer, chunk)
-            circling = isinstance(chunk, TextDelta) and session.loop_guard and turn.loops.saw_text(chunk.text)
-            if circling:  # the rest would be more of the same: the request is closed here
-                answer.cut_by_loop, answer.finish_reason = True, "loop"
-                return
+    reading = Salvaging(request.tools, required_there(request.tools), turn.text)
+    try:
+        async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+            async for chunk in chunks:
+                for one in reading.take(chunk):
+                    _take(session, answer, one)
+                circling = (
+                    isinstance(chunk, TextDelta) and session.loop_guard and turn.loops.saw_text(chunk.text)
+                )
+                if circling:  # the rest would be more of the same: the request is closed here
+                    answer.cut_by_loop, answer.finish_reason = True, "loop"
+                    break
+    finally:  # however it ended, what has come belongs to the answer
+        if held := reading.rest():
+            _say(session, answer, held)
+        _show(session, answer, answer.joiner.finish() if answer.joiner else "")
 
 
 def _effort_of_modes(session: Session) -> str | None:
@@ -124,25 +151,47 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
     emit = session.desk.emit
     match chunk:
         case TextDelta(text):
-            answer.text_parts.append(text)
-            emit(Content(text))
+            _say(session, answer, text)
         case ReasoningDelta(text):
             answer.reasoning_parts.append(text)
-            emit(Thought(text))
+            if answer.joiner is None or not answer.joiner.within:  # it would tear the answer in two
+                emit(Thought(text))
         case CallReady():
             answer.calls.append(chunk)
         case Retrying():
-            emit(Notice(retry_text(session, chunk), "warning"))
+            emit(Notice(retry_text(session, chunk), "warning", in_answer=answer.begun))
         case Restarted():
-            answer.text_parts.clear()
-            answer.reasoning_parts.clear()
-            answer.calls.clear()
-            emit(ContentRestarted())
+            _begin_again(session, answer)
         case CitationFound(text):
             emit(Citation(text))
             session.log.append("citation", text)
         case Completed(finish_reason, usage):
             answer.finish_reason, answer.usage = finish_reason, usage
+            answer.raw, answer.salvaged = chunk.raw, chunk.salvaged
+
+
+def _say(session: Session, answer: Answer, text: str) -> None:
+    answer.text_parts.append(text)
+    _show(session, answer, answer.joiner.feed(text) if answer.joiner else text)
+
+
+def _show(session: Session, answer: Answer, text: str) -> None:
+    if text:
+        answer.shown_parts.append(text)
+        session.desk.emit(Content(text))
+
+
+def _begin_again(session: Session, answer: Answer) -> None:
+    """What has come of this answer is void; what an earlier request said of it is not."""
+    before = answer.joiner.before if answer.joiner else ""
+    answer.text_parts.clear()
+    answer.reasoning_parts.clear()
+    answer.calls.clear()
+    answer.shown_parts.clear()
+    session.desk.emit(ContentRestarted())
+    if before:
+        answer.joiner = Joiner(before)
+        _show(session, answer, before)
 
 
 def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:

@@ -46,7 +46,7 @@ class Step(msgspec.Struct):
 
 class TurnResult(msgspec.Struct, frozen=True):
     """How a turn ended. `status` is `ok`, `error`, `max_steps`, `prompt_limit` or `cancelled`; `verification`
-    what its checks have shown."""
+    what its checks have shown; `finish_reason` the provider's for the last response (`stop`, `length`, …)."""
 
     final_text: str
     steps: list[Step]
@@ -55,6 +55,7 @@ class TurnResult(msgspec.Struct, frozen=True):
     session_id: str
     error: str = ""
     verification: Verification = Verification()
+    finish_reason: str = ""
 
 
 class AgentSession:
@@ -182,6 +183,7 @@ class _Reading:
             session_id=self.session_id,
             error=ended.error,
             verification=ended.verification,
+            finish_reason=ended.finish_reason,
         )
 
 

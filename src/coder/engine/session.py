@@ -230,7 +230,8 @@ class Session:
         self.log.append("turn_start", text, role="user", meta=meta)
         self.conversation.append(Message(role="user", content=message))
 
-    def add_assistant(self, message: Message, meta: dict[str, Any]) -> None:
+    def add_assistant(self, message: Message, meta: dict[str, Any], raw: str = "") -> None:
+        """`raw`: the model's own text, where the message is another reading of it."""
         if message.tool_calls:
             calls = [
                 {"id": c.id, "name": c.name, "arguments": c.function.arguments} for c in message.tool_calls
@@ -238,7 +239,9 @@ class Session:
             meta = {**meta, "tool_calls": calls}
         if message.reasoning:
             meta = {**meta, "reasoning": message.reasoning}
-        self.log.append("assistant", message.content, role="assistant", meta=meta)
+        if raw and raw != message.content:
+            meta = {**meta, "message": message.content}
+        self.log.append("assistant", raw or message.content, role="assistant", meta=meta)
         self.conversation.append(message)
 
     def add_action(

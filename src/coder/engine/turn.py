@@ -232,6 +232,8 @@ def _end(session: Session, turn: Turn) -> None:
         "prompt_id": turn.prompt_id,
         "verification": msgspec.to_builtins(verification),
     }
+    if turn.finish_reason:
+        meta["finish_reason"] = turn.finish_reason
     if turn.cost:
         meta["cost_usd"] = turn.cost
     if turn.reason is not None:
@@ -260,6 +262,7 @@ def _end(session: Session, turn: Turn) -> None:
             duration_ms=duration,
             error=turn.reason.text(desk.texts) if turn.reason is not None else "",
             verification=verification,
+            finish_reason=turn.finish_reason,
         )
     )
 

@@ -73,6 +73,8 @@ class Turn:
         self.models_tried: list[str] = []
         self.cost = 0.0
         self.answer = ""
+        self.unfinished = ""  # of the answer, where the output limit cut it off and it is continued
+        self.finish_reason = ""  # of the newest answer
         self.status: TurnStatus = "ok"
         self.reason: Phrase | None = None  # why it did not end well
         self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped

@@ -62,11 +62,14 @@ class CitationFound(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """Always the last chunk. `usage` is None where the provider sent none."""
+    """Always the last chunk. `usage` is None where the provider sent none. `raw` is the model's own text
+    where the chunks are another reading of it; `salvaged`: the calls stood in it as text."""
 
     finish_reason: str
     usage: Usage | None = None
     model: str = ""
+    raw: str = ""
+    salvaged: bool = False
 
 
 Chunk = TextDelta | ReasoningDelta | CallReady | Retrying | Restarted | CitationFound | Completed

@@ -1,7 +1,8 @@
 """Reads JSON as models write it, where only one reading is possible; says what is wrong where not.
 
 Taken: trailing commas, single quotes, bare keys, Python's True/False/None, raw line breaks and control
-characters in strings, backslashes that escape nothing, closing brackets missing at the very end.
+characters in strings, backslashes that escape nothing, Python's triple quotes, closing brackets missing at
+the very end.
 Not taken: anything where a reader would have to guess, such as a string without its end.
 """
 
@@ -115,6 +116,8 @@ class _Reader:
         raise NotReadable(f"',' or '{closer}' expected, or a quote that is not escaped", self.at)
 
     def _string(self, quote: str) -> str:
+        if self.text.startswith(quote * 3, self.at):
+            return self._triple_quoted(quote * 3)
         start = self.at
         self.at += 1
         parts: list[str] = []
@@ -127,6 +130,21 @@ class _Reader:
             if self.text[end] == quote:
                 return "".join(parts)
             parts.append(self._escape())
+
+    def _triple_quoted(self, marks: str) -> str:
+        """No JSON begins with three quotes. Over several lines the text stands as it is meant, as code does:
+        a `\\n` in it is the code's own."""
+        start = self.at
+        end = self.text.find(marks, start + 3)
+        if end < 0:
+            raise NotReadable("a string has no end", start, at_end=True)
+        while self.text.startswith(marks[0], end + 3):  # a quote that is the text's last character
+            end += 1
+        text = self.text[start + 3 : end]
+        self.at = end + 3
+        if "\n" in text:
+            return text
+        return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), text)
 
     def _escape(self) -> str:
         code = self.text[self.at : self.at + 1]

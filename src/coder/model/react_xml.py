@@ -53,9 +53,11 @@ class ReactXml:
         parser = ReactParser(request.tools)
         completed = Completed(finish_reason="stop")
         native_calls = False
+        raw: list[str] = []
         async with closing(self._inner.stream(in_dialect(request))) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, TextDelta):
+                    raw.append(chunk.text)
                     for out in parser.feed(chunk.text):
                         yield out
                     if parser.cut:
@@ -66,6 +68,7 @@ class ReactXml:
                     if isinstance(chunk, Restarted):
                         parser = ReactParser(request.tools)
                         native_calls = False
+                        raw.clear()
                     native_calls = native_calls or isinstance(chunk, CallReady)
                     yield chunk
         calls = native_calls
@@ -73,7 +76,8 @@ class ReactXml:
             calls = calls or isinstance(out, CallReady)
             yield out
         reason = completed.finish_reason
-        yield msgspec.structs.replace(completed, finish_reason="tool_calls" if calls else reason)
+        reason = "tool_calls" if calls else reason
+        yield msgspec.structs.replace(completed, finish_reason=reason, raw="".join(raw))
 
     async def close(self) -> None:
         await self._inner.close()

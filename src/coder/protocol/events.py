@@ -81,8 +81,8 @@ class Content(Event, frozen=True):
 
 
 class ContentRestarted(Event, frozen=True):
-    """A broken stream was asked for again and answers differently: what was shown since
-    the step began no longer counts."""
+    """What was shown of the answer no longer counts: a broken stream was asked for again and answers
+    differently, another model took over, or the model began its answer anew."""
 
 
 class ToolCallChanged(Event, frozen=True):
@@ -200,10 +200,12 @@ class CommandDone(Event, frozen=True):
 
 
 class Notice(Event, frozen=True):
-    """One line the person should see: a retry, a limit near, a setting ignored."""
+    """One line the person should see: a retry, a limit near, a setting ignored. `in_answer`: it came while an
+    answer was being given, which goes on after it in the same block."""
 
     text: str
     level: Literal["info", "warning"] = "info"
+    in_answer: bool = False
 
 
 class Failed(Event, frozen=True):
@@ -235,6 +237,7 @@ class TurnEnded(Event, frozen=True):
     duration_ms: int
     error: str = ""
     verification: Verification = Verification()
+    finish_reason: str = ""  # of the last response
 
 
 class InputDone(Event, frozen=True):

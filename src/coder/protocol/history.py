@@ -21,3 +21,9 @@ class HistoryEvent(msgspec.Struct, frozen=True):
     content: str = ""
     role: str | None = None
     meta: dict[str, Any] = {}
+
+    @property
+    def said(self) -> str:
+        """Of an answer: its text as the conversation has it. `content` is what the model wrote, with
+        the calls and tags that were read out of it."""
+        return str(self.meta.get("message", self.content))

@@ -28,8 +28,8 @@ class RecentTurns:
             self._turns.append(PastTurn(text=event.content[:_CHARS]))
         elif not self._turns:
             return
-        elif event.type in ("assistant", "final") and event.content.strip():
-            self._change(answer=event.content[:_CHARS])
+        elif event.type in ("assistant", "final") and event.said.strip():
+            self._change(answer=event.said[:_CHARS])
         elif event.type == "turn_end":
             self._change(status=str(event.meta.get("status", "")))
 

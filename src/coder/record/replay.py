@@ -95,7 +95,7 @@ class Replay:
         self._message(
             Message(
                 role="assistant",
-                content=event.content,
+                content=event.said,
                 tool_calls=calls,
                 reasoning=event.meta.get("reasoning"),
             )

@@ -63,7 +63,7 @@ class Retelling:
     def _assistant(self, event: HistoryEvent) -> None:
         self._to.next_message()
         self._to.chunk("agent_thought_chunk", str(event.meta.get("reasoning") or ""))
-        self._to.chunk("agent_message_chunk", event.content)
+        self._to.chunk("agent_message_chunk", event.said)
         self._to.next_message()
 
     def _action(self, event: HistoryEvent) -> None:

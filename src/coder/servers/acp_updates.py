@@ -147,6 +147,8 @@ class Updates:
 
     def _remarks(self, event: AnyEvent) -> None:
         match event:
+            case Notice(text, in_answer=True):  # no message of its own: the answer goes on in its own
+                self.chunk("agent_thought_chunk", text + "\n\n")
             case Notice(text, "warning"):
                 self.remark(text)
             case Notice(text):

@@ -10,6 +10,7 @@ from coder.protocol.events import (
     CommandDone,
     Content,
     ContentRestarted,
+    Notice,
     Recorded,
     StateChanged,
     Thought,
@@ -52,6 +53,7 @@ class Stream:
         self._output = ""
         self._gap = False  # a blank line separates what follows from what stands above
         self._below_block = False  # a tool call or a remark stands above: a blank line, if prose follows
+        self._later: list[Line] = []  # remarks that wait for the block that is being written to end
         self._answering = False  # more of the newest answer may come
         self.answer: list[str] = []  # its text, for /copy
 
@@ -65,6 +67,8 @@ class Stream:
                 self._output = (self._output + text)[-_OUTPUT_KEPT:]
             case Recorded() | StateChanged():
                 pass
+            case Notice(in_answer=True) if self._flow is not None:
+                self._later += self._remarks(event)
             case ContentRestarted():
                 self._gap = self._gap or (self._flow is not None and self._flow.started)
                 self._flow = None
@@ -95,11 +99,13 @@ class Stream:
             case TurnEnded():
                 self._end_of_turn(event)
             case _:
-                remarks = remark_lines(event, self._texts)
-                self._put([row for line in remarks for row in wrap(line, self._columns())])
+                self._put(self._remarks(event))
         if len(self._ready) > shown:
             self._answering = False
             self._below_block = not isinstance(event, CommandDone | TurnEnded)
+
+    def _remarks(self, event: AnyEvent) -> list[Line]:
+        return [row for line in remark_lines(event, self._texts) for row in wrap(line, self._columns())]
 
     def _say(self, kind: str, text: str) -> None:
         if self._flow is None or self._flowing != kind:
@@ -131,6 +137,8 @@ class Stream:
             self._flowed(self._flow.finish(self._columns()))
             self._gap = self._gap or self._flow.started
         self._flow = None
+        later, self._later = self._later, []
+        self._put(later)
 
     def _put(self, lines: list[Line]) -> None:
         if not lines:

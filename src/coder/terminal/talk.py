@@ -16,6 +16,7 @@ from coder.protocol.events import (
     CommandDone,
     Content,
     InputDone,
+    Notice,
     SessionStarted,
     StateChanged,
     Thought,
@@ -72,6 +73,8 @@ def follow(talk: Talk, event: AnyEvent) -> None:
         case SessionStarted():
             talk.session_id, talk.model, talk.mode = event.session_id, event.model, event.mode
             talk.mode_model = talk.effort = ""
+        case Notice(in_answer=True):
+            talk.doing = "terminal.catching_up"
         case Thought() | Content():
             talk.doing = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
         case ToolCallChanged():

@@ -13,6 +13,8 @@ from coder.protocol.events import (
     ApprovalRequested,
     CommandDone,
     Content,
+    ContentRestarted,
+    Notice,
     Thought,
     TodosChanged,
     ToolCallChanged,
@@ -56,6 +58,7 @@ class LineView:
         self._above: Literal["", "prose", "block"] = ""  # what stands above in this turn
         self._breaker: Breaker | None = None  # of the unfinished line
         self._held: list[str] = []
+        self._later: list[Line] = []  # remarks that wait for the text that is being written to end
 
     @property
     def columns(self) -> int:
@@ -90,11 +93,20 @@ class LineView:
             case TurnEnded():
                 self._turn_ended(event)
             case _:
-                width = self.columns
-                remarks = remark_lines(event, self.texts)
-                self._lines([row for line in remarks for row in (wrap(line, width) if width else [line])])
+                self._remark(event)
 
     # pieces
+
+    def _remark(self, event: AnyEvent) -> None:
+        width = self.columns
+        remarks = remark_lines(event, self.texts)
+        rows = [row for line in remarks for row in (wrap(line, width) if width else [line])]
+        if self._open and isinstance(event, Notice) and event.in_answer:
+            self._later += rows
+            return
+        if isinstance(event, ContentRestarted):
+            self._held.clear()
+        self._lines(rows)
 
     def _show_held(self) -> None:
         text, self._held = "".join(self._held), []
@@ -130,6 +142,8 @@ class LineView:
             self.out.write("\n")
         self._open = ""
         self._at_line_start = True
+        later, self._later = self._later, []
+        self._lines(later)
 
     def line(self, text: str) -> None:
         self._end_line()

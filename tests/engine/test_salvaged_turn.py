@@ -1,0 +1,69 @@
+"""A turn with a model that writes its calls into the text, over HTTP: they run, and all of it is recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from coder.protocol.events import Content, ToolCallChanged, TurnEnded
+from kit import Chaos
+from kit.driving import Project, drive, of
+from kit.wire import play
+
+CALL = '{"name": "read", "arguments": {"path": "a.txt"}}'
+
+
+@pytest.mark.parametrize("dialect", ["auto", "native", "react-xml"])
+def test_the_call_runs_and_the_model_sees_its_result(project: Project, dialect: str) -> None:
+    project.configure(provider={"dialect": dialect})
+    project.write("a.txt", "the secret is 42\n")
+    text = f"I read it first.\n\n```json\n{CALL}\n```"
+    driver = play(project, [{"text": text, "chunk": 3}, {"text": "It is 42."}], ["what is it?"])
+    assert of(driver.seen, TurnEnded)[0].text == "It is 42."
+    assert [e.state for e in of(driver.seen, ToolCallChanged)] == ["scheduled", "executing", "success"]
+    shown = "".join(e.text for e in of(driver.seen, Content))
+    assert "arguments" not in shown
+    assert "I read it first." in shown
+    if dialect != "react-xml":
+        called, result = driver.chats[1]["messages"][-2:]
+        assert called["content"] == "I read it first."
+        assert called["tool_calls"][0]["function"] == {"name": "read", "arguments": '{"path":"a.txt"}'}
+        assert "the secret is 42" in result["content"]
+    event = project.of_type("assistant")[0]
+    assert event["content"] == text
+    assert event["meta"]["salvaged"] is True
+    assert event["meta"]["tool_calls"][0]["name"] == "read"
+
+
+def test_a_resumed_session_has_the_same_conversation(project: Project) -> None:
+    project.write("a.txt", "the secret is 42\n")
+    driver = play(project, [{"text": f"First.\n{CALL}"}, {"text": "42"}], ["what is it?"])
+    before = driver.engine.desk.session.conversation.messages
+    resumed = play(project, [{"text": "again"}], ["and now?"], resume=driver.engine.desk.session.id)
+    after = resumed.engine.desk.session.conversation.messages
+    assert after[: len(before)] == before
+
+
+def test_an_example_ends_the_turn_as_the_answer(project: Project) -> None:
+    driver = play(project, [{"text": f"For example:\n\n{CALL}"}], ["how would that look?"])
+    assert len(driver.chats) == 1
+    assert of(driver.seen, TurnEnded)[0].text == f"For example:\n\n{CALL}"
+
+
+def test_what_was_held_back_is_not_lost_when_the_model_fails(project: Project) -> None:
+    half = CALL[:-8]
+    script = [{"text": half, "fault": "error_midway", "chunk": 8}, {"status": 400, "body": "no"}]
+    with Chaos(script) as server:
+        driver = drive(project, server.url, ["go"])
+    assert of(driver.seen, TurnEnded)[0].status == "error"
+    (partial,) = project.of_type("assistant")
+    assert partial["content"].startswith('{"name": "read"')
+    assert "".join(e.text for e in of(driver.seen, Content)) == partial["content"]
+
+
+def test_once_prints_the_answer_alone(project: Project) -> None:
+    project.write("a.txt", "hello\n")
+    with Chaos([{"text": f"```json\n{CALL}\n```", "chunk": 2}, {"text": "It says hello."}]) as server:
+        done = project.coder("--once", "what does a.txt say?", url=server.url)
+    assert (done.returncode, done.stdout) == (0, "It says hello.\n")
+    assert "arguments" not in done.stderr
+    assert "read" in done.stderr
