@@ -67,3 +67,24 @@ def test_once_prints_the_answer_alone(project: Project) -> None:
     assert (done.returncode, done.stdout) == (0, "It says hello.\n")
     assert "arguments" not in done.stderr
     assert "read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "tag", ['<action id="1" tool="read">', "<action tool=read>", "<ACTION TOOL='read' >"]
+)
+def test_react_s_own_text_is_recorded(project: Project, tag: str) -> None:
+    project.configure(provider={"dialect": "react-xml"})
+    project.write("a.txt", "the secret is 42\n")
+    raw = f'<thought>look first</thought>\n{tag}{{"path": "a.txt"}}</action >'
+    final = "<thought>seen</thought><final>It is 42.</final>"
+    driver = play(project, [{"text": raw, "chunk": 4}, {"text": final}], ["what is it?"])
+    assert of(driver.seen, TurnEnded)[0].text == "It is 42."
+    assert [e["content"] for e in project.of_type("assistant")] == [raw, final]
+    assert project.of_type("final")[0]["content"] == "It is 42."
+    assert "the secret is 42" in driver.chats[1]["messages"][-1]["content"]
+    before = driver.engine.desk.session.conversation.messages
+    resumed = play(project, [{"text": final}], ["again?"], resume=driver.engine.desk.session.id)
+    assert resumed.engine.desk.session.conversation.messages[: len(before)] == before
+    shown = project.coder("show", driver.engine.desk.session.id).stdout
+    assert "<final>" not in shown
+    assert "It is 42." in shown

@@ -67,6 +67,44 @@ READ_A = ("read", '{"path": "a"}', "")
         ('<thought>hm</thought><action tool="read">{"path": "a"}</action>', "", "hm", [READ_A]),
         ('<action tool=\'read\'>\n{"path": "a"}\n</action>', "", "", [READ_A]),
         ('<action tool="read">src/a.py</action>', "", "", [("read", '{"path":"src/a.py"}', "")]),
+        ('<action id="1" tool="read">{"path": "a"}</action>', "", "", [READ_A]),
+        ('<action tool="read" id=1 >{"path": "a"}</action >', "", "", [READ_A]),
+        ('<action tool=read>{"path": "a"}</action>', "", "", [READ_A]),
+        ('<action tool = \'read\'>{"path": "a"}</ACTION\n>', "", "", [READ_A]),
+        ('<ACTION TOOL="read">{"path": "a"}</ACTION>', "", "", [READ_A]),
+        ('<action\n  name="read"\n>{"path": "a"}</action>', "", "", [READ_A]),
+        ("<thought >hm</thought >\n<final >yes</final >", "yes", "hm", []),
+        ('<action tool="todoread"/>', "", "", [("todoread", "{}", "")]),
+        ("<action tool=todoread />", "", "", [("todoread", "{}", "")]),
+        ('<action tool="read" path="a b"/>', "", "", [("read", '{"path":"a b"}', "")]),
+        (
+            '<action tool="todoread"/>\n<action tool="read">{"path": "a"}</action>',
+            "",
+            "",
+            [("todoread", "{}", ""), READ_A],
+        ),
+        ('<action tool="read"><path>a</path></action>', "", "", [("read", '{"path":"a"}', "")]),
+        ('<action tool="Read">\n<PATH>a</PATH>\n</action>', "", "", [("Read", '{"path":"a"}', "")]),
+        (
+            '<action tool="write"><path>a</path>\n<content>\n  x = 1\n  y < 2\n</content></action>',
+            "",
+            "",
+            [("write", '{"path":"a","content":"  x = 1\\n  y < 2\\n"}', "")],
+        ),
+        (
+            '<action tool="read"><arguments>{"path": "a"}</arguments></action>',
+            "",
+            "",
+            [READ_A],
+        ),
+        (
+            '<action tool="read"><parameter name="path">a</parameter></action>',
+            "",
+            "",
+            [("read", '{"path":"a"}', "")],
+        ),
+        ('<action id="7">is no call</action>', '<action id="7">is no call</action>', "", []),
+        ("a < b, <finally> and <actions>", "a < b, <finally> and <actions>", "", []),
         ('<action tool="read">"a b"</action>', "", "", [("read", '{"path":"a b"}', "")]),
         ('<action tool="todoread"></action>', "", "", [("todoread", "{}", "")]),
         (
@@ -218,6 +256,12 @@ def test_without_tools_nothing_is_explained() -> None:
 def react(*chunks: Chunk) -> list[Chunk]:
     request = ModelRequest(model="m", messages=[Message(role="user", content="x")], tools=TOOLS)
     return asyncio.run(collect(ReactXml(FakeModel(chunks)), request))
+
+
+def test_the_model_s_own_text_comes_with_the_end() -> None:
+    text = '<thought>look</thought>\n<action tool="read">{"path": "a"}</action>'
+    end = react(*[TextDelta(text[at : at + 5]) for at in range(0, len(text), 5)], Completed("stop"))[-1]
+    assert end == Completed("tool_calls", raw=text)
 
 
 def test_calls_change_the_finish_reason() -> None:

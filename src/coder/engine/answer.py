@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from coder.engine.aside import retry_text
-from coder.engine.joining import Joiner
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -22,11 +21,14 @@ from coder.model.base import (
     Retrying,
     TextDelta,
 )
-from coder.model.salvaging import Salvaging, required_there
 from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
 from coder.protocol.messages import Message
 from coder.protocol.usage import Usage, tokens_meta
 from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from coder.engine.joining import Joiner
+    from coder.model.salvaging import Salvaging
 
 
 class Answer:
@@ -34,7 +36,7 @@ class Answer:
 
     def __init__(self, before: str = "") -> None:
         """`before`: what has been said of it already, where the output limit cut it off."""
-        self.joiner = Joiner(before) if before else None
+        self.joiner = _joiner(before)
         self.shown_parts: list[str] = [before] if before else []
         self.text_parts: list[str] = []
         self.reasoning_parts: list[str] = []
@@ -125,10 +127,11 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
         prompt_id=turn.prompt_id,
     )
-    reading = Salvaging(request.tools, required_there(request.tools), turn.text)
+    reading: Salvaging | None = None
     try:
         async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
             async for chunk in chunks:
+                reading = reading or _reading(request, turn)
                 for one in reading.take(chunk):
                     _take(session, answer, one)
                 circling = (
@@ -138,9 +141,24 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
                     answer.cut_by_loop, answer.finish_reason = True, "loop"
                     break
     finally:  # however it ended, what has come belongs to the answer
-        if held := reading.rest():
+        if reading is not None and (held := reading.rest()):
             _say(session, answer, held)
         _show(session, answer, answer.joiner.finish() if answer.joiner else "")
+
+
+def _reading(request: ModelRequest, turn: Turn) -> Salvaging:
+    """Loaded while the model thinks, not on the way to the first request."""
+    from coder.model.salvaging import Salvaging, required_there
+
+    return Salvaging(request.tools, required_there(request.tools), turn.text)
+
+
+def _joiner(before: str) -> Joiner | None:
+    if not before:
+        return None
+    from coder.engine.joining import Joiner
+
+    return Joiner(before)
 
 
 def _effort_of_modes(session: Session) -> str | None:
@@ -189,9 +207,8 @@ def _begin_again(session: Session, answer: Answer) -> None:
     answer.calls.clear()
     answer.shown_parts.clear()
     session.desk.emit(ContentRestarted())
-    if before:
-        answer.joiner = Joiner(before)
-        _show(session, answer, before)
+    answer.joiner = _joiner(before)
+    _show(session, answer, before)
 
 
 def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
 
 from coder.model.arguments import call_ready
 from coder.model.base import CallReady
+from coder.model.elements import entry_arguments, wrapped_body
 from coder.protocol.messages import ToolSpec, tool_call
 
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#39;": "'", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 
 
-def react_call(
-    call_id: str, tool: str, body: str, tools: Sequence[ToolSpec], finish_reason: str
-) -> CallReady:
-    """A JSON object as it is; plain text as the one required parameter of the tool."""
+Action = tuple[str, str, dict[str, str]]  # the tool, the body, and the other attributes
+
+_ATTRIBUTE = re.compile(r"([\w:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"']+))")
+
+
+def attributes_of(text: str) -> tuple[str, dict[str, str]]:
+    """The tool that an `<action …>` names, and its other attributes."""
+    found = {key.lower(): double or single or bare for key, double, single, bare in _ATTRIBUTE.findall(text)}
+    tool = found.pop("tool", "") or found.pop("name", "")
+    return tool.strip(), found
+
+
+def react_call(call_id: str, action: Action, tools: Sequence[ToolSpec], finish_reason: str) -> CallReady:
+    """A JSON object as it is, elements and attributes named as the tool's parameters; plain text as the one
+    required parameter of the tool."""
+    tool, body, attributes = action
     body = body.strip()
     if body.startswith("<![CDATA[") and body.endswith("]]>"):
         body = body[9:-3].strip()
-    spec = next((spec for spec in tools if spec.name == tool), None)
+    spec = next((spec for spec in tools if spec.name.lower() == tool.lower()), None)
+    if body.startswith("<"):
+        body = wrapped_body(body)
+    if not body and spec is not None:
+        known = spec.function.parameters.get("properties", {})
+        given = {key: value for key, value in attributes.items() if key in known}
+        body = msgspec.json.encode(given).decode("utf-8")
     if body.startswith(("{", "```")) or not body:
         return _json_call(call_id, tool, body, finish_reason)
+    if body.startswith("<") and (elements := entry_arguments(body, spec)):
+        return CallReady(call=tool_call(call_id, tool, msgspec.json.encode(elements).decode("utf-8")))
     parameter = _only_required(spec) if spec is not None else ""
     if finish_reason == "length" or not parameter:
         return _without_object(call_id, tool, body, finish_reason)

@@ -13,30 +13,37 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from coder.model.base import Chunk, ReasoningDelta, Restarted, TextDelta
-from coder.model.react_call import react_call
+from coder.model.react_call import Action, attributes_of, react_call
 from coder.protocol.messages import ToolSpec
 
-_THOUGHT = r"<(?P<thought>thought|thinking|think)>"
-_FINAL = r"<(?P<final>final)>"
-_ACTION = (
-    r"<action\s{1,8}(?:tool|name)\s{0,8}=\s{0,8}(?:\"(?P<a>[^\"<>]{1,100})\"|'(?P<b>[^'<>]{1,100})')\s{0,8}>"
-)
+_THOUGHT = r"<(?P<thought>thought|thinking|think)\s{0,8}>"
+_FINAL = r"<(?P<final>final)\s{0,8}>"
+# Any attributes in any order, quoted or not, one of them `tool` or `name`; perhaps closed at once.
+_ATTRIBUTE = r"\s{1,8}[\w:-]{1,40}\s{0,8}=\s{0,8}(?:\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s\"'<>/=]{1,100})"
+_ACTION = rf"<action(?P<action>(?:{_ATTRIBUTE}){{1,8}})\s{{0,8}}(?P<empty>/)?\s{{0,8}}>"
 _OBSERVATION = r"<(?P<observation>observation)(?:\s[^<>]{0,100})?>"
 
 _OPENERS = re.compile("|".join([_THOUGHT, _FINAL, _ACTION, _OBSERVATION]), re.IGNORECASE)
 _OPENERS_WITHOUT_TOOLS = re.compile("|".join([_THOUGHT, _FINAL]), re.IGNORECASE)
-_IN_THOUGHT = re.compile("|".join([r"</(?P<close>thought|thinking|think)>", _FINAL, _ACTION]), re.IGNORECASE)
-_IN_ACTION = re.compile("|".join([r"</(?P<close>action)>", _FINAL, _ACTION, _OBSERVATION]), re.IGNORECASE)
-_END_OF_FINAL = re.compile(r"</final>", re.IGNORECASE)
+_IN_THOUGHT = re.compile(
+    "|".join([r"</(?P<close>thought|thinking|think)\s{0,8}>", _FINAL, _ACTION]), re.IGNORECASE
+)
+_IN_ACTION = re.compile(
+    "|".join([r"</(?P<close>action)\s{0,8}>", _FINAL, _ACTION, _OBSERVATION]), re.IGNORECASE
+)
+_END_OF_FINAL = re.compile(r"</final\s{0,8}>", re.IGNORECASE)
 _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _FENCE_BEFORE_TAG = re.compile(r"\s*```\w*\s*\Z")
 
 _TAG_STARTS = (
-    *("<thought>", "<thinking>", "<think>", "<final>", "<action ", "<observation"),
-    *("</thought>", "</thinking>", "</think>", "</final>", "</action>"),
+    *("<thought", "<thinking", "<think", "<final", "<action", "<observation"),
+    *("</thought", "</thinking", "</think", "</final", "</action"),
 )
-_TAG_LIMIT = 200  # characters; no tag that the patterns above match is longer
+_UNFINISHED_TAG = re.compile(
+    r"</?(?:thought|thinking|think|final|action|observation)\s*|<(?:action|observation)\s[^<>]*"
+)
+_TAG_LIMIT = 600  # characters in which a tag is looked for
 _HELD_LIMIT = 400  # characters of untagged text after which it is taken to be the answer and shown
 
 
@@ -60,7 +67,8 @@ class ReactParser:
         self._final: list[str] = []
         self._tool = ""
         self._scanned = 0  # how much of an action's body is known to hold no end
-        self._actions: list[tuple[str, str]] = []
+        self._attributes: dict[str, str] = {}
+        self._actions: list[Action] = []
 
     def feed(self, text: str) -> list[Chunk]:
         self._buffer += text
@@ -78,7 +86,7 @@ class ReactParser:
         elif mode == self._in_thought:
             self._think(rest, last=True)
         elif mode == self._in_action:
-            self._actions.append((self._tool, _unclosed_body(rest)))
+            self._actions.append((self._tool, _unclosed_body(rest), self._attributes))
         elif mode == self._outside:
             self._untagged(rest)
         if mode != self._after_final and mode != self._in_final:
@@ -96,10 +104,10 @@ class ReactParser:
             self._text(before)
         if after:
             self._reason(after)
-        for at, (tool, body) in enumerate(self._actions):
+        for at, action in enumerate(self._actions):
             last = at == len(self._actions) - 1
             call_id = f"call_{os.urandom(9).hex()}"
-            self._out.append(react_call(call_id, tool, body, self._tools, reason if last else ""))
+            self._out.append(react_call(call_id, action, self._tools, reason if last else ""))
 
     # outside any tag
 
@@ -128,12 +136,17 @@ class ReactParser:
                 self._mode = self._ignored
             else:
                 self._untagged(tag.group())
+        elif not (named := attributes_of(str(names["action"])))[0]:
+            self._untagged(tag.group())
         else:
             if not self._actions and not self._showing:
                 self._preamble, self._held = self._held, ""
-            self._tool = str(names["a"] or names["b"]).strip()
+            self._tool, self._attributes = named
             self._mode = self._in_action
             self._scanned = 0
+            if names["empty"]:
+                self._actions.append((self._tool, "", self._attributes))
+                self._mode = self._outside
 
     def _untagged(self, text: str) -> None:
         self._held = (self._held + text) if self._held or self._showing else text.lstrip()
@@ -165,7 +178,7 @@ class ReactParser:
         if tag is None:
             self._scanned = max(0, len(self._buffer) - _TAG_LIMIT)
             return False
-        self._actions.append((self._tool, self._buffer[: tag.start()]))
+        self._actions.append((self._tool, self._buffer[: tag.start()], self._attributes))
         self._buffer = self._buffer[tag.end() if tag.group("close") else tag.start() :]
         self._mode = self._outside
         return True
@@ -262,8 +275,7 @@ def _possible_tag(text: str) -> int:
     if at < 0 or ">" in text[at:]:
         return 0
     start = text[at:].lower()
-    may_be = any(name.startswith(start) or start.startswith(name) for name in _TAG_STARTS)
-    may_be = may_be or re.match(r"<action\s", start) is not None
+    may_be = any(name.startswith(start) for name in _TAG_STARTS) or _UNFINISHED_TAG.fullmatch(start)
     return len(text) - at if may_be else 0
 
 
@@ -284,7 +296,7 @@ def _only_closed(rest: str) -> bool:
 
 def _unclosed_body(rest: str) -> str:
     """The body of an action that has no end, or whose end seemed to stand inside a JSON string."""
-    body = re.split("</action>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
+    body = re.split(r"</action\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
     torn = _possible_tag(body)
     return body[:-torn] if torn and body[-torn:].startswith("</") else body
 
