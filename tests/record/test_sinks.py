@@ -33,6 +33,26 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "log.jsonl"
 
 
+def test_xml_has_every_field_of_an_event(tmp_path: Path) -> None:
+    sink = LegacyXmlSink(tmp_path / "history.xml")
+    meta = {"tool": "read", "input": {"path": 'a "b" <c> & é\n'}, "tokens": {"prompt": 3}}
+    sink.append(event("text", role="assistant", meta=meta))
+    sink.close()
+    (element,) = ElementTree.fromstring((tmp_path / "history.xml").read_bytes())  # noqa: S314 - our own
+    named = dict(element.attrib)
+    assert json.loads(named.pop("meta")) == meta
+    assert named == {
+        "ts": "2026-01-01T00:00:00.000Z",
+        "session_id": "s",
+        "type": "note",
+        "turn": "1",
+        "step": "0",
+        "role": "assistant",
+        "tool": "read",
+    }
+    assert element.text == "text"
+
+
 def test_one_line_an_event(path: Path) -> None:
     sink = JsonlHistorySink(path)
     assert not path.exists()  # opened by the first event

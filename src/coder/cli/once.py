@@ -33,6 +33,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
+from coder.record.log import now
 from coder.terminal.safe import safe_json
 from coder.terminal.view import LineView, Palette
 
@@ -192,22 +193,31 @@ class TextOutput:
 class StreamJsonOutput:
     """The record's events as they happen, with the answer's chunks between them."""
 
+    def __init__(self) -> None:
+        self._session_id = ""
+
     def show(self, event: AnyEvent) -> None:
         match event:
             case Recorded(entry):
+                self._session_id = entry.session_id
                 _print_json(entry)
             case Content(text):
-                _print_json({"type": "assistant_chunk", "content": text})
+                self._print("assistant_chunk", text)
             case Thought(text):
-                _print_json({"type": "thought_chunk", "content": text})
+                self._print("thought_chunk", text)
             case ContentRestarted():
-                _print_json({"type": "assistant_restart"})
+                self._print("assistant_restart")
             case CommandDone(command, text, ok):
-                _print_json({"type": "command_result", "content": text, "meta": {"input": command, "ok": ok}})
+                self._print("command_result", text, input=command, ok=ok)
             case Failed(text, code):
-                _print_json({"type": "error", "content": text, "meta": {"code": code}})
+                self._print("error", text, code=code)
             case Notice(text, level):
-                _print_json({"type": "notice", "content": text, "meta": {"level": level}})
+                self._print("notice", text, level=level)
+
+    def _print(self, kind: str, content: str = "", **meta: Any) -> None:
+        """What is not in the record, with the fields that its events have."""
+        line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": content}
+        _print_json({**line, "meta": meta} if meta else line)
 
     def finish(self, status: int) -> None:
         pass

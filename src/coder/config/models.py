@@ -106,8 +106,13 @@ _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
 
 def tokenizer_of(model: str) -> str:
     """The name of the tokenizer that counts for this model, exactly or nearly."""
+    return known_tokenizer(model) or DEFAULT_TOKENIZER
+
+
+def known_tokenizer(model: str) -> str:
+    """As `tokenizer_of`; empty for a model that nothing is known of."""
     known = _known(model)
-    return known[0] if known else DEFAULT_TOKENIZER
+    return known[0] if known else ""
 
 
 def context_window_of(model: str) -> int | None:

@@ -31,6 +31,8 @@ class Provider(msgspec.Struct, frozen=True):
     model: str = ""
     headers: dict[str, str] = {}
     tokenizer: str = ""
+    key_from: str = ""  # the variable or setting that the key stands in
+    base_from: str = ""  # and the address, where it is not the provider's own
 
     def __repr__(self) -> str:
         """Without key and headers, so that a log or a failed assertion cannot leak them."""
@@ -124,11 +126,15 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
         known = _by_environment(environ, model)
         if known is None:
             raise NoProvider
+    base_from = _named(own.base_url, environ, "CODER_BASE_URL", "provider.base_url") if base else ""
+    key_from = _named(own.api_key, environ, "CODER_API_KEY", "provider.api_key") if key else ""
     if not base and known:
         base = _address_of(known, environ)
+        base_from = known.base_variable if _value(environ, known.base_variable) else ""
     is_theirs = known is not None and host_of(base) == host_of(known.base_url)
     if not key and known:
         key = _value(environ, known.key_variable)
+        key_from = known.key_variable if key else ""
     if not model and known:
         model = _value(environ, known.model_variable) or (known.model if is_theirs else "")
     if not is_header_value(key):
@@ -140,7 +146,14 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
         model=model,
         headers=own.headers,
         tokenizer=tokenizer_of(model),
+        key_from=key_from,
+        base_from=base_from,
     )
+
+
+def _named(setting: str, environ: Mapping[str, str], variable: str, key: str) -> str:
+    """Where a value stands: `load` has put the variable's into the setting."""
+    return variable if not setting or setting == _value(environ, variable) else key
 
 
 def _value(environ: Mapping[str, str], variable: str) -> str:

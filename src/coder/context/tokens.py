@@ -51,7 +51,13 @@ class TokenCounter:
         try:
             tokenizer: Any = Tokenizer.from_pretrained(self.vocabulary)
         except ValueError as error:
-            raise UnknownTokenizer(self.vocabulary, str(error).partition("Supported: ")[2]) from error
+            from coder.config.models import known_tokenizer
+
+            meant = known_tokenizer(self.vocabulary)  # the name of a model stands for its vocabulary
+            if not meant:
+                known = str(error).partition("Supported: ")[2]
+                raise UnknownTokenizer(self.vocabulary, known) from error
+            tokenizer = Tokenizer.from_pretrained(meant)
         self._encode = tokenizer.encode_ordinary
 
     def count(self, text: str) -> int:

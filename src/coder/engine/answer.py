@@ -107,8 +107,11 @@ def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True
         usage = _counted_here(session, answer, exact)
     turn.usage = turn.usage.plus(usage)
     cost = session.count(turn.model, usage)
+    tokens = tokens_meta(usage)
+    if usage.source != "local":
+        tokens["local"] = _beside(session, answer, exact)
     meta: dict[str, Any] = {
-        "tokens": tokens_meta(usage),
+        "tokens": tokens,
         "model": turn.model,
         "prompt_id": turn.prompt_id,
     }
@@ -218,6 +221,14 @@ def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:
         message = Message(role="assistant", content=answer.text, reasoning=answer.reasoning or None)
         answer.calls.clear()
         session.add_assistant(message, {**_counted(session, turn, answer, exact=False), "partial": True})
+
+
+def _beside(session: Session, answer: Answer, exact: bool) -> dict[str, Any]:
+    """Our own count beside the provider's. No vocabulary is loaded for it unless one was chosen."""
+    exact = session.conversation.counter.loaded or (exact and bool(session.desk.chosen.tokenizer))
+    counted = _counted_here(session, answer, exact)
+    local: dict[str, Any] = {"prompt": counted.prompt, "completion": counted.completion}
+    return local if exact else {**local, "estimated": True}
 
 
 def _counted_here(session: Session, answer: Answer, exact: bool) -> Usage:

@@ -135,10 +135,14 @@ class Session:
 
     def _start_meta(self) -> dict[str, Any]:
         desk = self.desk
+        config = self._config()
+        mode = {"mode": desk.session_kind, "operating_mode": desk.mode, "preset": desk.preset}
+        return {**mode, **config, "config": config}
+
+    def _config(self) -> dict[str, Any]:
+        """What answers and with which tools, as it is now."""
+        desk = self.desk
         return {
-            "mode": desk.session_kind,
-            "operating_mode": desk.mode,
-            "preset": desk.preset,
             "model": desk.chosen.name,
             "cwd": str(desk.root),
             "tokenizer": desk.chosen.vocabulary,
@@ -166,7 +170,15 @@ class Session:
         self.end_jobs()
         if self.shell_undo is not None:
             self.shell_undo.close()
-        self.log.append("session_end", meta={"tokens": tokens_meta(self.usage)})
+        meta = {
+            "mode": self.desk.session_kind,
+            "operating_mode": self.desk.mode,
+            "preset": self.desk.preset,
+            "config": self._config(),
+            "turns": self.log.turn,
+            "tokens": tokens_meta(self.usage),
+        }
+        self.log.append("session_end", meta=meta)
         self.log.close()
 
     def end_jobs(self) -> None:

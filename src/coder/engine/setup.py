@@ -123,6 +123,7 @@ def open_desk(
             provider.headers,
             config.provider.timeout_ms,
             config.provider.dialect,
+            names=_names_of(provider, settings),
         ),
         chosen=ModelChoice.of(config, provider.model, options.tokenizer),
         tools=built_in_tools(skills, memory),
@@ -262,6 +263,15 @@ def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
     }
 
 
+def _names_of(provider: Provider, settings: Settings) -> list[str]:
+    """Where key and address were taken from, for whoever has to check them."""
+    found = []
+    for name in (provider.key_from or "CODER_API_KEY", provider.base_from):
+        file = settings.loaded.origin_of(name) if name.startswith("provider.") else ""
+        found.append(f"{name} ({file})" if file else name)
+    return [name for name in found if name]
+
+
 async def with_model_named(provider: Provider) -> Provider:
     """A server of one's own whose model nobody named is asked what it has."""
     if provider.model:
@@ -274,7 +284,8 @@ async def listed_models(provider: Provider) -> list[str]:
     """The models that the server says it has. Raises `ModelError`."""
     from coder.model.chat_completions import ChatCompletions
 
-    wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers)
+    names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
+    wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers, names=names)
     try:
         return await wire.list_models()
     finally:

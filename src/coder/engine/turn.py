@@ -97,7 +97,7 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words) 
     session.undo.begin_turn(turn.number)
     meta: dict[str, Any] = {
         "prompt_id": turn.prompt_id,
-        "tokens": {"prompt": session.conversation.counter.quick(text)},
+        "tokens": {"prompt": _prompt_tokens(session, text)},
     }
     if words.said != text:
         meta["said"] = words.said
@@ -108,6 +108,12 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words) 
     session.add_user(text, message, meta)
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
+
+
+def _prompt_tokens(session: Session, text: str) -> int:
+    """Exact where a vocabulary was chosen for it; else none is loaded for this alone."""
+    counter = session.conversation.counter
+    return counter.count(text) if session.desk.chosen.tokenizer else counter.quick(text)
 
 
 def _let_start_tasks(session: Session) -> None:

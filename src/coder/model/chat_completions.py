@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,6 +17,9 @@ from coder.model.sse import LineTooLong, SseParser
 from coder.model.streaming import closing
 from coder.protocol.messages import FunctionCall, Message, ToolCall
 from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from coder.model.errors import Asked
 
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
 _ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
@@ -39,10 +42,13 @@ class ChatCompletions:
         timeout_ms: int = 120_000,
         *,
         environment: Mapping[str, str] | None = None,
+        names: Sequence[str] = (),
     ) -> None:
+        """`names`: the variables or settings that key and address were taken from."""
         self._base_url = base_url
         self._key = api_key.strip()
         self._headers = dict(headers or {})
+        self._names = list(names) or ["CODER_API_KEY"]
         self._timeout = timeout_ms / 1000
         self._http = HttpClient(idle=self._timeout, environment=environment)
         self._urls = _chat_urls(base_url)
@@ -218,6 +224,15 @@ class ChatCompletions:
         except HttpFault:
             return "the model server"
 
+    def _asked(self, model: str) -> Asked:
+        from coder.model.errors import Asked
+
+        own = {name.lower() for name in self._headers}
+        by_header = not self._key or "authorization" in own
+        names = ["provider.headers", *self._names[1:]] if by_header and self._secrets()[1:] else self._names
+        has_key = bool(self._key or self._secrets()[1:])
+        return Asked(self._shown, model, self._secrets(), tuple(names), has_key)
+
     def _secrets(self) -> Sequence[str]:
         words = {name: set(name.lower().split("-")) for name in self._headers}
         return [self._key, *(self._headers[name] for name in words if words[name] & _SECRET_NAMES)]
@@ -229,15 +244,13 @@ class ChatCompletions:
             response.status,
             response.headers,
             body,
-            shown=self._shown,
-            model=model,
-            secrets=self._secrets(),
+            self._asked(model),
         )
 
     def _refused_midway(self, error: Any, model: str) -> ModelError:
         from coder.model import errors
 
-        return errors.of_error_object(error, shown=self._shown, model=model, secrets=self._secrets())
+        return errors.of_error_object(error, self._asked(model))
 
 
 class _Events:

@@ -6,7 +6,7 @@ The provider's own message is quoted, bounded, without control characters and wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -105,21 +105,30 @@ def _title(body: bytes) -> str:
     return found.group(1).decode("utf-8", "replace").strip() if found else ""
 
 
-def of_status(
-    status: int, headers: Mapping[str, str], body: bytes, *, shown: str, model: str, secrets: Iterable[str]
-) -> ModelError:
+class Asked(msgspec.Struct, frozen=True):
+    """Who was asked for what: the address for people, the model, what must not be quoted, the names of what
+    key and address were taken from, and whether there was a key."""
+
+    shown: str
+    model: str = ""
+    secrets: Sequence[str] = ()
+    names: tuple[str, ...] = ("CODER_API_KEY",)
+    has_key: bool = True
+
+
+def of_status(status: int, headers: Mapping[str, str], body: bytes, asked: Asked) -> ModelError:
     """A refusal by HTTP status."""
     message, code = _message_and_code(body)
     if not message:
         message = _title(body) if _is_html(body) else body[:2000].decode("utf-8", "replace")
-    return _refusal(status, code, message, shown, model, secrets, wait_asked_for(status, headers))
+    return _refusal(status, code, message, asked, wait_asked_for(status, headers))
 
 
-def of_error_object(error: Any, *, shown: str, model: str, secrets: Iterable[str]) -> ModelError:
+def of_error_object(error: Any, asked: Asked) -> ModelError:
     """An `error` that came inside a stream which had begun well."""
     message, code = _describe(error)
     status = int(code) if code.isdigit() and len(code) == 3 else 0
-    return _refusal(status or _status_of(code), code, message, shown, model, secrets, None)
+    return _refusal(status or _status_of(code), code, message, asked, None)
 
 
 def _status_of(code: str) -> int:
@@ -160,19 +169,12 @@ def _describe(error: Any) -> tuple[str, str]:
     return message, str(code)
 
 
-def _refusal(
-    status: int,
-    code: str,
-    message: str,
-    shown: str,
-    model: str,
-    secrets: Iterable[str],
-    wait: float | None,
-) -> ModelError:
-    said = quoted(message, secrets)
+def _refusal(status: int, code: str, message: str, asked: Asked, wait: float | None) -> ModelError:
+    said = quoted(message, asked.secrets)
 
     def error(key: str, kind: str, *, retryable: bool = False) -> ModelError:
-        phrase = Phrase(key, shown=shown, model=model, status=status)
+        names = ", ".join(asked.names)
+        phrase = Phrase(key, shown=asked.shown, model=asked.model, status=status, names=names)
         phrase = Phrase("fault.quoted", text=phrase, said=said) if said else phrase
         return ModelError(phrase, kind=kind, retryable=retryable, retry_after=wait if retryable else None)
 
@@ -184,7 +186,7 @@ def _refusal(
     if says_no_tools(message) and status >= 400:
         return error("fault.request", "bad_request")
     if status in (401, 403):
-        return error("fault.key", "auth")
+        return error("fault.key" if asked.has_key else "fault.no_key", "auth")
     if status == 404:
         return error("fault.not_found", "bad_request")
     if status == 429:

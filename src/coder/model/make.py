@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from coder.model.base import ChatModel
@@ -20,9 +20,11 @@ def make_model(
     dialect: Dialect = "auto",
     *,
     max_attempts: int = 5,
+    names: Sequence[str] = (),
 ) -> ChatModel:
-    """The model that the engine talks to; it need not know which dialect is in use."""
-    wire = ChatCompletions(base_url, api_key, headers, timeout_ms)
+    """The model that the engine talks to; it need not know which dialect is in use. `names`: the variables or
+    settings that key and address were taken from."""
+    wire = ChatCompletions(base_url, api_key, headers, timeout_ms, names=names)
     model = RetryingModel(wire, max_attempts=max_attempts)
     if dialect == "react-xml":
         from coder.model.react_xml import ReactXml

@@ -105,7 +105,7 @@ def _mend_tail(fd: int) -> int:
 
 
 class LegacyXmlSink:
-    """The old `history.xml`: one element an event, the root is closed at the end."""
+    """The old `history.xml`: one element an event, its `meta` as JSON; the root is closed at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -121,6 +121,8 @@ class LegacyXmlSink:
             named["role"] = event.role
         if tool := event.meta.get("tool"):
             named["tool"] = str(tool)
+        if event.meta:
+            named["meta"] = encode(event.meta).decode("utf-8")
         attributes = "".join(f" {name}={_quoted(value)}" for name, value in named.items())
         self._write(f"  <event{attributes}>{_escape(event.content)}</event>\n")
 

@@ -30,13 +30,14 @@ TEXTS: dict[str, str] = {
     "fault.host_unknown": "the host name could not be found",
     "fault.idle": "nothing came for {seconds} seconds",
     "fault.json_cut": "the JSON is not complete",
-    "fault.key": "The server at {shown} refused the API key ({status}). Check CODER_API_KEY.",
+    "fault.key": "The server at {shown} refused the API key ({status}). Check {names}.",
     "fault.limited": "The server is limiting requests (429). Wait a little and try again.",
     "fault.line_long": "a line of the event stream is longer than {limit} bytes",
     "fault.many_redirects": "more than {n} redirects",
     "fault.minutes": "{n} minutes",
     "fault.no_answer": "no answer came",
     "fault.no_connection": "no connection within {seconds} seconds",
+    "fault.no_key": "The server at {shown} wants an API key ({status}), and none is set. Set {names}.",
     "fault.no_model": (
         "{shown} answered with something that is not a model's answer: {said}. Check CODER_BASE_URL."
     ),
