@@ -43,6 +43,22 @@ def test_a_resumed_session_has_the_same_conversation(project: Project) -> None:
     assert after[: len(before)] == before
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        '{"name": "read_file", "arguments": {"file_path": "a.txt"}}',
+        '{"tool": "Read", "tool_input": {"file_path": "a.txt"}}',
+        '{"name": "functions.read", "arguments": {"path": "a.txt"}}',
+        '{"name": "cat", "arguments": {"file": "a.txt"}}',
+    ],
+)
+def test_names_of_other_harnesses_are_understood(project: Project, call: str) -> None:
+    project.write("a.txt", "the secret is 42\n")
+    driver = play(project, [{"text": f"```json\n{call}\n```", "chunk": 3}, {"text": "42"}], ["what is it?"])
+    assert "the secret is 42" in driver.chats[1]["messages"][-1]["content"]
+    assert "".join(e.text for e in of(driver.seen, Content)) == "42"
+
+
 def test_an_example_ends_the_turn_as_the_answer(project: Project) -> None:
     driver = play(project, [{"text": f"For example:\n\n{CALL}"}], ["how would that look?"])
     assert len(driver.chats) == 1

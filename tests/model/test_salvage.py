@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.model.base import CallReady, Chunk, Completed, ReasoningDelta, Restarted, TextDelta
-from coder.model.salvaging import Salvaging, required_there
+from coder.model.salvage import Understands
+from coder.model.salvaging import Salvaging
 from coder.protocol.messages import FunctionSpec, ToolSpec, tool_call
 from kit import text_of
 
@@ -20,6 +21,17 @@ def spec(name: str, *required: str, optional: Sequence[str] = ()) -> ToolSpec:
     properties = {parameter: {"type": "string"} for parameter in (*required, *optional)}
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(FunctionSpec(name, f"does {name}", schema))
+
+
+def required_there(tools: Sequence[ToolSpec]) -> Understands:
+    """Names in any case, and every argument that the tool requires under its own name."""
+    required = {spec.name.lower(): spec.function.parameters.get("required") or [] for spec in tools}
+
+    def understands(name: str, arguments: Mapping[str, Any] | None) -> bool:
+        needed = required.get(name.lower())
+        return needed is not None and (arguments is None or all(key in arguments for key in needed))
+
+    return understands
 
 
 TOOLS = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from coder.engine.aside import retry_text
@@ -134,7 +136,7 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
     try:
         async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
             async for chunk in chunks:
-                reading = reading or _reading(request, turn)
+                reading = reading or _reading(session, request, turn)
                 for one in reading.take(chunk):
                     _take(session, answer, one)
                 circling = (
@@ -149,11 +151,25 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         _show(session, answer, answer.joiner.finish() if answer.joiner else "")
 
 
-def _reading(request: ModelRequest, turn: Turn) -> Salvaging:
+def _reading(session: Session, request: ModelRequest, turn: Turn) -> Salvaging:
     """Loaded while the model thinks, not on the way to the first request."""
-    from coder.model.salvaging import Salvaging, required_there
+    from coder.model.salvaging import Salvaging
 
-    return Salvaging(request.tools, required_there(request.tools), turn.text)
+    return Salvaging(request.tools, partial(_is_plain, session), turn.text)
+
+
+def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
+    """Whether a call in the text would be understood; by its name alone where there are no arguments yet."""
+    from coder.tools.understand import NotPlain, names_a_tool, understood
+
+    tools = session.desk.tools
+    if arguments is None:
+        return names_a_tool(name, tools)
+    try:
+        understood(name, dict(arguments), tools, session.desk.root)
+    except NotPlain:
+        return False
+    return True
 
 
 def _joiner(before: str) -> Joiner | None:

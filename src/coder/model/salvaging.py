@@ -7,8 +7,8 @@ person sees the call run and not its JSON.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -94,17 +94,6 @@ class Salvaging:
         before = hold.held if found.start < shown else text[shown : found.start].rstrip()
         calls = [CallReady(tool_call(f"call_{os.urandom(9).hex()}", *call)) for call in found.calls]
         return (*([TextDelta(before)] if before else []), *calls, _as_calls(end, text))
-
-
-def required_there(tools: Sequence[ToolSpec]) -> Understands:
-    """Names in any case, and every argument that the tool requires under its own name."""
-    required = {spec.name.lower(): spec.function.parameters.get("required") or [] for spec in tools}
-
-    def understands(name: str, arguments: Mapping[str, Any] | None) -> bool:
-        needed = required.get(name.lower())
-        return needed is not None and (arguments is None or all(key in arguments for key in needed))
-
-    return understands
 
 
 def _as_calls(end: Completed, text: str) -> Completed:

@@ -76,6 +76,15 @@ def _understood(
     return tool, checked(_values(given, tool), parameters, extras)
 
 
+def names_a_tool(name: str, tools: Mapping[str, Tool]) -> bool:
+    """Whether a name means a tool of these, whatever the arguments are."""
+    try:
+        meant = _tool_name(name, _bare(name), tools)
+    except NotPlain:
+        return False
+    return meant in tools or meant in peer_calls.SHAPES
+
+
 def _present(meant: str, name: str, tools: Mapping[str, Tool]) -> Tool:
     if meant not in tools:
         raise NotPlain(f"there is no tool {name!r} here; the tools are {', '.join(tools)}")
