@@ -32,7 +32,10 @@ def test_no_provider_names_the_variables_and_the_demo() -> None:
 def test_a_local_server_needs_no_key_and_is_asked_for_its_models() -> None:
     provider = resolved({"CODER_BASE_URL": "http://127.0.0.1:11434/v1/"})
     assert provider == Provider(
-        name="127.0.0.1", base_url="http://127.0.0.1:11434/v1", tokenizer="o200k_base"
+        name="127.0.0.1",
+        base_url="http://127.0.0.1:11434/v1",
+        tokenizer="o200k_base",
+        base_from="CODER_BASE_URL",
     )
 
 
