@@ -300,17 +300,17 @@ def test_the_ledger_survives_a_summary_that_says_nothing(project: Project) -> No
 
 def test_old_outputs_are_shortened_before_anything_is_summarised(project: Project) -> None:
     project.configure(runtime={"context_window": 16000}, workflow={"require_todo_for_complex": False})
-    lines = "\n".join(f"line {n} of the file" for n in range(1200))
+    lines = "\n".join(f"line {n} of the file" for n in range(700))
     project.write("big.txt", lines)
     read = {"calls": [{"name": "read", "arguments": {"path": "big.txt"}}]}
-    middle = " ".join(f"w{n}" for n in range(800))
+    middle = " ".join(f"w{n}" for n in range(900))
     driver = play(project, [read, {"text": middle}, {"text": middle}, {"text": "end"}], ["a", "b", "c"])
     assert [e["meta"].get("kind") for e in project.of_type("compaction")] == ["shorten"]
     tool = next(m for m in driver.chats[-1]["messages"] if m["role"] == "tool")
     assert "characters left out" in tool["content"]
-    path = tool["content"].split("all of it is in ")[1].split(" …")[0]
+    path = tool["content"].split("as you saw it is in ")[1].split(" …")[0]
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - a path out of a message
-        assert "line 600 of the file" in file.read()
+        assert "line 350 of the file" in file.read()
 
 
 def test_what_was_spent_is_known_after_a_resume(project: Project) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coder.context.compaction import NO_SUMMARY, cut_point
+from coder.context.compaction import NO_SUMMARY, cut_point, protected
 from coder.protocol.events import ApprovalRequested, ChatCompressed, TurnEnded
 from coder.protocol.messages import Message, tool_call
 from coder.protocol.ops import ApprovalReply, UserInput
@@ -93,7 +93,7 @@ def test_in_the_smallest_window_too_each_result_is_seen(project: Project, window
     assert all(prompt_tokens(chat) <= window for chat in driver.chats)
 
 
-def test_results_that_could_not_stay_anyway_do_not_hold_up_a_cut() -> None:
+def test_results_that_the_model_has_not_seen_are_behind_every_cut() -> None:
     calls = [tool_call(f"c{n}", "read", "{}") for n in range(2)]
     messages = [
         Message(role="system", content="s"),
@@ -102,8 +102,19 @@ def test_results_that_could_not_stay_anyway_do_not_hold_up_a_cut() -> None:
         *(Message(role="tool", content="r", tool_call_id=call.id) for call in calls),
     ]
     sizes = [1, 1, 1, 1, 1, 1, 50, 50]
-    assert cut_point(messages, sizes, 0.3, unseen=101) == 5
-    assert cut_point(messages, sizes, 0.3, unseen=100) == len(messages)
+    for room in (0, 30, 101):
+        assert protected(messages, sizes, 3, room) == 3
+        assert cut_point(messages, sizes, room, 3) == 5
+
+
+def test_of_several_messages_without_an_answer_the_newest_stays_in_any_case() -> None:
+    """Turns that failed, and outputs of `!`, are kept where there is room."""
+    messages = [Message(role="system", content="s"), *[Message(role="user", content="u")] * 3]
+    messages += [Message(role="assistant", content="", tool_calls=[tool_call("t", "todowrite", "{}")])]
+    messages += [Message(role="tool", content="r", tool_call_id="t")]
+    sizes = [1, 50, 50, 50, 2, 2]
+    assert protected(messages, sizes, 5, room=154) == 5
+    assert protected(messages, sizes, 5, room=153) == 3
 
 
 def test_after_a_summary_came_out_longer_old_outputs_are_still_put_away(project: Project) -> None:

@@ -22,7 +22,7 @@ def by_system(**turns: list[Any]) -> Any:
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         first = next(m["content"] for m in request["messages"] if m["role"] == "user")
-        name = next((n for n in turns if n in first), "main")
+        name = next((n for n in turns if first.startswith(n)), "main")
         turn: dict[str, Any] = turns[name].pop(0)
         return turn
 

@@ -249,12 +249,12 @@ def test_what_did_not_help_is_not_tried_again_at_once(project: Project) -> None:
 
 def test_shortened_outputs_can_be_read_whole_page_by_page(project: Project) -> None:
     configure(project, 20_000)
-    project.write("big.txt", "\n".join(f"line {n} of the file" for n in range(1_500)))
+    project.write("big.txt", "\n".join(f"line {n} of the file" for n in range(1_000)))
     found: list[str] = []
 
     def page(request: dict[str, Any]) -> dict[str, Any]:
         (tool,) = [m["content"] for m in request["messages"] if m["role"] == "tool"]
-        found.append(tool.split("all of it is in ")[1].split(" …")[0])
+        found.append(tool.split("as you saw it is in ")[1].split(" …")[0])
         return {"calls": [{"name": "read", "arguments": {"path": found[0], "offset": 801, "limit": 3}}]}
 
     script = by_place(
@@ -278,7 +278,7 @@ def test_what_was_put_away_stays_there_when_more_is_put_away_in_the_same_turn(pr
     assert len(shortened) > 10
     for text in shortened:
         first = next(word for word in text.split() if word.startswith("only"))
-        path = Path(text.split("all of it is in ")[1].split(" …")[0])
+        path = Path(text.split("as you saw it is in ")[1].split(" …")[0])
         whole = path.read_text(encoding="utf-8")
         assert first in whole.split()[:4]  # of this output, and of no later one
         assert len(whole) > len(text)
@@ -381,12 +381,26 @@ def test_between_two_compactions_the_conversation_only_grows(project: Project) -
     assert shrunk == len(compacted) >= 2
 
 
-def test_a_failing_summary_leaves_ledger_and_tail(project: Project) -> None:
+def test_a_failing_summary_leaves_the_conversation_as_it_was(project: Project) -> None:
+    configure(project, 7_000)
+    gone = {"status": 400, "body": {"error": {"message": "no"}}}
+    main = [{"text": words(900)}, {"text": words(600, "x")}, {"text": "end"}]
+    driver = play(project, by_place(main, summary=gone), ["first", "second", "third"])
+    before, after = main_chats(driver)[-2:]
+    assert len(asides(driver, "summary")) == 1
+    assert grows(before, after)
+    told = [e.text for e in of(driver.seen, Notice) if "as it was" in e.text]
+    assert len(told) == 1
+    assert project.of_type("compaction") == []
+
+
+def test_a_failing_summary_leaves_ledger_and_tail_where_the_window_would_burst(project: Project) -> None:
     configure(project, 7_000)
     project.write("seen.txt", "x\n")
     gone = {"status": 400, "body": {"error": {"message": "no"}}}
     main = [{"calls": [read("seen.txt")]}, {"text": words(700)}, {"text": words(500, "x")}, {"text": "end"}]
-    driver = play(project, by_place(main, summary=gone), ["first", "second", words(500, "third")])
+    driver = play(project, by_place(main, summary=gone), ["first", "second", words(1_200, "third")])
+    assert len([e for e in of(driver.seen, Notice) if "newest messages are kept" in e.text]) == 1
     messages = main_chats(driver)[-1]["messages"]
     assert NO_SUMMARY in messages[1]["content"]
     assert "- seen.txt" in messages[1]["content"].split("<ledger>")[1]

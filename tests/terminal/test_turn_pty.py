@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pty_kit import ESC, Terminal, messages
-from talk_kit import SIZES, WRITE, Gate, bash
+from pty_kit import CTRL_C, ESC, Terminal, messages
+from talk_kit import SIZES, WRITE, Gate, bash, many, says
 
 from kit import ScriptedServer
 from kit.driving import Project
@@ -121,3 +121,26 @@ def test_keys_are_taken_while_ten_thousand_events_arrive(project: Project) -> No
         terminal.type(ESC)
         terminal.until("Cancelled")
         assert "paragraph 3999" not in terminal.text
+
+
+@SIZES
+def test_a_message_that_is_too_long_goes_back_to_the_editor(
+    project: Project, columns: int, rows: int
+) -> None:
+    project.configure(runtime={"context_window": 9_000})
+    with (
+        ScriptedServer([{"text": "short enough"}]) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.paste(f"{many(6_000)}\nwhat is this?")
+        terminal.send("")
+        terminal.until(lambda: says(terminal, "not part of the conversation"))
+        terminal.until(lambda: says(terminal, "[pasted 2 lines #2]"))  # the first is in the scrollback
+        assert server.chats == []
+        terminal.type(CTRL_C)
+        terminal.until_idle()
+        terminal.send("hello")
+        terminal.until("short enough")
+        terminal.until_idle()
+    assert messages(server)[-1].startswith("hello")

@@ -40,33 +40,32 @@ _OWN = ("memory", "request", "ledger", "note")
 _LEFT_OUT = "\n\n[… middle left out …]\n\n"
 
 
-def cut_point(messages: Sequence[Message], sizes: Sequence[int], keep: float, unseen: float = 0) -> int:
-    """The index from which messages are kept: the newest `keep` of the total size, never splitting a tool
-    call from its answer; the head is not counted, and a message that nobody has answered yet is always
-    kept; so are results that the model has not seen yet, where they are no more than `unseen`. 0 where there
-    is nothing to compact."""
+def cut_point(messages: Sequence[Message], sizes: Sequence[int], room: float, protected: int = 0) -> int:
+    """The index from which messages are kept: the newest that fit into `room` tokens, never splitting a tool
+    call from its result. The newest `protected` messages are kept whatever their size, the head is not
+    counted. 0 where there is nothing to compact."""
     first = head_length(messages)
-    total = sum(sizes[first:])
-    kept, at = 0, len(messages)
-    if messages and messages[-1].role == "user":
-        at -= 1
-        kept = sizes[at]
-    elif (start := _newest_calls(messages)) > first and sum(sizes[start:]) <= unseen:
-        kept, at = sum(sizes[start:]), start
-    while at > first and kept + sizes[at - 1] <= total * keep:
+    last = max(first, len(messages) - protected)
+    kept, at = sum(sizes[last:]), last
+    while at > first and kept + sizes[at - 1] <= room:
         at -= 1
         kept += sizes[at]
-    while at < len(messages) and messages[at].role == "tool":
+    while at < last and messages[at].role == "tool":
         at += 1  # its assistant message stands before the cut, so it goes with it
-    return at if at > first + 1 else 0
+    # A summary alone is as short as it gets.
+    only_summary = at == first + 1 and messages[first].content.startswith(SUMMARY_HEAD)
+    return at if at > first and not only_summary else 0
 
 
-def _newest_calls(messages: Sequence[Message]) -> int:
-    """The index of the message whose calls the results at the end answer; 0 where no results stand there."""
-    at = len(messages)
-    while at and messages[at - 1].role == "tool":
-        at -= 1
-    return at - 1 if 0 < at < len(messages) else 0
+def protected(messages: Sequence[Message], sizes: Sequence[int], unanswered: int, room: float) -> int:
+    """How many messages at the end a compaction must keep: all that the model has not answered yet, or, where
+    those are more than `room` tokens (several messages that failed, outputs of `!`), the newest of them."""
+    start = max(head_length(messages), len(messages) - unanswered)
+    tail = messages[start:]
+    if not tail or tail[0].role == "assistant" or sum(sizes[start:]) <= room:
+        return len(tail)
+    newest = max((at for at, message in enumerate(tail) if message.role == "user"), default=0)
+    return len(tail) - newest
 
 
 def earlier_summary(messages: Sequence[Message]) -> str:
@@ -114,7 +113,7 @@ def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]
         if message.role != "tool" or len(message.content) <= _LONG_OUTPUT:
             continue
         head, tail = message.content[:_KEPT_OF_IT], message.content[-_KEPT_OF_IT:]
-        note = f"[… {left_out} characters left out; all of it is in {file_of(index)} …]"
+        note = f"[… {left_out} characters left out; the result as you saw it is in {file_of(index)} …]"
         found.append((index, f"{head}\n{note}\n{tail}"))
     return found
 

@@ -14,11 +14,16 @@ from coder.protocol.messages import Message, ToolSpec
 
 
 class Conversation:
-    """Append-only between compactions. `bytes` bounds the tokens from above at no cost."""
+    """Append-only between compactions. `bytes` bounds the tokens from above at no cost.
+
+    `unanswered`: how many messages at the end no response has followed yet; a model's newest calls count with
+    their results. Compaction keeps them.
+    """
 
     def __init__(self, counter: TokenCounter, tools: Sequence[ToolSpec]) -> None:
         self.counter = counter
         self.messages: list[Message] = []
+        self.unanswered = 0
         self.bytes = len(msgspec.json.encode(list(tools)))
         self._tools = tools
         self._counted = 0  # messages whose tokens are in `_tokens`
@@ -36,11 +41,18 @@ class Conversation:
 
     def append(self, message: Message) -> None:
         self.messages.append(message)
+        self.unanswered += 1
         self.bytes += _bytes(message)
 
+    def append_response(self, message: Message) -> None:
+        """The model's response to all that stands before it."""
+        self.append(message)
+        self.unanswered = 1 if message.tool_calls else 0
+
     def replace(self, messages: list[Message]) -> None:
-        """After a compaction or a resume."""
+        """After a compaction, or when the head changes: the newest messages are the same."""
         self.messages = list(messages)
+        self.unanswered = min(self.unanswered, len(messages))
         self.bytes = len(msgspec.json.encode(list(self._tools))) + sum(map(_bytes, messages))
         self._counted, self._tokens = 0, -1
 
@@ -65,6 +77,14 @@ class Conversation:
     def exceeds(self, limit: float) -> bool:
         """Whether the prompt has more than `limit` tokens; counts only where bytes leave it open."""
         return self.bytes > limit and self.tokens() > limit
+
+
+def count_unanswered(messages: Sequence[Message]) -> int:
+    """How many messages at the end of a resumed conversation no response has followed."""
+    at = len(messages)
+    while at and messages[at - 1].role != "assistant":
+        at -= 1
+    return len(messages) - at + (1 if at and messages[at - 1].tool_calls else 0)
 
 
 def message_tokens(counter: TokenCounter, message: Message) -> int:

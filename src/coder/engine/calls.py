@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from coder.engine.approval import ask_person, known_read_only, ruling_of, somebody_to_ask
+from coder.engine.fitting import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
@@ -60,8 +61,8 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
             batch = _batch(session, jobs[at:])
             await _run_batch(session, turn, batch)
             for job in batch:
-                _record(session, turn, job)
-            at += len(batch)
+                at += 1
+                _record(session, turn, job, waiting=len(jobs) - at)
     except BaseException as error:
         # Whatever cut this short, no call of the answer may be left without its result.
         for job in jobs[at:]:
@@ -222,9 +223,9 @@ async def _execute(
     return await run_command(session, given, on_output, read_only=read_only, approved=approved)
 
 
-def _record(session: Session, turn: Turn, job: _Job, *, cancelled: bool = False) -> None:
+def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:
     assert job.result is not None
-    result = job.result = session.redactor.hidden(job.result)
+    result = job.result = fitted(session, session.redactor.hidden(job.result), waiting)
     session.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
     if not cancelled:
         arguments = job.call.function.arguments

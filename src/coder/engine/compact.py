@@ -16,14 +16,15 @@ from coder.context.compaction import (
     cut_point,
     earlier_summary,
     plain,
+    protected,
     shortened_outputs,
     transcript,
     with_part,
     with_request,
 )
 from coder.context.conversation import message_tokens
-from coder.context.prompt import MODE_NOTES
 from coder.engine.aside import ask_aside
+from coder.engine.notes import rules_note
 from coder.engine.routing import fall_back, model_for_asides
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -37,7 +38,7 @@ from coder.texts import Phrase
 _LEDGER_SHARE = 0.1  # of the window: the ledger must not crowd out the work
 _SHORT_SUMMARY = 150  # tokens: seven headings with hardly anything below them
 _SHORTEST = 400  # characters of a ledger: less would be headings alone
-_UNSEEN_SHARE = 0.85  # of the window, for all but summary and ledger, where there are results not seen yet
+_KEPT_SHARE = 0.85  # of the limit, for all but summary and ledger
 _TRANSCRIPT_SHARE = 0.7  # of the window: the request for a summary must leave room for the summary
 _ENOUGH = 0.8  # shortening alone will do where it brings the prompt this far below the threshold
 _GROWTH = 1.1  # a compaction that did not help is not tried again before the prompt has grown by this
@@ -46,21 +47,17 @@ _GROWTH = 1.1  # a compaction that did not help is not tried again before the pr
 async def maybe_compact(session: Session, turn: Turn) -> None:
     """Before a step: once the prompt has passed its share of the model's window."""
     settings = session.desk.config.compaction
-    window = session.desk.chosen.window
-    threshold = settings.threshold * window
+    threshold = settings.threshold * session.desk.chosen.window
     # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
-    floor = min(max(threshold, session.compaction_floor), window)
+    floor = min(max(threshold, session.compaction_floor), session.desk.prompt_limit)
     if not settings.auto or not session.conversation.exceeds(floor):
         return
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
-        enough = shortened and not session.conversation.exceeds(threshold * _ENOUGH)
-        if not enough and not session.compaction_failed:
-            head = session.conversation.messages[: head_length(session.conversation.messages)]
-            room = _UNSEEN_SHARE * window - session.conversation.fixed_tokens(head)
-            await compact(session, turn, unseen=room)
-            if session.conversation.exceeds(window) and not session.compaction_failed:
-                await compact(session, turn)
+        if not shortened or session.conversation.exceeds(threshold * _ENOUGH):
+            done = await compact(session, turn)
+            if isinstance(done, Phrase):
+                session.desk.emit(Notice(done.text(session.desk.texts), "warning"))
     if session.conversation.exceeds(threshold):
         session.compaction_floor = int(session.conversation.tokens() * _GROWTH)
 
@@ -72,66 +69,105 @@ async def make_room(session: Session, turn: Turn) -> bool:
     turn.made_room_at = turn.steps
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
-        return await compact(session, turn) is not None or shortened
+        return isinstance(await compact(session, turn, too_long=True), ChatCompressed) or shortened
 
 
 async def compact(
-    session: Session, turn: Turn | None = None, *, forced: bool = False, unseen: float = 0
-) -> ChatCompressed | None:
-    """None where there was nothing to gain: the conversation stays as it was. `turn`: the one in hand;
-    `unseen`: up to how many tokens of results that the model has not seen yet are kept in any case."""
+    session: Session, turn: Turn | None = None, *, forced: bool = False, too_long: bool = False
+) -> ChatCompressed | Phrase | None:
+    """Replace older history by a summary. None where there was nothing to gain, a phrase where there is no
+    usable summary: the conversation stays as it was, unless it is `too_long` for any request; then ledger and
+    newest messages alone are kept. `turn`: the one in hand."""
     conversation = session.conversation
     counter = conversation.counter
+    too_long = too_long or conversation.exceeds(session.desk.prompt_limit)
+    if session.compaction_failed and not (forced or too_long):
+        return None
     sizes = [message_tokens(counter, m) for m in conversation.messages]
-    at = cut_point(conversation.messages, sizes, _share_to_keep(session, sum(sizes)), unseen)
+    room = _room(session)
+    keep = min(_share_to_keep(session, sum(sizes)) * sum(sizes[head_length(conversation.messages) :]), room)
+    fixed = protected(conversation.messages, sizes, conversation.unanswered, room)
+    at = cut_point(conversation.messages, sizes, keep, fixed)
     if not at:
         return None
-    around = _around(session, turn, conversation.messages[at:])
+    around = _around(session, turn, conversation.messages[at:], room - sum(sizes[at:]))
     least = counter.count(around) + (0 if forced else _SHORT_SUMMARY)
     if sum(sizes[head_length(conversation.messages) : at]) <= least:
         return None  # not worth a request, and no reason never to try again
-    summary = await _summary(session, turn, conversation.messages[:at])
-    text = SUMMARY_HEAD + plain(summary) + around
-    before = conversation.tokens()
-    kept = len(conversation.messages) - at
-    messages = compacted(conversation.messages, text, kept)
-    replaced = messages[: len(messages) - kept]
-    after = before - sum(sizes[:at]) + sum(message_tokens(counter, m) for m in replaced)
-    if after >= before:
-        if not forced:
-            session.desk.emit(Notice(session.desk.say("compact.inflated"), "warning"))
+    attempt = _Attempt(session, at, sizes, around, forced)
+    summary: str | Phrase = Phrase("compact.inflated_before")
+    if not session.compaction_failed or forced:
+        summary = await _summary(session, turn, conversation.messages[:at])
+    if isinstance(summary, str):
+        if done := attempt.replace(summary):
+            return done
         session.compaction_failed = True
-        return None
-    meta = {"kept": kept, "tokens_before": before, "tokens_after": after, "forced": forced}
-    session.log.append("compaction", text, meta=meta)
-    _replaced(session, messages)
-    event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=forced)
-    session.desk.emit(event)
-    return event
+        summary = Phrase("compact.inflated_now")
+    inflated = session.compaction_failed
+    if not too_long:
+        return Phrase("compact.unchanged", reason=summary)
+    earlier = earlier_summary(conversation.messages[:at]).removesuffix(NO_SUMMARY).rstrip()
+    done = attempt.replace(f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY)
+    session.compaction_failed = inflated
+    if done is not None:
+        session.desk.emit(Notice(session.desk.say("compact.fell_back", reason=summary), "warning"))
+    return done
 
 
-def _around(session: Session, turn: Turn | None, kept: list[Message]) -> str:
-    """What the engine itself says beside a summary."""
+class _Attempt:
+    """One cut of the conversation, and what would stand in place of the older part."""
+
+    def __init__(self, session: Session, at: int, sizes: list[int], around: str, forced: bool) -> None:
+        self.session, self.at, self.sizes = session, at, sizes
+        self.around, self.forced = around, forced
+
+    def replace(self, summary: str) -> ChatCompressed | None:
+        """Record the compaction, then make it true. None where it would gain nothing."""
+        session, counter = self.session, self.session.conversation.counter
+        messages = session.conversation.messages
+        text = SUMMARY_HEAD + plain(summary) + self.around
+        before = session.conversation.tokens()
+        kept = len(messages) - self.at
+        replaced = compacted(messages, text, kept)
+        head = replaced[: len(replaced) - kept]
+        after = before - sum(self.sizes[: self.at]) + sum(message_tokens(counter, m) for m in head)
+        if after >= before:
+            return None
+        meta = {"kept": kept, "tokens_before": before, "tokens_after": after, "forced": self.forced}
+        session.log.append("compaction", text, meta=meta)
+        _replaced(session, replaced)
+        event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
+        session.desk.emit(event)
+        return event
+
+
+def _room(session: Session) -> float:
+    """Tokens for the messages that a compaction keeps."""
+    conversation = session.conversation
+    head = conversation.messages[: head_length(conversation.messages)]
+    return max(0.0, _KEPT_SHARE * session.desk.prompt_limit - conversation.fixed_tokens(head))
+
+
+def _around(session: Session, turn: Turn | None, kept: list[Message], room: float) -> str:
+    """What the engine itself says beside a summary. `room`: tokens that the kept messages leave free."""
     text = with_part("", "memory", _memories(session))
     if turn is not None:
         text = with_request(text, turn.text, kept)
-    text = with_part(text, "ledger", _ledger_text(session))
+    text = with_part(text, "ledger", _ledger_text(session, room))
     # Between turns the mode is said with the next message.
-    return text if turn is None else with_part(text, "note", MODE_NOTES[session.desk.mode])
+    return text if turn is None else with_part(text, "note", rules_note(session))
 
 
 async def compact_text(session: Session) -> tuple[str, bool]:
     """`/compact`: what came of it, and whether it is an answer or a failure."""
-    latched, session.compaction_failed = session.compaction_failed, False
     done = await compact(session, forced=True)
     say = session.desk.say
-    if done is not None:
-        text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
-        return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
-    if session.compaction_failed:
-        return say("compact.inflated"), False
-    session.compaction_failed = latched
-    return say("compact.nothing"), True
+    if done is None:
+        return say("compact.nothing"), True
+    if isinstance(done, Phrase):
+        return done.text(session.desk.texts), False
+    text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
+    return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
 
 
 def _share_to_keep(session: Session, size: int) -> float:
@@ -151,7 +187,8 @@ def _memories(session: Session) -> str:
 def _replaced(session: Session, messages: list[Message]) -> None:
     session.conversation.replace(messages)
     session.last_usage = None  # what the provider last counted is no longer what will be sent
-    session.told_mode = ""
+    session.told_rules = ""
+    session.told_folders.clear()
     if session.desk.ide is not None:
         session.desk.ide.context.tell_all_again()
     session.compaction_failed = False
@@ -163,7 +200,9 @@ def _shorten(session: Session) -> bool:
     conversation = session.conversation
     counter = conversation.counter
     sizes = [message_tokens(counter, m) for m in conversation.messages]
-    at = cut_point(conversation.messages, sizes, _share_to_keep(session, sum(sizes)))
+    keep = _share_to_keep(session, sum(sizes)) * sum(sizes[head_length(conversation.messages) :])
+    fixed = protected(conversation.messages, sizes, conversation.unanswered, _room(session))
+    at = cut_point(conversation.messages, sizes, keep, fixed)
     folder = session.context.outputs
     found = shortened_outputs(
         conversation.messages[:at], lambda index: str(_output_file(folder, session, index))
@@ -182,9 +221,10 @@ def _shorten(session: Session) -> bool:
     meta: dict[str, Any] = {"kind": "shorten", "replaced": [list(pair) for pair in found]}
     meta |= {"tokens_before": before, "tokens_after": before - gain}
     session.log.append("compaction", meta=meta)
-    told_mode, failed = session.told_mode, session.compaction_failed
+    told, folders, failed = session.told_rules, set(session.told_folders), session.compaction_failed
     _replaced(session, with_replaced(conversation.messages, found))
-    session.told_mode, session.compaction_failed = told_mode, failed  # outputs are neither mode nor summary
+    # Outputs are neither rules, instructions nor a summary.
+    session.told_rules, session.told_folders, session.compaction_failed = told, folders, failed
     session.desk.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))
     return True
 
@@ -198,10 +238,11 @@ def _with(message: Message, content: str) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
-def _ledger_text(session: Session) -> str:
+def _ledger_text(session: Session, free: float) -> str:
     """Bounded by tokens: the same number of characters is three times as many of them in Chinese."""
     counter = session.conversation.counter
-    room = session.desk.chosen.window * _LEDGER_SHARE
+    share = session.desk.chosen.window * _LEDGER_SHARE
+    room = max(_SHORTEST / 4, min(share, free))
     whole, text = session.ledger.whole_text(), session.ledger.text(int(room * 4))
     while (size := counter.count(text)) > room and len(text) > _SHORTEST:
         text = session.ledger.text(int(len(text) * min(0.9, room / size)))
@@ -216,25 +257,15 @@ def _ledger_text(session: Session) -> str:
     return f"{text}\n\nThe whole ledger is in {path}."
 
 
-async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str:
-    """The model's own words, or a line that says there are none: the earlier ones, ledger and newest messages
-    remain."""
+async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str | Phrase:
+    """The model's own words, or why there are none."""
     desk = session.desk
     counter = session.conversation.counter
     while True:
         model = turn.model if turn is not None and turn.model else model_for_asides(session)
         text = transcript(messages, int(desk.chosen.window * _TRANSCRIPT_SHARE), counter.count)
         try:
-            summary = await ask_aside(session, turn, model, INSTRUCTION, text)
+            return await ask_aside(session, turn, model, INSTRUCTION, text) or Phrase("compact.empty")
         except ModelError as error:
-            if turn is not None and fall_back(session, turn, error):
-                continue
-            return _without_summary(session, messages, error.phrase)
-        return summary or _without_summary(session, messages, Phrase("compact.empty"))
-
-
-def _without_summary(session: Session, messages: list[Message], reason: Phrase) -> str:
-    desk = session.desk
-    desk.emit(Notice(desk.say("compact.no_summary", reason=reason), "warning"))
-    earlier = earlier_summary(messages).removesuffix(NO_SUMMARY).rstrip()
-    return f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY
+            if turn is None or not fall_back(session, turn, error):
+                return error.phrase

@@ -137,6 +137,11 @@ class Desk:
         return self.say("view.bye", id=self.session.id) if recorded else ""
 
     @property
+    def prompt_limit(self) -> int:
+        """The most tokens that a request may have: the model's window, or less where the person said so."""
+        return min(self.limits.maximum or self.chosen.window, self.chosen.window)
+
+    @property
     def root(self) -> Path:
         return self.workspace.root
 

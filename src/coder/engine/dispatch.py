@@ -38,7 +38,7 @@ async def run_instant(
         desk.emit(refusal(op, executed))
         return InputDone(ok=False)
     turn = await run_turn(desk.session, executed.rendered_prompt, asks, attached, Words())
-    return InputDone(ok=turn.status == "ok")
+    return InputDone(ok=turn.status == "ok", refused=turn.refused)
 
 
 async def run_input(desk: Desk, text: str, attached: str = "", pasted: Sequence[str] = ()) -> InputDone:
@@ -66,4 +66,4 @@ async def run_input(desk: Desk, text: str, attached: str = "", pasted: Sequence[
     typed = without_pastes(text, [valid_text(piece).strip() for piece in pasted])
     words = Words(typed=typed, said=typed or text or attached)
     turn = await run_turn(desk.session, text, attached=attached, words=words)
-    return InputDone(ok=turn.status == "ok")
+    return InputDone(ok=turn.status == "ok", refused=turn.refused)

@@ -28,10 +28,10 @@ def session_turns(session: Session, turn: Turn) -> Stop | None:
     if limit < 0 or turn.number <= limit:
         return None
     session.desk.emit(MaxSessionTurns(limit=limit))
-    return _stopped(session, "error", "max_session_turns", Phrase("guard.turns", limit=limit))
+    return stopped(session, "error", "max_session_turns", Phrase("guard.turns", limit=limit))
 
 
-def _stopped(session: Session, status: TurnStatus, code: str, why: Phrase) -> Stop:
+def stopped(session: Session, status: TurnStatus, code: str, why: Phrase) -> Stop:
     session.desk.emit(Failed(why.text(session.desk.texts), code=code))
     return status, why
 
@@ -40,7 +40,7 @@ async def step_limit(session: Session, turn: Turn) -> Stop | None:
     limit = session.desk.config.runtime.max_steps
     if turn.steps < limit:
         return None
-    return _stopped(session, "max_steps", "max_steps", Phrase("guard.steps", limit=limit))
+    return stopped(session, "max_steps", "max_steps", Phrase("guard.steps", limit=limit))
 
 
 async def loop(session: Session, turn: Turn) -> Stop | None:
@@ -65,18 +65,18 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
                 session.loop_guard = False
                 session.record_choice(loop_guard=False)
             return None
-    return _stopped(session, "error", "loop", Phrase("guard.loop", finding=finding))
+    return stopped(session, "error", "loop", Phrase("guard.loop", finding=finding))
 
 
 async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     """Counted before the request is sent: too long is refused here, not by the provider."""
     desk = session.desk
     limits = desk.limits
-    maximum = min(limits.maximum or desk.chosen.window, desk.chosen.window)
+    maximum = desk.prompt_limit
     if session.conversation.exceeds(maximum):
         count = session.conversation.tokens()
         why = Phrase("guard.prompt_limit", count=count, limit=maximum)
-        return _stopped(session, "prompt_limit", "prompt_limit", why)
+        return stopped(session, "prompt_limit", "prompt_limit", why)
     if limits.warning and not turn.warned_of_size and session.conversation.exceeds(limits.warning):
         turn.warned_of_size = True
         count = session.conversation.tokens()
@@ -94,7 +94,7 @@ async def budget(session: Session, turn: Turn) -> Stop | None:
         money.told_of.add(turn.model)
         desk.emit(Notice(desk.say("budget.no_price", model=turn.model), "warning"))
     if money.would_pass(turn.model, session.prompt_size()):
-        return _stopped(session, "error", "budget", Phrase("budget.reached", **money.shown()))
+        return stopped(session, "error", "budget", Phrase("budget.reached", **money.shown()))
     if money.warning_due():
         desk.emit(Notice(desk.say("budget.near", **money.shown()), "warning"))
     return None

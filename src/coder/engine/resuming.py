@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from coder.config.errors import shown
+from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
 from coder.engine.choices import Choices
 from coder.engine.desk import Desk
@@ -87,10 +88,12 @@ def _take_over(session: Session, state: Replay) -> None:
     if state.pending_approval is not None and session.desk.can_ask and state.unanswered:
         session.pending = state
         session.conversation.replace(state.messages)
+        session.conversation.unanswered = count_unanswered(state.messages)
         return
     unanswered = state.unanswered
     state.close_open_calls()
     session.conversation.replace(state.messages)
+    session.conversation.unanswered = count_unanswered(state.messages)
     session.record_interrupted(unanswered)
     if state.turn_open:
         _end_interrupted_turn(session)

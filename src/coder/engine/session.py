@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coder.context.conversation import Conversation
@@ -75,7 +76,8 @@ class Session:
         self.told_jobs_uncovered = False
         self.usage = Usage()
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
-        self.told_mode = ""  # the operating mode that the model was last told of
+        self.told_rules = ""  # what the model was last told of the operating mode and the policy
+        self.told_folders: set[Path] = set()  # whose AGENTS.md the model has, where they have one
         self.modes: ModeKeeper | None = None  # made when first needed (engine.modes)
         self.modes_begun = asyncio.Event()  # what is on by default is on
         self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
@@ -130,8 +132,11 @@ class Session:
 
     def system_prompt(self) -> str:
         """As it is for a session that begins now."""
+        from coder.engine.surroundings import environment_of
+
         desk = self.desk
-        return system_prompt(desk.root, desk.skills.index(), self.redactor.redact(desk.memory.text()))
+        environment, memory = map(self.redactor.redact, (environment_of(desk), desk.memory.text()))
+        return system_prompt(environment, desk.skills.index(), memory)
 
     def _start_meta(self) -> dict[str, Any]:
         desk = self.desk
@@ -234,13 +239,16 @@ class Session:
         self.log.append(kind, text, role="user", meta=meta)
         self.conversation.replace(messages)
 
-    def add_user(self, text: str, message: str, meta: dict[str, Any]) -> None:
-        """A person's input; `message` is what the model gets of it."""
+    def add_user(self, text: str, message: str, meta: dict[str, Any], *, refused: bool = False) -> None:
+        """A person's input; `message` is what the model gets of it, unless it is `refused`."""
         self.title = self.title or title_of(text)
-        if message != text:
+        if refused:
+            meta = {**meta, "refused": True}
+        elif message != text:
             meta = {**meta, "message": message}
         self.log.append("turn_start", text, role="user", meta=meta)
-        self.conversation.append(Message(role="user", content=message))
+        if not refused:
+            self.conversation.append(Message(role="user", content=message))
 
     def add_assistant(self, message: Message, meta: dict[str, Any], raw: str = "") -> None:
         """`raw`: the model's own text, where the message is another reading of it."""
@@ -254,7 +262,10 @@ class Session:
         if raw and raw != message.content:
             meta = {**meta, "message": message.content}
         self.log.append("assistant", raw or message.content, role="assistant", meta=meta)
-        self.conversation.append(message)
+        if meta.get("by") == "engine":
+            self.conversation.append(message)
+        else:
+            self.conversation.append_response(message)
 
     def add_action(
         self, call: ToolCall, arguments: Any, *, sent: ToolCall | None = None, meant: Any = None

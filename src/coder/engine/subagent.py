@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from coder.context.prompt import environment_text
 from coder.engine.desk import Desk
+from coder.engine.notes import rules_note
 from coder.engine.session import Session
+from coder.engine.surroundings import environment_of
 from coder.engine.turn import run_turn
 from coder.engine.verify import saw_edits
 from coder.protocol.events import (
@@ -137,8 +138,8 @@ def _child(parent: Session, agent: str) -> Session:
     child.redactor = parent.redactor
     child.budget = parent.budget
     child.loop_guard = parent.loop_guard
-    child.told_mode = desk.mode
-    prompt = f"{PROMPTS[agent]}\n\n{environment_text(desk.root)}"
+    child.told_rules, child.told_folders = rules_note(child), set(parent.told_folders)
+    prompt = f"{PROMPTS[agent]}\n\n{parent.redactor.redact(environment_of(desk))}"
     child.conversation.append(Message(role="system", content=prompt))
     return child
 

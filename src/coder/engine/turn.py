@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from coder.context.prompt import MODE_NOTES
 from coder.engine.answer import ask_model
 from coder.engine.calls import run_calls
 from coder.engine.compact import make_room, maybe_compact
-from coder.engine.guards import GUARDS, session_turns
+from coder.engine.fitting import too_long
+from coder.engine.guards import GUARDS, session_turns, stopped
+from coder.engine.notes import rules_note, tell_nested_instructions, with_notes
 from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
@@ -47,9 +48,15 @@ async def run_turn(
     if session.desk.ide is not None:
         await session.desk.ide.settle()
     message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
-    turn = _begin(session, text or attached, message, asks, words or Words(text, text))
+    refused = too_long(session, message)
+    turn = _begin(
+        session, text or attached, message, asks, words or Words(text, text), refused=refused is not None
+    )
 
     async def work() -> None:
+        if refused is not None:
+            turn.status, turn.reason = stopped(session, "prompt_limit", "prompt_limit", refused)
+            return
         if stop := session_turns(session, turn):
             turn.status, turn.reason = stop
             return
@@ -85,13 +92,15 @@ async def _with_files(session: Session, text: str) -> str:
     return message
 
 
-def _begin(session: Session, text: str, message: str, asks: Asks, words: Words) -> Turn:
+def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, *, refused: bool) -> Turn:
+    """Record the message; one that is `refused` does not become part of the conversation."""
     desk = session.desk
     redact = session.redactor.redact
     text, words = redact(text), Words(redact(words.typed), redact(words.said))
     session.log.turn += 1
     session.log.step = 0
     turn = Turn(session.log.turn, text, session.id, asks, words)
+    turn.refused = refused
     session.turn = turn
     _let_start_tasks(session)
     session.undo.begin_turn(turn.number)
@@ -103,9 +112,10 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words) 
         meta["said"] = words.said
     if asks != NOTHING_ASKED:
         meta["asks"] = msgspec.to_builtins(asks)
-    # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
-    message = redact(_with_notes(session, message))
-    session.add_user(text, message, meta)
+    if not refused:
+        # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
+        message = redact(with_notes(session, message))
+    session.add_user(text, message, meta, refused=refused)
     desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 
@@ -129,21 +139,6 @@ async def _start_task(
     return await run_subagent(session, agent, objective, on_output)
 
 
-def _with_notes(session: Session, text: str) -> str:
-    """The message with what changed since the last one. Said here and not in the system message, so that what
-    was sent before stays as it was and the provider's cache holds."""
-    notes = []
-    if session.told_mode != session.desk.mode:
-        session.told_mode = session.desk.mode
-        notes.append(MODE_NOTES[session.desk.mode])
-    if session.desk.ide is not None and (seen := session.desk.ide.context.next_note()):
-        notes.append(seen)
-    notes += session.job_notes()
-    notes += session.next_notes
-    session.next_notes.clear()
-    return f"{text}\n\n<note>\n{chr(10).join(notes)}\n</note>" if notes else text
-
-
 async def _steps(session: Session, turn: Turn) -> None:
     while True:
         session.log.step = turn.steps
@@ -161,6 +156,7 @@ async def _steps(session: Session, turn: Turn) -> None:
         turn.steps += 1
         if answer.calls:
             await run_calls(session, turn, answer.calls)
+            tell_nested_instructions(session)
         elif answer.cut_by_loop:
             continue  # the loop guard has the next word
         elif await wants_to_continue(session, turn, answer):
@@ -283,7 +279,7 @@ async def continue_turn(session: Session) -> Turn | None:
     _let_start_tasks(session)
     session.turn = turn
     session.log.step = max(0, turn.steps - 1)
-    session.told_mode = session.desk.mode
+    session.told_rules = rules_note(session)
     waiting = (state.pending_approval or {}).get("call_id")
     lost = [call for call in state.unanswered if call.id != waiting]
 

@@ -76,6 +76,7 @@ class Turn:
         self.unfinished = ""  # of the answer, where the output limit cut it off and it is continued
         self.finish_reason = ""  # of the newest answer
         self.status: TurnStatus = "ok"
+        self.refused = False  # its message was too long to become part of the conversation
         self.reason: Phrase | None = None  # why it did not end well
         self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped
 

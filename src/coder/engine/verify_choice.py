@@ -53,6 +53,12 @@ def choose(
     return Choice("", refused) if refused else Choice(_inferred(root, edited), [])
 
 
+def project_check(configured: Iterable[str], root: Path, allow: Collection[str] = ()) -> str:
+    """The check of the whole project, before anything is edited; "" where none is known."""
+    listed = [command.strip() for command in configured if is_verification(command.strip(), root, allow)]
+    return next(iter([*listed, *(command for command, _ in _candidates(root, top=True))]), "")
+
+
 def _inferred(root: Path, edited: Iterable[str]) -> str:
     """The checks of the sub-projects that the edited files lie in, else of the workspace."""
     found: dict[tuple[str, str], None] = {}

@@ -241,11 +241,13 @@ class TurnEnded(Event, frozen=True):
 
 
 class InputDone(Event, frozen=True):
-    """The engine has finished with one input. `op` is the kind of op that it was."""
+    """The engine has finished with one input. `op` is the kind of op that it was. `refused`: the message was
+    too long and is not part of the conversation."""
 
     ok: bool = True
     exit: bool = False
     op: str = "user_input"
+    refused: bool = False
 
 
 class Recorded(Event, frozen=True):

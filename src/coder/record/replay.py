@@ -84,8 +84,9 @@ class Replay:
     def _turn_start(self, event: HistoryEvent) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
-        self.notes = []
-        self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
+        if not event.meta.get("refused"):
+            self.notes = []
+            self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
 
     def _assistant(self, event: HistoryEvent) -> None:
         calls = [

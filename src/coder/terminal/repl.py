@@ -82,6 +82,7 @@ class Repl:
         self.beacon = Beacon(self.ui, options.environ, name, self.screen.send)
         self.pacer = Pacer(self._draw)
         self.in_turn = InTurn()
+        self._sent = ""  # the newest input, to be given back where it is refused
         self._leaving = False
         self._held = False  # there is something to draw that an editor or a pager was in the way of
 
@@ -219,8 +220,9 @@ class Repl:
             return
         if not self.talk.queue or self.talk.cancelled:
             self.beacon.call(self.texts.say("terminal.call_done"))
-        if self.talk.cancelled and self.talk.queue:
-            self.editor.put(given_back(self.talk.queue, self.editor.buffer.text))
+        waiting = [self._sent, *self.talk.queue] if event.refused else self.talk.queue
+        if (self.talk.cancelled or event.refused) and waiting:
+            self.editor.put(given_back(waiting, self.editor.buffer.text))
             self.talk.queue.clear()
         elif self.talk.queue:
             first, *rest = batches(self.talk.queue)
@@ -277,6 +279,7 @@ class Repl:
     def _send(self, text: str, op: TriggerInstantMode | None = None) -> None:
         self._echo_prompt(text)
         begin(self.talk)
+        self._sent = text
         self.engine.submit(op or UserInput(text, pasted=self.editor.pasted_in(text)))
         self.beacon.busy()
         self.pacer.spin(not self.display.plain)

@@ -10,9 +10,12 @@ TEXTS: dict[str, str] = {
     # engine, terminal, command line
     "command.nearest": "Did you mean {names}?",
     "compact.done": "Compacted: {before} → {after} tokens.",
-    "compact.inflated": (
-        "The summary came out longer than what it was to replace, so it was dropped; /compact tries again."
+    "compact.fell_back": (
+        "No summary could be made ({reason}) and the conversation no longer fits: only the ledger, earlier "
+        "summaries and the newest messages are kept."
     ),
+    "compact.inflated_before": "an earlier one came out longer than what it was to replace",
+    "compact.inflated_now": "it came out no shorter than what it was to replace",
     "compact.nothing": "There is nothing to compact yet.",
     "demo.foot": (
         "Everything above is recorded: {coder} show {id} --cwd {folder}\nTo use a model of your own, set "
@@ -39,6 +42,10 @@ TEXTS: dict[str, str] = {
         "are in {path}."
     ),
     "fork.linear": "Sessions are linear: there is no /fork. /new starts another one.",
+    "guard.message_too_long": (
+        "With this message alone the prompt has {count} tokens and the limit is {limit}, so it was not sent "
+        "and is not part of the conversation. Shorten it, or name files for the model to read in parts."
+    ),
     "guard.prompt_limit": (
         "The prompt has {count} tokens and the limit is {limit}. Shorten the message, or /compact."
     ),
@@ -325,7 +332,9 @@ TEXTS: dict[str, str] = {
     "status.label.ide": "editor",
     "status.no_ide": "not connected",
     "compact.empty": "the model wrote nothing",
-    "compact.no_summary": "No summary could be made ({reason}); the ledger and the newest messages stay.",
+    "compact.unchanged": (
+        "No summary could be made ({reason}): the conversation is as it was. /compact tries again."
+    ),
     "routing.none": (
         "The model is `auto`, but neither routing.fast nor routing.strong names"
         " one. Set them, or choose with /model."

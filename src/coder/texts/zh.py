@@ -6,7 +6,9 @@ TEXTS: dict[str, str] = {
     # engine, terminal, command line
     "command.nearest": "你是想输入 {names} 吗？",
     "compact.done": "已压缩：{before} → {after} 个 token。",
-    "compact.inflated": "摘要比原文还长，已丢弃；/compact 可再试。",
+    "compact.fell_back": ("未能生成摘要（{reason}），而对话已放不下：只保留台账、先前的摘要和最新的消息。"),
+    "compact.inflated_before": "先前的摘要比原文还长",
+    "compact.inflated_now": "摘要不比原文短",
     "compact.nothing": "目前没有可压缩的内容。",
     "demo.foot": (
         "以上均已记录：{coder} show {id} --cwd {folder}\n"
@@ -29,6 +31,10 @@ TEXTS: dict[str, str] = {
     "engine.internal": "coder 内部出错（{error}）。会话已记录；请反馈此问题。",
     "engine.internal_kept": "coder 内部出错（{error}）。会话已记录；反馈所需的细节在 {path}。",
     "fork.linear": "会话是线性的，没有 /fork。/new 可新建会话。",
+    "guard.message_too_long": (
+        "仅这条消息就使提示达到 {count} 个 token，上限为 {limit}；因此没有发送，也未计入对话。"
+        "请缩短，或写出文件名让模型分段读取。"
+    ),
     "guard.prompt_limit": "提示共 {count} 个 token，上限为 {limit}。请缩短输入，或使用 /compact。",
     "guard.prompt_warning": "提示已有 {count} 个 token；你要求从 {limit} 起提醒。",
     "guard.steps": "step limit reached：已达步数上限（{limit}）；输入“继续”可接着做，或调高 --max-steps。",
@@ -277,7 +283,7 @@ TEXTS: dict[str, str] = {
     "status.label.ide": "编辑器",
     "status.no_ide": "未连接",
     "compact.empty": "模型没有写出内容",
-    "compact.no_summary": "未能生成摘要（{reason}）；台账和最新的消息保留。",
+    "compact.unchanged": "未能生成摘要（{reason}）：对话保持原样。/compact 可再试。",
     "routing.none": "模型为 `auto`，但未指定 routing.fast 和 routing.strong。请设置，或用 /model 选择。",
     # trust: what changed
     "trust.changed": "此文件夹的设置在你信任之后有改动，因此已忽略：{changes}。`coder trust` 可按现状允许。",

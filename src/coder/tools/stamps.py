@@ -27,6 +27,7 @@ class FileStamps:
 
     def __init__(self) -> None:
         self._seen: dict[Path, _Seen] = {}
+        self._touched: set[Path] = set()
 
     def saw(self, path: Path, content: bytes) -> None:
         """The model knows all of this content: it was shown it, or wrote it."""
@@ -45,6 +46,11 @@ class FileStamps:
         self._keep(
             path, _Seen(_digest(content), content, [] if all_known else [(1, content.count(b"\n") or 1)])
         )
+
+    def take_touched(self) -> set[Path]:
+        """What was shown or written since this was last asked."""
+        touched, self._touched = self._touched, set()
+        return touched
 
     def forget(self, path: Path) -> None:
         self._seen.pop(path, None)
@@ -67,6 +73,7 @@ class FileStamps:
         return seen.content if seen is not None else None
 
     def _keep(self, path: Path, seen: _Seen) -> None:
+        self._touched.add(path)
         if seen.content is not None and len(seen.content) > LARGEST_KEPT:
             seen.content = None
         self._seen.pop(path, None)  # to the end: the newest

@@ -1,0 +1,71 @@
+"""What fits into the model's window by itself: a message that does not is refused before it is part of the
+conversation, a tool result that does not is cut, and says so, before the model first sees it."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from coder.config.files import make_private
+from coder.context.conversation import message_tokens
+from coder.context.tokens import byte_length
+from coder.engine.session import Session
+from coder.protocol.messages import Message, head_length
+from coder.record.files import write_atomically
+from coder.texts import Phrase
+from coder.tools.base import ToolResult
+
+_RESULTS_SHARE = 0.75  # of the limit, for head and newest results: a summary and the answer need the rest
+_SHORTEST = 200  # tokens that each result gets, however full the window is
+
+
+def too_long(session: Session, message: str) -> Phrase | None:
+    """Why a message cannot be sent even with nothing before it; None where it can."""
+    limit = session.desk.prompt_limit
+    conversation = session.conversation
+    if conversation.bytes + byte_length(message) <= limit:  # no text has more tokens than bytes
+        return None
+    head = conversation.messages[: head_length(conversation.messages)]
+    alone = Message(role="user", content=message)
+    count = conversation.fixed_tokens(head) + message_tokens(conversation.counter, alone)
+    return Phrase("guard.message_too_long", count=count, limit=limit) if count > limit else None
+
+
+def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
+    """The result as it is, or its head and tail where no compaction could make room for all of it. `waiting`:
+    how many results of the same response are still to come."""
+    conversation = session.conversation
+    limit = _RESULTS_SHARE * session.desk.prompt_limit
+    if conversation.bytes + byte_length(result.for_model) <= limit:
+        return result
+    count = conversation.counter.count
+    size = count(result.for_model)
+    head = conversation.messages[: head_length(conversation.messages)]
+    newest = conversation.messages[len(conversation.messages) - conversation.unanswered :]
+    taken = conversation.fixed_tokens(head) + sum(message_tokens(conversation.counter, m) for m in newest)
+    room = max(_SHORTEST, (limit - taken) / (waiting + 1))
+    if size <= room:
+        return result
+    kept = _kept_whole(session, result.for_model)
+    half = int(len(result.for_model) * (room - _SHORTEST / 4) / size) // 2
+    cut = _ends(result.for_model, half, kept)
+    while half > 1 and count(cut) > room:  # dense parts have more tokens a character than the average
+        half = half * 3 // 4
+        cut = _ends(result.for_model, half, kept)
+    return msgspec.structs.replace(result, for_model=cut)
+
+
+def _ends(text: str, half: int, kept: str) -> str:
+    note = f"[… {len(text) - 2 * half} characters left out: the context window has no room for them{kept} …]"
+    return f"{text[:half]}\n{note}\n{text[len(text) - half :]}"
+
+
+def _kept_whole(session: Session, text: str) -> str:
+    path = session.context.outputs / f"result-{time.time_ns():x}.txt"
+    try:
+        make_private(path.parent)
+        write_atomically(path, text.encode("utf-8", "replace"))
+    except OSError:
+        return ""
+    return f"; all of it is in {path}, to be read in parts"

@@ -1,0 +1,85 @@
+"""What the model is told beside the person's words: with the next message, or after the results of its calls.
+
+Told here and not in the system message, so that what was sent before stays as it was and the provider's
+prompt cache holds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coder.context.prompt import first_bytes, mode_note
+from coder.engine.approval import somebody_to_ask
+from coder.engine.session import Session
+from coder.policy.decide import matrix
+from coder.protocol.events import Notice
+
+# `bash` has two rows in the policy's table.
+_NAMES = {"bash, read-only": "commands that only look", "bash, otherwise": "commands that do more than look"}
+_NESTED_ROOM = 8_192  # bytes of one nested AGENTS.md
+_NESTED_MOST = 8  # of them are told at once
+_NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"})
+
+
+def with_notes(session: Session, text: str) -> str:
+    """The message with what changed since the last one."""
+    desk = session.desk
+    notes = []
+    rules = rules_note(session)
+    if session.told_rules != rules:
+        session.told_rules = rules
+        notes.append(rules)
+    if desk.ide is not None and (seen := desk.ide.context.next_note()):
+        notes.append(seen)
+    notes += session.job_notes()
+    notes += session.next_notes
+    session.next_notes.clear()
+    return f"{text}\n\n<note>\n{chr(10).join(notes)}\n</note>" if notes else text
+
+
+def rules_note(session: Session) -> str:
+    """The operating mode, and what this run asks about or denies."""
+    desk = session.desk
+    rows = matrix(desk.preset, desk.mode, desk.config.permission.tools)
+    known = {*desk.tools, *_NAMES, *(["MCP tools"] if desk.mcp is not None else [])}
+    named = [(_NAMES.get(name, name), decision) for name, decision in rows if name in known]
+    asked = [name for name, decision in named if decision == "ask"]
+    denied = [name for name, decision in named if decision == "deny"]
+    approval = desk.config.approval
+    if approval.auto_approve_ask or not approval.interactive:
+        asked = []
+    can_ask = somebody_to_ask(session)
+    if asked and not can_ask:
+        asked, denied = [], [name for name, decision in named if decision != "allow"]
+    return mode_note(desk.mode, asked, denied, can_ask=can_ask or not denied)
+
+
+def tell_nested_instructions(session: Session) -> None:
+    """After calls: the `AGENTS.md` of folders that the work has moved into, each once."""
+    desk = session.desk
+    touched = session.context.files.take_touched()
+    folders = dict.fromkeys(folder for path in touched for folder in _folders(desk.root, path))
+    new = [folder for folder in folders if folder not in session.told_folders]
+    told: list[str] = []
+    for folder in sorted(new, key=lambda folder: len(folder.parts)):
+        session.told_folders.add(folder)
+        path = folder / "AGENTS.md"
+        data, fault = first_bytes(path, desk.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
+        if fault is not None:
+            desk.emit(Notice(fault.text(desk.texts), "warning"))
+        if text := data.decode("utf-8", errors="replace").strip():
+            told.append(f"Instructions for {desk.workspace.show(folder)}/, from its AGENTS.md:\n{text}")
+    if told:
+        text = "\n\n".join(told).replace("</note", "&lt;/note")
+        session.add_note(f"<note>\n{text}\n</note>", "instructions")
+
+
+def _folders(root: Path, path: Path) -> list[Path]:
+    """The folders between the workspace and a file in it, but for those that hold others' code."""
+    try:
+        parts = path.relative_to(root).parts[:-1]
+    except ValueError:
+        return []
+    if any(part in _NOT_OURS or part.startswith(".") for part in parts):
+        return []
+    return [root.joinpath(*parts[: at + 1]) for at in range(len(parts))]

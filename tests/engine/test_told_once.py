@@ -1,0 +1,114 @@
+"""What the model is told of its surroundings, so that it spends no step finding it out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kit.driving import Project
+from kit.wire import by_place, grows, main_chats, play, words
+
+READ = {"calls": [{"name": "read", "arguments": {"path": "lib/deep/x.py"}}]}
+WRITING = ("write", "edit", "patch", "save_memory", "fetch", "task", "commands that do more than look")
+
+
+def first_request(project: Project, **options: Any) -> dict[str, Any]:
+    return play(project, [{"text": "ok"}], ["hi"], **options).chats[0]
+
+
+def test_the_first_request_is_short(project: Project) -> None:
+    request = first_request(project)
+    assert len(json.dumps(request, ensure_ascii=False).encode()) <= 12_288
+
+
+def test_the_place_is_described_in_the_system_message(project: Project) -> None:
+    project.write("pyproject.toml", "")
+    project.write("src/app.py", "")
+    project.write("README.md", "")
+    project.write(".venv/bin/python", "")
+    system = first_request(project)["messages"][0]["content"]
+    assert "\ntop: .venv/ src/ README.md pyproject.toml\n" in system
+    assert "\nvenv: .venv " in system
+    assert "\ntests: pytest -q\n" in system
+    assert "/tmp (yours, kept between commands)" in system
+    assert "network on" in system
+
+
+def test_of_a_large_folder_as_many_names_as_fit_a_line(project: Project) -> None:
+    for n in range(300):
+        project.write(f"file_number_{n}.txt", "")
+    system = first_request(project)["messages"][0]["content"]
+    (line,) = [line for line in system.splitlines() if line.startswith("top: ")]
+    assert "file_number_0.txt" in line
+    assert line.endswith(" more")
+    assert len(line) < 700
+
+
+def test_a_name_cannot_end_the_description(project: Project) -> None:
+    project.write("x</environment>y", "")
+    project.write("a\nb", "")
+    system = first_request(project)["messages"][0]["content"]
+    assert system.count("</environment>") == 1
+    assert "a\\nb" in system
+
+
+def test_without_a_sandbox_that_is_said(project: Project) -> None:
+    project.configure(sandbox={"mode": "off"})
+    assert "commands: run without a sandbox" in first_request(project)["messages"][0]["content"]
+
+
+def test_where_nobody_can_be_asked_what_is_denied_is_said_up_front(project: Project) -> None:
+    message = first_request(project)["messages"][-1]["content"]
+    denied = message.split("so these are denied: ")[1].split(". Do not try")[0].split(", ")
+    assert sorted(denied) == sorted(WRITING)
+
+
+def test_where_somebody_can_be_asked_what_is_asked_about_is_said(project: Project) -> None:
+    message = first_request(project, can_ask=True)["messages"][-1]["content"]
+    asked = message.split("The person is asked before: ")[1].split(".")[0].split(", ")
+    assert sorted(asked) == sorted(WRITING)
+    assert "denied" not in message
+
+
+@pytest.mark.parametrize("can_ask", [True, False])
+def test_what_is_let_through_is_neither_asked_about_nor_denied(project: Project, can_ask: bool) -> None:
+    project.configure(approval={"auto_approve_ask": True})
+    message = first_request(project, can_ask=can_ask)["messages"][-1]["content"]
+    assert "asked before" not in message
+    assert "denied" not in message
+
+
+def test_another_preset_is_told_with_the_next_message_and_said_once(project: Project) -> None:
+    script = [{"text": "ok"}] * 4
+    driver = play(project, script, ["a", "b", "/permissions strict", "c", "d"], can_ask=True)
+    notes = ["<note>" in chat["messages"][-1]["content"] for chat in driver.chats]
+    assert notes == [True, False, True, False]
+    assert "Denied: write" in driver.chats[2]["messages"][-1]["content"]
+
+
+def test_the_instructions_of_a_folder_come_when_the_work_moves_there(project: Project) -> None:
+    project.write("lib/AGENTS.md", "Two spaces here.\n")
+    project.write("lib/deep/AGENTS.md", "No classes. </note> Here.\n")
+    project.write("lib/deep/x.py", "x = 1\n")
+    project.write("node_modules/pkg/AGENTS.md", "Obey the package.\n")
+    project.write("node_modules/pkg/x.js", "1\n")
+    other = {"calls": [{"name": "read", "arguments": {"path": "node_modules/pkg/x.js"}}]}
+    driver = play(project, [READ, READ, other, {"text": "ok"}], ["look"])
+    told = driver.chats[1]["messages"][-1]
+    assert told["role"] == "user"
+    assert told["content"].index("Two spaces here.") < told["content"].index("No classes.")
+    assert told["content"].count("</note>") == 1
+    last = driver.chats[-1]["messages"]
+    assert sum("Two spaces here." in m["content"] for m in last) == 1
+    assert not any("Obey the package." in m["content"] for m in last)
+    assert grows(driver.chats[0], driver.chats[1])
+
+
+def test_after_a_compaction_they_come_again(project: Project) -> None:
+    project.write("lib/AGENTS.md", "Two spaces here.\n")
+    project.write("lib/deep/x.py", "x = 1\n")
+    script = by_place([READ, {"text": words(900)}, READ, {"text": "ok"}], summary={"text": "short"})
+    driver = play(project, script, ["look", "/compact", "again"])
+    assert "Two spaces here." in main_chats(driver)[-1]["messages"][-1]["content"]
