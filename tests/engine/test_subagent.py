@@ -22,7 +22,7 @@ def by_system(**turns: list[Any]) -> Any:
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         first = next(m["content"] for m in request["messages"] if m["role"] == "user")
-        name = next((n for n in turns if first.startswith(n)), "main")
+        name = next((n for n in turns if n in first.split("<note>")[0]), "main")
         turn: dict[str, Any] = turns[name].pop(0)
         return turn
 
@@ -101,7 +101,7 @@ def test_exploring_runs_unasked_and_can_only_read(project: Project, mode: str, p
     assert not (project.cwd / "made").exists()
     told = [e for e in project.of_type("subagent") if e["meta"]["event"]["type"] == "observation"]
     assert [e["meta"]["event"]["meta"]["ok"] for e in told] == [False] * 4 + [True]
-    offered = next(c for c in driver.chats if "look" in c["messages"][1]["content"])["tools"]
+    offered = next(c for c in driver.chats if c["messages"][1]["content"].startswith("look"))["tools"]
     assert {t["function"]["name"] for t in offered} == {"read", "list", "glob", "grep", "bash"}
 
 

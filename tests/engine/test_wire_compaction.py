@@ -62,7 +62,8 @@ def test_the_newest_share_stays_word_for_word(project: Project) -> None:
     assert after[1]["content"].startswith(SUMMARY_HEAD)
     kept = after[2:-1]
     assert kept[:-1] == before[-len(kept) + 1 :]  # the last one is the answer to `before`
-    size, whole = (prompt_tokens({"messages": messages}) for messages in (kept, before[1:]))
+    conversation = [*before[1:], kept[-1], after[-1]]
+    size, whole = (prompt_tokens({"messages": messages}) for messages in (kept, conversation))
     assert 0.15 * whole < size <= 0.3 * whole
     summarised = "".join(m["content"] for m in driver.chats[at]["messages"])
     dropped = [m for m in before[1:] if m not in kept]

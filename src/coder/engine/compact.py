@@ -44,14 +44,9 @@ _ENOUGH = 0.8  # shortening alone will do where it brings the prompt this far be
 _GROWTH = 1.1  # a compaction that did not help is not tried again before the prompt has grown by this
 
 
-async def maybe_compact(session: Session, turn: Turn) -> None:
-    """Before a step: once the prompt has passed its share of the model's window."""
-    settings = session.desk.config.compaction
-    threshold = settings.threshold * session.desk.chosen.window
-    # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
-    floor = min(max(threshold, session.compaction_floor), session.desk.prompt_limit)
-    if not settings.auto or not session.conversation.exceeds(floor):
-        return
+async def make_less(session: Session, turn: Turn) -> None:
+    """Before a step, once the prompt has passed its share of the model's window."""
+    threshold = session.desk.config.compaction.threshold * session.desk.chosen.window
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
         if not shortened or session.conversation.exceeds(threshold * _ENOUGH):

@@ -20,6 +20,15 @@ _RESULTS_SHARE = 0.75  # of the limit, for head and newest results: a summary an
 _SHORTEST = 200  # tokens that each result gets, however full the window is
 
 
+def crowded(session: Session) -> bool:
+    """Whether the prompt has passed its share of the model's window, so that a compaction is due."""
+    settings = session.desk.config.compaction
+    threshold = settings.threshold * session.desk.chosen.window
+    # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
+    floor = min(max(threshold, session.compaction_floor), session.desk.prompt_limit)
+    return settings.auto and session.conversation.exceeds(floor)
+
+
 def too_long(session: Session, message: str) -> Phrase | None:
     """Why a message cannot be sent even with nothing before it; None where it can."""
     limit = session.desk.prompt_limit

@@ -1,16 +1,19 @@
-"""What the model is told beside the person's words: with the next message, or after the results of its calls.
+"""What the model is told beside the person's words, so that it spends no step finding it out.
 
-Told here and not in the system message, so that what was sent before stays as it was and the provider's
-prompt cache holds.
+What holds for the whole session is in the system message. What changes is told with the next message, or after
+the results of its calls: what was sent before stays as it was, and the provider's prompt cache holds.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from coder.context.prompt import first_bytes, mode_note
+from coder.config.schema import SandboxSection
+from coder.context.prompt import environment_text, first_bytes, mode_note
 from coder.engine.approval import somebody_to_ask
+from coder.engine.desk import Desk
 from coder.engine.session import Session
+from coder.engine.verify_choice import project_check
 from coder.policy.decide import matrix
 from coder.protocol.events import Notice
 
@@ -19,6 +22,26 @@ _NAMES = {"bash, read-only": "commands that only look", "bash, otherwise": "comm
 _NESTED_ROOM = 8_192  # bytes of one nested AGENTS.md
 _NESTED_MOST = 8  # of them are told at once
 _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"})
+
+
+def environment_of(desk: Desk) -> str:
+    """For the system message: what holds for the whole session."""
+    workflow = desk.config.workflow
+    check = project_check(workflow.verify_commands, desk.root, workflow.verify_allow)
+    return environment_text(desk.root, test_command=check, commands=_commands(desk.config.sandbox))
+
+
+def _commands(sandbox: SandboxSection) -> str:
+    """By the settings alone: which sandbox holds here is tried out with the first command."""
+    if sandbox.mode == "off":
+        return "run without a sandbox"
+    more = "".join(f", {place}" for place in sandbox.writable)
+    network = "on" if sandbox.network else "off"
+    return (
+        f"run in a sandbox: they may write the workspace, /tmp (yours, kept between commands){more}; the "
+        f"rest of the disk is read-only, .git/config and hooks are closed; network {network}. Lines that "
+        "only look run unasked, with everything but $TMPDIR read-only and no network"
+    )
 
 
 def with_notes(session: Session, text: str) -> str:

@@ -132,7 +132,7 @@ class Session:
 
     def system_prompt(self) -> str:
         """As it is for a session that begins now."""
-        from coder.engine.surroundings import environment_of
+        from coder.engine.notes import environment_of
 
         desk = self.desk
         environment, memory = map(self.redactor.redact, (environment_of(desk), desk.memory.text()))

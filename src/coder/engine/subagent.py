@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from coder.engine.desk import Desk
-from coder.engine.notes import rules_note
+from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
-from coder.engine.surroundings import environment_of
 from coder.engine.turn import run_turn
 from coder.engine.verify import saw_edits
 from coder.protocol.events import (

@@ -16,8 +16,7 @@ import msgspec
 
 from coder.engine.answer import ask_model
 from coder.engine.calls import run_calls
-from coder.engine.compact import make_room, maybe_compact
-from coder.engine.fitting import too_long
+from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
 from coder.engine.notes import rules_note, tell_nested_instructions, with_notes
 from coder.engine.plan import start_with_todos
@@ -142,7 +141,10 @@ async def _start_task(
 async def _steps(session: Session, turn: Turn) -> None:
     while True:
         session.log.step = turn.steps
-        await maybe_compact(session, turn)
+        if crowded(session):
+            from coder.engine.compact import make_less
+
+            await make_less(session, turn)
         for guard in GUARDS:
             if stop := await guard(session, turn):
                 turn.status, turn.reason = stop
@@ -150,8 +152,11 @@ async def _steps(session: Session, turn: Turn) -> None:
         try:
             answer = await ask_model(session, turn)
         except ModelError as error:
-            if error.kind == "context" and await make_room(session, turn):
-                continue
+            if error.kind == "context":
+                from coder.engine.compact import make_room
+
+                if await make_room(session, turn):
+                    continue
             raise
         turn.steps += 1
         if answer.calls:

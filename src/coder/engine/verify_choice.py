@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from coder.engine.verify_words import named
 from coder.policy.verification import in_folders, is_verification
 from coder.tools.opening import read_whole
 
@@ -40,6 +39,8 @@ def choose(
     allow: Collection[str] = (),
 ) -> Choice:
     """A command that somebody named and that is not on the list is never replaced by another."""
+    from coder.engine.verify_words import named
+
     wanted = named(text, root, allow)
     if wanted:
         listed = [command for command in wanted if is_verification(command, root, allow)]

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.undo_merge import three_way
 from coder.record.undo_state import Held, Step, digest, opened_up, path_of, state_of, text_of
 
 MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
@@ -262,6 +261,8 @@ def _merged(before: Held, after: Held, now: Held, held: bytes | None, content: C
     ours = held if held is not None else content(now.blob or "")
     if base is None or ours is None or theirs is None or len(ours) > MERGED_BYTES:
         return None
+    from coder.record.undo_merge import three_way
+
     return three_way(base, ours, theirs)
 
 
