@@ -219,8 +219,8 @@ class WordReader:
 
     def _unquoted_within(self, node: Node) -> None:
         """`"${x:-'$(y)'}"`: between double quotes, and in a here-document, the single ones are mere text,
-        and y runs; the tree takes them for quotes. In `"${x:-"$\\(y)"}"` bash takes the backslash off before it
-        expands what the inner quotes hold: y runs too."""
+        and y runs; the tree takes them for quotes. In `"${x:-"$\\(y)"}"` bash takes the backslash off before
+        it expands what the inner quotes hold: y runs too."""
         text = self._text(node)
         if node.type == "expansion" and ("'" in text or ('"' in text and "\\" in text)):
             raise NotUnderstood("policy.unread.expansion")
