@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
 
+from coder.policy import shell
 from kit.driving import Project
 from kit.wire import by_place, grows, main_chats, play, words
 
@@ -112,3 +114,48 @@ def test_after_a_compaction_they_come_again(project: Project) -> None:
     script = by_place([READ, {"text": words(900)}, READ, {"text": "ok"}], summary={"text": "short"})
     driver = play(project, script, ["look", "/compact", "again"])
     assert "Two spaces here." in main_chats(driver)[-1]["messages"][-1]["content"]
+
+
+def git(project: Project, *words: str) -> None:
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run(["git", *who, *words], cwd=project.cwd, check=True, capture_output=True)
+
+
+def test_branch_and_changed_files_come_with_the_first_message_alone(project: Project) -> None:
+    git(project, "init", "-b", "topic")
+    project.write("a.txt", "1\n")
+    project.write("b.txt", "1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-m", "start")
+    git(project, "mv", "b.txt", "c.txt")
+    project.write("a.txt", "2\n")
+    project.write("new.txt", "")
+    driver = play(project, [{"text": "ok"}] * 2, ["hi", "again"])
+    first, second = (chat["messages"][-1]["content"] for chat in driver.chats)
+    assert "git: branch topic, 4 changed files." in first  # .coder is one of them
+    assert "git:" not in second
+
+
+def test_a_repository_starts_no_program_when_it_is_looked_at(project: Project) -> None:
+    git(project, "init")
+    project.write("a.txt", "1\n")
+    project.write(".gitattributes", "* filter=evil\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-m", "start")
+    evil = project.write("evil.sh", f"#!/bin/sh\ntouch {project.cwd}/ran\ncat\n")
+    evil.chmod(0o755)
+    for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process"):
+        git(project, "config", key, str(evil))
+    project.write("a.txt", "2\n")
+    message = first_request(project)["messages"][-1]["content"]
+    assert "changed file" in message
+    assert not (project.cwd / "ran").exists()
+
+
+def test_a_line_is_judged_once_a_call(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    real = shell.judge
+    monkeypatch.setattr(shell, "judge", lambda line, cwd: judged.append(line) or real(line, cwd))  # type: ignore[func-returns-value]
+    call = {"calls": [{"name": "bash", "arguments": {"command": "ls"}}]}
+    play(project, [call, call, {"text": "ok"}], ["look"])
+    assert judged == ["ls", "ls"]

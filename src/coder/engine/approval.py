@@ -45,6 +45,7 @@ def ruling_of(
     name = tool.spec.name
     shell = None
     if name == "bash" and mode != "yolo":
+        session.judged = None  # the place may have changed since the line was last judged
         shell = _verdict(session, args["command"])
     permission = desk.config.permission
     ruling = decide(
@@ -99,13 +100,17 @@ def sets_git(session: Session, line: str) -> bool:
 
 
 def _verdict(session: Session, line: str) -> ShellVerdict:
-    """On a shell line. One that failed in the sandbox of those that only read counts as a writing one when it
-    comes again: so the model can have it asked about."""
+    """On a shell line, judged once a call: git is asked what its repository names. One that failed in the
+    sandbox of those that only read counts as a writing one when it comes again: so the model can have it
+    asked about."""
+    if session.judged is not None and session.judged[0] == line:
+        return session.judged[1]
     from coder.policy.shell import judge
 
     found = judge(line, session.desk.root)
     if found.read_only and line in session.needs_writing and session.desk.mode != "plan":
-        return msgspec.structs.replace(found, read_only=False)
+        found = msgspec.structs.replace(found, read_only=False)
+    session.judged = line, found
     return found
 
 

@@ -27,6 +27,7 @@ from coder.tools.base import Tool
 
 if TYPE_CHECKING:
     from coder.context.ide_client import IdeClient
+    from coder.engine.git_state import GitState
     from coder.engine.session import Session
     from coder.mcp.servers import Servers
     from coder.policy.sandbox import SandboxLevel
@@ -102,6 +103,7 @@ class Desk:
         self.skills = skills
         self.memory = memory
         self.ide: IdeClient | None = None  # the line to the person's editor, where there is to be one
+        self.git_state: GitState | None = None  # asked of git while the session starts
         self.mcp: Servers | None = None  # others' programs with tools, where any are configured
         self.told_of_servers: dict[str, Phrase] = {}  # what the person has been told of each
         self.allowed = allowed

@@ -128,6 +128,8 @@ class Engine:
                 for line in (desk.mcp, desk.ide):
                     if line is not None:
                         leaving.push_async_callback(line.close)
+                if desk.git_state is not None:
+                    leaving.callback(desk.git_state.close)
                 for sink in reversed(desk.sinks):
                     leaving.callback(sink.close)
                 await self._take_inputs()

@@ -6,6 +6,7 @@ the results of its calls: what was sent before stays as it was, and the provider
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from coder.config.schema import SandboxSection
@@ -44,6 +45,13 @@ def _commands(sandbox: SandboxSection) -> str:
     )
 
 
+async def settle_git(session: Session) -> None:
+    """Give git a moment to say what it was asked when the session started."""
+    state = session.desk.git_state
+    if state is not None and not session.told_git and not state.done:
+        await asyncio.to_thread(state.wait)
+
+
 def with_notes(session: Session, text: str) -> str:
     """The message with what changed since the last one."""
     desk = session.desk
@@ -52,6 +60,9 @@ def with_notes(session: Session, text: str) -> str:
     if session.told_rules != rules:
         session.told_rules = rules
         notes.append(rules)
+    if desk.git_state is not None and not session.told_git and desk.git_state.done:
+        session.told_git = True
+        notes += [desk.git_state.text] if desk.git_state.text else []
     if desk.ide is not None and (seen := desk.ide.context.next_note()):
         notes.append(seen)
     notes += session.job_notes()

@@ -46,6 +46,7 @@ from coder.tools.job import Jobs, ending
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
     from coder.policy.sandbox import Sandbox
+    from coder.policy.verdict import ShellVerdict
     from coder.record.shell_undo import ShellUndo
     from coder.tools.background import Job
 
@@ -77,6 +78,7 @@ class Session:
         self.usage = Usage()
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
         self.told_rules = ""  # what the model was last told of the operating mode and the policy
+        self.told_git = False  # and of the branch and the changed files, as they were at the start
         self.told_folders: set[Path] = set()  # whose AGENTS.md the model has, where they have one
         self.modes: ModeKeeper | None = None  # made when first needed (engine.modes)
         self.modes_begun = asyncio.Event()  # what is on by default is on
@@ -93,6 +95,7 @@ class Session:
         self.budget = Budget(desk.config.budget)
         self.sandboxes: dict[bool, Sandbox] = {}  # by whether nothing may be written (engine.shelter)
         self.needs_writing: set[str] = set()  # lines that failed as read-only ones
+        self.judged: tuple[str, ShellVerdict] | None = None  # the line of the call in hand, its verdict
         self.shell_undo: ShellUndo | None = None
         self.told_partial_undo = False
         self.redactor = SessionSecrets(desk.home, desk.secrets, on=desk.config.safety.redact_secrets)

@@ -157,7 +157,12 @@ def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
 
 
 def _connect(desk: Desk, options: Options, provider: Provider) -> None:
-    """The lines to other programs, where the settings want them. Nothing is started yet."""
+    """The lines to other programs, where the settings want them. None is started yet but git, which is asked
+    about the repository there is."""
+    if any((folder / ".git").exists() for folder in (desk.root, *desk.root.parents)):
+        from coder.engine.git_state import GitState
+
+        desk.git_state = GitState(desk.root, desk.environment)
     if desk.config.ide.enabled:
         from coder.context.ide import IdeContext
         from coder.context.ide_client import IdeClient

@@ -163,6 +163,7 @@ def _child_desk(parent: Desk, agent: str) -> Desk:
     desk.emit = _forwarding(parent.emit, agent)
     desk.keeps_snapshot = False
     desk.mcp = None  # it has its parent's tools; which servers run is its parent's to see to
+    desk.git_state = None
     desk.ide = None  # what its parent was not told of the editor yet is for its parent
     desk.sinks = ()  # what it does reaches them through its parent
     return desk

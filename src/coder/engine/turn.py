@@ -18,7 +18,7 @@ from coder.engine.answer import ask_model
 from coder.engine.calls import run_calls
 from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
-from coder.engine.notes import rules_note, tell_nested_instructions, with_notes
+from coder.engine.notes import rules_note, settle_git, tell_nested_instructions, with_notes
 from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
@@ -46,6 +46,7 @@ async def run_turn(
     all of it where that is not told."""
     if session.desk.ide is not None:
         await session.desk.ide.settle()
+    await settle_git(session)
     message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
     refused = too_long(session, message)
     turn = _begin(

@@ -1,0 +1,92 @@
+"""Branch and number of changed files of the workspace's repository, asked of git while the session starts.
+
+The repository is looked at without being believed: none of the programs that its settings name is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from coder.config.errors import shown
+from coder.policy.git_environment import driver_names, read_only_environment
+from coder.tools.programs import find_program
+
+PATIENCE = (
+    0.15  # seconds that a first message waits for the answer; where it takes longer, a later one has it
+)
+_SECONDS = 5.0  # after which nobody waits for git any more
+_STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules=all")
+
+
+class GitState:
+    """What git says, once it has said it."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        """Asks at once, in a thread of its own."""
+        self.text = ""
+        self._root, self._environment = root, environment
+        self._asked: subprocess.Popen[bytes] | None = None
+        self._done = threading.Event()
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self) -> None:
+        self._done.wait(PATIENCE)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._asked is not None:
+                self._asked.kill()
+
+    def _ask(self) -> None:
+        try:
+            with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+                self.text = self._told()
+        finally:
+            self._done.set()
+
+    def _told(self) -> str:
+        git = find_program("git", self._environment.get("PATH"), self._root)
+        drivers = driver_names(self._root, self._root, into=False)
+        if git is None or drivers is None:
+            return ""
+        environment = read_only_environment(self._environment, self._root, drivers)
+        with subprocess.Popen(
+            [git, *_STATUS],
+            cwd=self._root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as self._asked:
+            try:
+                output = self._asked.communicate(timeout=_SECONDS)[0]
+            finally:
+                self._asked.kill()
+        return described(output) if self._asked.returncode == 0 else ""
+
+
+def described(output: bytes) -> str:
+    """`git status --porcelain=v2 --branch -z` in one line."""
+    branch, changed = "", 0
+    entries = iter(output.split(b"\0"))
+    for entry in entries:
+        if entry.startswith(b"# branch.head "):
+            branch = shown(entry.partition(b"head ")[2].decode("utf-8", errors="replace"))
+        elif entry[:2] in (b"1 ", b"2 ", b"u ", b"? "):
+            changed += 1
+            if entry.startswith(b"2 "):  # a rename: the old name follows
+                next(entries, b"")
+    if not branch:
+        return ""
+    where = "no branch (detached)" if branch == "(detached)" else f"branch {branch}"
+    files = "no changed files" if not changed else f"{changed} changed file{'s' if changed > 1 else ''}"
+    return f"git: {where}, {files}."
