@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coder.policy import shell
+from coder.policy.verdict import ShellVerdict
 from kit.driving import Project
 from kit.wire import by_place, grows, main_chats, play, words
 
@@ -155,7 +157,12 @@ def test_a_repository_starts_no_program_when_it_is_looked_at(project: Project) -
 def test_a_line_is_judged_once_a_call(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
     real = shell.judge
-    monkeypatch.setattr(shell, "judge", lambda line, cwd: judged.append(line) or real(line, cwd))  # type: ignore[func-returns-value]
+
+    def counted(line: str, cwd: Path) -> ShellVerdict:
+        judged.append(line)
+        return real(line, cwd)
+
+    monkeypatch.setattr(shell, "judge", counted)
     call = {"calls": [{"name": "bash", "arguments": {"command": "ls"}}]}
     play(project, [call, call, {"text": "ok"}], ["look"])
     assert judged == ["ls", "ls"]

@@ -1,7 +1,7 @@
 """What the model is told beside the person's words, so that it spends no step finding it out.
 
-What holds for the whole session is in the system message. What changes is told with the next message, or after
-the results of its calls: what was sent before stays as it was, and the provider's prompt cache holds.
+What holds for the whole session is in the system message. What changes is told with the next message, or
+after the results of its calls: what was sent before stays as it was, and the provider's prompt cache holds.
 """
 
 from __future__ import annotations
