@@ -122,9 +122,13 @@ def test_overrides_replace_the_cell_and_keep_the_risk(tmp_path: Path) -> None:
     assert decide("read", "balanced", "default", overrides={"read": "deny"}).decision == "deny"
 
 
-def test_a_deny_says_what_would_allow() -> None:
-    assert "balanced" in decide("write", "strict", "default").english[0]
-    assert "balanced" in decide("bash", "strict", "default", shell=LOOKING).english[0]
+def test_a_deny_tells_the_person_what_would_allow_and_the_model_does_not_hear_of_it() -> None:
+    for ruling, hint in (
+        (decide("write", "strict", "default"), "Preset balanced would ask."),
+        (decide("write", "balanced", "plan"), "Leave plan mode (/mode default) to use it."),
+    ):
+        assert ruling.spoken(Texts("en"))[-1] == hint
+        assert hint not in " ".join(ruling.english)
     assert "plan mode" in decide("write", "balanced", "plan").english[0].lower()
     assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).english[0]
 

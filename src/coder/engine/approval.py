@@ -22,6 +22,8 @@ from coder.tools.base import Preview, Tool, ToolResult, denied, is_mcp
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
 )
+# What the model is to do about a denial.
+PROPOSE = "Do the rest without it, and propose it to the person in your answer."
 # Which flag would let a call through where nobody can be asked: the first that does, least first.
 _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
     ("--mode auto-edit", "auto-edit", None),
@@ -237,7 +239,6 @@ def _nobody_to_ask(
     desk.emit(Notice(desk.say("approval.nobody", tool=call.name, flag=flag), "warning"))
     reasons = " ".join(ruling.english)
     return denied(
-        f"this needs a person's approval ({reasons}) and nobody is there to ask in this run. "
-        "Go on without it, or say what you would have done.",
+        f"this needs a person's approval ({reasons}) and nobody can be asked in this run. {PROPOSE}",
         summary=Phrase("approval.nobody_short"),
     )

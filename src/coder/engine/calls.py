@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.approval import ask_person, known_read_only, ruling_of, somebody_to_ask
+from coder.engine.approval import PROPOSE, ask_person, known_read_only, ruling_of, somebody_to_ask
 from coder.engine.fitting import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -183,7 +183,8 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         return
     ruling = ruling_of(session, job.tool, given)
     if ruling.decision == "deny":
-        job.result = denied(" ".join(ruling.english), " ".join(ruling.spoken(session.desk.texts)))
+        reasons = " ".join(ruling.english)
+        job.result = denied(f"{reasons} {PROPOSE}", " ".join(ruling.spoken(session.desk.texts)))
         return
     if ruling.decision == "ask":
         with turn.busy(Phrase("stopped.approval", tool=job.call.name)):

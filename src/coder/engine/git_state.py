@@ -15,9 +15,7 @@ from coder.config.errors import shown
 from coder.policy.git_environment import driver_names, read_only_environment
 from coder.tools.programs import find_program
 
-PATIENCE = (
-    0.15  # seconds that a first message waits for the answer; where it takes longer, a later one has it
-)
+PATIENCE = 0.15  # seconds that a message waits for it; where it takes longer, a later one has it
 _SECONDS = 5.0  # after which nobody waits for git any more
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules=all")
 

@@ -22,6 +22,7 @@ _READERS = ("read", "list", "glob", "grep")
 WRITING_TOOLS = ("write", "edit", "patch", "save_memory")
 OUTWARD_TOOLS = ("fetch", "task")
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
+_LEAVE_PLAN = Phrase("policy.plan.leave")
 _LIFTED = frozenset({"write", "edit", "patch"})
 
 _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
@@ -58,11 +59,11 @@ def decide(
         row = "reading"
     decision = overridden or _cell(row, preset)
     if decision == "deny":
-        return Ruling("deny", [_denied_by(tool, row, preset, overridden)])
+        return _denied_by(tool, row, preset, overridden)
     if tool == "skill" and decision == "ask":  # loading one never waits for a person
         return Ruling("allow", [Phrase("policy.skill")])
     if mode == "plan" and _forbidden_in_plan(tool, row, mcp):
-        return Ruling("deny", [Phrase("policy.plan", what=tool)])
+        return Ruling("deny", [Phrase("policy.plan", what=tool)], hint=_LEAVE_PLAN)
     if decision == "ask" and tool in _LIFTED and not mcp and mode in ("auto-edit", "yolo"):
         return Ruling("allow", [Phrase("policy.lifted", mode=mode, tool=tool)])
     return Ruling(decision, [_said_by(tool, preset, decision, overridden)])
@@ -114,12 +115,13 @@ def _forbidden_in_plan(tool: str, row: str, mcp: bool) -> bool:
     return row == "writing" or (row == "outward" and (mcp or tool not in OUTWARD_TOOLS))
 
 
-def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> Phrase:
+def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> Ruling:
     if overridden == "deny":
-        return Phrase("policy.configured.deny", tool=tool)
+        return Ruling("deny", [Phrase("policy.configured.deny", tool=tool)])
     willing = next(name for name in PRESETS if _cell(row, name) != "deny")
     decision = _cell(row, willing)
-    return Phrase("policy.preset.deny", preset=preset, tool=tool, willing=willing, decision=decision)
+    hint = Phrase("policy.preset.willing", willing=willing, decision=decision)
+    return Ruling("deny", [Phrase("policy.preset.deny", preset=preset, tool=tool)], hint=hint)
 
 
 def _said_by(what: str | Phrase, preset: Preset, decision: Decision, overridden: Decision | None) -> Phrase:
@@ -147,9 +149,9 @@ def _decide_bash(
     decision = overridden or _cell(row, preset)
     what = Phrase("policy.what.reading" if verdict.read_only else "policy.what.writing")
     if decision == "deny":
-        return Ruling("deny", [_denied_by("bash", row, preset, overridden)])
+        return _denied_by("bash", row, preset, overridden)
     if mode == "plan" and row == "bash, otherwise":
-        return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)])
+        return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)], hint=_LEAVE_PLAN)
     if verifying and mode == "auto-edit":
         return Ruling("allow", [Phrase("policy.verification")])
     reasons = [_said_by(what, preset, decision, overridden)]

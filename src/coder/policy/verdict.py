@@ -49,6 +49,7 @@ class Ruling(msgspec.Struct, frozen=True):
 
     decision: Decision
     reasons: list[Phrase]
+    hint: Phrase | None = None  # what the person could do about it; no business of the model's
     can_always: bool = False
     always_names: list[str] = []
 
@@ -59,4 +60,5 @@ class Ruling(msgspec.Struct, frozen=True):
 
     def spoken(self, texts: Texts) -> list[str]:
         """The reasons as the person reads them."""
-        return [reason.text(texts) for reason in self.reasons]
+        told = self.reasons if self.hint is None else [*self.reasons, self.hint]
+        return [reason.text(texts) for reason in told]

@@ -184,12 +184,12 @@ TEXTS: dict[str, str] = {
     "policy.explain.decision": "decision: {decision}",
     "policy.lifted": "Mode {mode} lets {tool} through.",
     "policy.part": "`{command}`: {why}.",
-    "policy.plan": (
-        "Plan mode lets nothing change: {what} is denied. Leave plan mode (/mode default) to use it."
-    ),
+    "policy.plan": "Plan mode lets nothing change: {what} is denied.",
+    "policy.plan.leave": "Leave plan mode (/mode default) to use it.",
     "policy.preset.allow": "Preset {preset} allows {what}.",
     "policy.preset.ask": "Preset {preset} asks before {what}.",
-    "policy.preset.deny": "Preset {preset} denies {tool}; preset {willing} would {decision}.",
+    "policy.preset.deny": "Preset {preset} denies {tool}.",
+    "policy.preset.willing": "Preset {willing} would {decision}.",
     "policy.what.it": "it",
     "policy.what.reading": "a command known to be read-only",
     "policy.what.writing": "a command not known to be read-only",
