@@ -103,6 +103,7 @@ _STATEMENTS = (_LISTS | {
 }) - {"do_group", "case_item", "elif_clause", "else_clause"}  # fmt: skip
 _AFTER_DASH = (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")")  # `>&-x` is not one token
 _OPERATORS = frozenset({"=", "==", "!=", "!"})
+_AFTER_BRACKET = frozenset({b" ", b"\t", b"\n"})
 _DOUBLE_OPERATORS = _OPERATORS | {"=~", "<", ">", "&&", "||", "(", ")"}
 
 
@@ -210,7 +211,9 @@ class _Walker:
         """Two statements side by side need a newline or a divider between them, and nothing else."""
         for before, after in pairwise(children):
             gap = self.data[before.end_byte : after.start_byte].decode()
-            if gap.replace("\\\n", "").strip(" \t\n"):
+            blank = gap.replace("\\\n", "")
+            # `{ls` and `![[` are words like others to bash.
+            if blank.strip(" \t\n") or (before.type in ("{", "!") and not blank):
                 raise NotUnderstood("policy.unread.text_between")
             if (
                 before.type in _STATEMENTS
@@ -453,6 +456,9 @@ class _Walker:
         self.reached += 1
         double = node.children[0].type == "[["
         words = [Word("[[" if double else "[")]
+        after = node.children[0].end_byte
+        if self.data[after : after + 1] not in _AFTER_BRACKET:  # `[[a > b ]]`: the command `[[a` writes b
+            raise NotUnderstood("policy.unread.run_together")
         self._check_no_newline(node.children)
         self._test_words(node.children[1:-1], words, double)
         simple = Simple(self._text(node), words=words)

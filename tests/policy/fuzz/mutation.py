@@ -41,7 +41,7 @@ class Mutation:
         self._own = len(self._seeds)
         self._ways: tuple[Callable[[str], str], ...] = (
             self._insert, self._insert, self._insert, self._payload, self._payload, self._payload, self._drop,
-            self._double, self._splice, self._nest, self._quote, self._swap, self._word,
+            self._double, self._splice, self._nest, self._quote, self._swap, self._word, self._glue,
         )  # fmt: skip
 
     def line(self) -> str:
@@ -108,3 +108,9 @@ class Mutation:
         words = text.split(" ")
         words[self._chance.randrange(len(words))] = self._grammar.make("word")
         return " ".join(words)
+
+    def _glue(self, text: str) -> str:
+        """Without the blank between two words."""
+        words = text.split(" ")
+        at = self._chance.randrange(len(words))
+        return " ".join(words[:at]) + " ".join(words[at:])
