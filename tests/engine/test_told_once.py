@@ -15,7 +15,10 @@ from kit.driving import Project
 from kit.wire import by_place, grows, main_chats, play, words
 
 READ = {"calls": [{"name": "read", "arguments": {"path": "lib/deep/x.py"}}]}
-WRITING = ("write", "edit", "patch", "save_memory", "fetch", "task", "commands that do more than look")
+WRITING = (
+    *("write", "edit", "patch", "save_memory", "fetch"),
+    *("task with agent general", "commands that do more than look"),
+)
 
 
 def first_request(project: Project, **options: Any) -> dict[str, Any]:

@@ -18,8 +18,13 @@ from coder.engine.verify_choice import project_check
 from coder.policy.decide import matrix
 from coder.protocol.events import Notice
 
-# `bash` has two rows in the policy's table.
-_NAMES = {"bash, read-only": "commands that only look", "bash, otherwise": "commands that do more than look"}
+# `bash` and `task` have two rows in the policy's table.
+_NAMES = {
+    "bash, read-only": "commands that only look",
+    "bash, otherwise": "commands that do more than look",
+    "task": "task with agent general",
+    "task, explore": "task with agent explore",
+}
 _NESTED_ROOM = 8_192  # bytes of one nested AGENTS.md
 _NESTED_MOST = 8  # of them are told at once
 _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"})
