@@ -15,7 +15,7 @@ from .fuzz.vocabulary import Vocabulary
 @pytest.fixture(scope="module")
 def chamber(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chamber]:
     try:
-        with opened(tmp_path_factory.mktemp("fuzz") / "root") as found:
+        with opened(tmp_path_factory.mktemp("fuzz") / "root", seconds=8) as found:
             yield found
     except Impossible as problem:
         pytest.skip(f"lines cannot be run safely on this machine: {problem}")

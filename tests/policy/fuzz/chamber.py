@@ -24,7 +24,6 @@ from .vocabulary import Vocabulary, learn
 
 _WORKER = Path(__file__).with_name("worker.py")
 _MANY = 50  # changes, from which on all is made anew
-_SECONDS = 1.5  # a line that takes longer proves nothing, and is no failure
 
 
 class Impossible(Exception):
@@ -49,12 +48,12 @@ class Line(NamedTuple):
 class Chamber:
     """A running worker in its namespaces."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, seconds: float) -> None:
         self.tree = tree
         self._kind = ""
         self._environments: dict[frozenset[str] | None, int] = {}
         self._process = subprocess.Popen(
-            [*_bwrap_arguments(tree), *_worker_line(tree)],
+            [*_bwrap_arguments(tree), *_worker_line(tree, seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
@@ -122,11 +121,12 @@ class Chamber:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Chamber]:
-    """A chamber whose tree is made in `folder`; raises `Impossible` where the kernel gives no namespaces."""
+def opened(folder: Path, seconds: float = 1.5) -> Iterator[Chamber]:
+    """A chamber whose tree is made in `folder`; raises `Impossible` where the kernel gives no namespaces.
+    A line that takes more than `seconds` proves nothing, and is no failure."""
     _check()
     tree = Tree(folder)
-    chamber = Chamber(tree)
+    chamber = Chamber(tree, seconds)
     try:
         yield chamber
     finally:
@@ -184,10 +184,10 @@ def _bwrap_arguments(tree: Tree) -> list[str]:
     return [*arguments, "--chdir", str(tree.work), "--"]
 
 
-def _worker_line(tree: Tree) -> list[str]:
+def _worker_line(tree: Tree, seconds: float) -> list[str]:
     """The interpreter may lie in the folder that is covered by canaries; the worker lies where it is seen."""
     interpreter = Path(sys.executable).resolve()
     if str(interpreter.parent) in ("/usr/bin", "/bin"):
         interpreter = tree.host / interpreter.name
-    setting = json.dumps({"live": str(tree.live), "seconds": _SECONDS})
+    setting = json.dumps({"live": str(tree.live), "seconds": seconds})
     return [str(interpreter), "-I", "-S", "-c", _WORKER.read_text(encoding="utf-8"), setting]

@@ -35,6 +35,7 @@ class Worker:
         self._null = os.open("/dev/null", os.O_RDWR)
         self._listeners = [_listen(socket.AF_INET, ("127.0.0.1", 9999)), _listen(socket.AF_UNIX, "\0canary")]
         self._bystander = 0
+        self._lost = 0  # bystanders that a line has ended
         self._base: dict[str, object] = {}
         self._attend()
 
@@ -46,6 +47,8 @@ class Worker:
         with contextlib.suppress(FileNotFoundError):
             os.unlink("socket")
         self._listeners[2:] = [_listen(socket.AF_UNIX, "socket")]
+        if _gone(self._bystander):
+            self._attend()
         self._base = self._look()
 
     def environment(self, variables: dict[str, str]) -> None:
@@ -121,6 +124,7 @@ class Worker:
         return [pid for pid in pids if pid not in (1, self._bystander)]
 
     def _end_all(self) -> None:
+        self._lost += _gone(self._bystander)
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -142,7 +146,7 @@ class Worker:
         seen["(host name)"] = os.uname().nodename
         seen["(network)"] = _traffic()
         seen["(sockets)"] = self._connected()
-        seen["(another process)"] = not _gone(self._bystander)
+        seen["(another process)"] = self._lost + _gone(self._bystander)
         return seen
 
     def _connected(self) -> int:
