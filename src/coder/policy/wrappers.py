@@ -272,8 +272,8 @@ def _eval(args: list[Word]) -> Inner:
 
 
 _XARGS = _options(
-    "-0 -r -t -x --null --no-run-if-empty --verbose",
-    "-n -P -L -d -a -s -I -E --max-args --max-procs --delimiter --arg-file --max-lines",
+    "-0 -r -t -x --null --no-run-if-empty --verbose --max-lines",  # the last has its value attached, if any
+    "-n -P -L -d -a -s -I -E --max-args --max-procs --delimiter --arg-file",
 )
 
 
