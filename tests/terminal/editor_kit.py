@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from coder.terminal.menu import MenuItem, Menus
 from coder.terminal.talk import Talk
 
 ESCAPE = "␛"  # the key by itself; "\x1b" begins a sequence
-_NOWHERE = Path("/nonexistent/history")
+NOWHERE = Path(os.devnull, "history")  # which nobody can make, root neither
 
 
 class _Sized(DummyOutput):
@@ -50,7 +51,7 @@ class Bench:
         columns: int = 80,
         files: Sequence[str] = (),
         arguments: dict[str, Callable[[str], Sequence[MenuItem]]] | None = None,
-        history: Path = _NOWHERE,
+        history: Path = NOWHERE,
     ) -> None:
         items = [MenuItem(name, name) for name in ("help", "model", "mode", "status")]
         paths = [MenuItem(name, name.replace(" ", "\\ ")) for name in files]

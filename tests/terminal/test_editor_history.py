@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from editor_kit import NOWHERE, Bench
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,3 +123,12 @@ def test_a_history_that_cannot_be_written_is_an_empty_one(tmp_path: Path) -> Non
     history.append_string("said")
     assert history.get_strings() == ["said"]
     assert recalled(tmp_path / "file" / "history") == []
+
+
+def test_an_editor_of_these_tests_leaves_no_history_behind() -> None:
+    async def scenario() -> None:
+        bench = await Bench().type("said", "\r")
+        assert bench.sent == ["said"]
+
+    asyncio.run(scenario())
+    assert not NOWHERE.exists()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,8 +17,10 @@ from pty_kit import CTRL_C, ENTER, Terminal
 
 from coder.engine.setup import Options, read_settings
 from coder.terminal import first_run as module
+from coder.terminal.question import ask_at_start
 from coder.terminal.theme import Theme
 from coder.terminal.view import LineView
+from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -52,6 +58,40 @@ def test_a_local_server_is_offered(
     assert told in said.getvalue()
 
 
+def test_ctrl_c_is_heard_where_it_does_not_interrupt_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when it arrives between Python's last look for signals and the system call. Here always: the main
+    thread is not interrupted, since another one takes the signal."""
+    near, far = pty.openpty()
+
+    def press() -> None:
+        seen = b""
+        while b"Use it?" not in seen:
+            seen += os.read(near, 1000)
+        stopped.wait(0.2)  # until it reads
+        os.kill(os.getpid(), signal.SIGINT)
+        if not stopped.wait(10):
+            unheard.set()
+            os.write(near, b"y\n")
+
+    stopped, unheard = threading.Event(), threading.Event()
+    pressing = threading.Thread(target=press)
+    with os.fdopen(far) as typed, os.fdopen(os.dup(far), "w") as shown:
+        monkeypatch.setattr(sys, "stdin", typed)
+        monkeypatch.setattr(sys, "stdout", shown)
+        pressing.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            answer = ask_at_start("Use it?", Texts("en"))
+        finally:
+            stopped.set()
+            pressing.join()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            monkeypatch.undo()
+    os.close(near)
+    assert answer is None
+    assert not unheard.is_set()
+
+
 def test_what_is_no_model_server_is_not_offered(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options(cwd=project.cwd, environ=project.environ())
     settings = read_settings(options)
@@ -86,8 +126,6 @@ def test_one_screen_says_what_to_set(project: Project, columns: int, rows: int) 
 @contextmanager
 def on_a_usual_port(server: ScriptedServer) -> Iterator[None]:
     """Hands what arrives on the first of the usual ports that is free here on to the scripted server."""
-    import threading
-
     listener = None
     for port, _ in module.USUAL_PORTS:
         try:

@@ -6,6 +6,9 @@ the questions of trust and of a server that was found.
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -106,6 +109,24 @@ def _line_after(prompt: str) -> str | None:
     try:  # from the first letter of the prompt on: whoever sees it may press Ctrl+C
         sys.stdout.write(prompt)
         sys.stdout.flush()
+        _until_typed()
         return sys.stdin.readline() or None
     except KeyboardInterrupt:
         return None
+
+
+def _until_typed() -> None:
+    """Until the terminal has a line. A signal that arrives just before a blocking read does not interrupt it:
+    Python's handler would only run when the read is over. The wakeup fd has no such race."""
+    if not sys.stdin.isatty():
+        return
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    try:
+        while sys.stdin not in select.select([sys.stdin, woken], [], [])[0]:
+            os.read(woken, 1)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(wake)
