@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,10 +52,35 @@ def users() -> list[str]:
     return ["me", "nobody"] if os.getuid() == 0 and shutil.which("setpriv") else ["me"]
 
 
+def _as_nobody(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """This interpreter, as that user."""
+    become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    return subprocess.run(
+        [*become, sys.executable, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        cwd="/",
+        **options,
+    )
+
+
+@cache
+def why_not_nobody() -> str:
+    """Why that user cannot run this interpreter with what it needs; empty where it can."""
+    tried = _as_nobody("-c", "import asyncio, ctypes, msgspec, coder.tools.process")
+    told = tried.stderr.strip().splitlines()
+    return f"user nobody may not load {sys.executable}: {told[-1:]}" if tried.returncode else ""
+
+
 class Box:
     """The layout: project (the workspace), home with secrets, and a folder outside with a file in it."""
 
     def __init__(self, rung: str, user: str = "me") -> None:
+        if user == "nobody" and why_not_nobody():  # an interpreter in root's home, say
+            import pytest
+
+            pytest.skip(why_not_nobody())
         self.rung, self.user = rung, user
         self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix="box-")))
         self.workspace = self.root / "project"
@@ -125,15 +151,7 @@ class Box:
         }
         if self.user == "me":
             return run_job(job)
-        done = subprocess.run(
-            ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, __file__],
-            input=json.dumps(job),
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            cwd="/",
-            env={**os.environ, "HOME": str(self.home)},
-        )
+        done = _as_nobody(__file__, input=json.dumps(job), env={**os.environ, "HOME": str(self.home)})
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         return Outcome(truncated=False, timed_out=told.pop("timed_out"), duration_ms=0, **told)
