@@ -55,7 +55,7 @@ def test_off_by_configuration(project: Project) -> None:
 
 
 def test_a_longer_summary_is_dropped_and_not_tried_again(project: Project) -> None:
-    without_todos(project, runtime={"context_window": 6000})
+    without_todos(project, runtime={"context_window": 8000})
     longer = {"text": LONG * 4}
     script = [{"text": LONG}, {"text": LONG}, longer, {"text": "c"}, {"text": "d"}, {"text": "short"}]
     driver = play(project, script, ["a", "b", "c", "d", "/compact"])

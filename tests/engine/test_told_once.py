@@ -11,7 +11,8 @@ import pytest
 
 from coder.policy import shell
 from coder.policy.verdict import ShellVerdict
-from kit.driving import Project
+from coder.protocol.events import Notice
+from kit.driving import Project, of
 from kit.wire import by_place, grows, main_chats, play, words
 
 READ = {"calls": [{"name": "read", "arguments": {"path": "lib/deep/x.py"}}]}
@@ -79,6 +80,29 @@ def test_where_somebody_can_be_asked_what_is_asked_about_is_said(project: Projec
     assert "denied" not in message
 
 
+def test_in_auto_edit_the_check_is_said_to_run_unasked(project: Project) -> None:
+    project.write("pyproject.toml", "")
+    message = first_request(project, mode="auto-edit")["messages"][-1]["content"]
+    assert "The project's check (`pytest -q`) runs unasked." in message
+
+
+def test_the_flag_that_would_help_is_named_once_a_turn(project: Project) -> None:
+    call = {"calls": [{"name": "bash", "arguments": {"command": f"touch {n}"}} for n in range(3)]}
+    driver = play(project, [call, {"text": "ok"}], ["go"])
+    hints = [e.text for e in of(driver.seen, Notice) if "would allow it" in e.text]
+    assert len(hints) == 1
+
+
+def test_a_denied_line_of_several_parts_says_which_of_them_it_was(project: Project) -> None:
+    call = {"calls": [{"name": "bash", "arguments": {"command": "ls; touch a; cat x; mkdir b"}}]}
+    driver = play(project, [call, {"text": "ok"}], ["go"])
+    told = driver.chats[1]["messages"][-1]["content"]
+    assert "`touch a`" in told
+    assert "`mkdir b`" in told
+    assert "`cat x`" not in told
+    assert "propose it to the person" in told
+
+
 @pytest.mark.parametrize("can_ask", [True, False])
 def test_what_is_let_through_is_neither_asked_about_nor_denied(project: Project, can_ask: bool) -> None:
     project.configure(approval={"auto_approve_ask": True})
@@ -137,7 +161,7 @@ def test_branch_and_changed_files_come_with_the_first_message_alone(project: Pro
     project.write("new.txt", "")
     driver = play(project, [{"text": "ok"}] * 2, ["hi", "again"])
     first, second = (chat["messages"][-1]["content"] for chat in driver.chats)
-    assert "git: branch topic, 4 changed files." in first  # .coder is one of them
+    assert "git: branch topic, 3 changed files." in first
     assert "git:" not in second
 
 

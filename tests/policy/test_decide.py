@@ -12,7 +12,7 @@ from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, Preset,
 from coder.policy.explain import explain
 from coder.policy.shell import judge
 from coder.policy.verdict import Decision, ShellVerdict
-from coder.policy.verification import is_verification
+from coder.policy.verification import is_verification, may_run
 from coder.texts import Phrase, Texts
 
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
@@ -294,7 +294,7 @@ def test_a_command_that_verifies_runs_unasked_in_auto_edit(preset: Preset, mode:
         ("cd sub && pytest -q", True),
         ("(cd sub && pytest -q) && (cargo test)", True),
         ("make check", True),  # the person's own addition
-        ("pytest", False),
+        ("pytest", True),
         ("pytest -q; touch x", False),
         ("pytest -q && touch x", False),
         ("cd sub && pytest -q && touch x", False),
@@ -324,3 +324,29 @@ def test_loading_a_skill_is_never_asked_about() -> None:
     for mode in OPERATING_MODES:
         assert decide("skill", "balanced", mode, overrides={"skill": "ask"}).decision == "allow"
         assert decide("skill", "balanced", mode, overrides={"skill": "deny"}).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        ("pytest -q tests/test_a.py", True),
+        ("python -m pytest tests/test_a.py::test_x -x -q 2>&1 | tail -5", True),
+        (".venv/bin/pytest tests", True),
+        ("pytest -q", True),
+        ("pytest -q\ntests", False),
+        ("pytest -q tests\n", False),
+        ("pytest -q\ttests", False),
+        ("pytest -q ../other", False),
+        ("pytest -q /etc", False),
+        ("pytest -p evil", False),
+        ("pytest -c evil.ini", False),
+        ("pytest --rootdir=/ tests", False),
+        ("pytest $(touch x)", False),
+        ("pytest tests; touch x", False),
+        ("pytest tests | tee out", False),
+        ("bin/pytest tests", False),
+        ("pytest tests > out", False),
+    ],
+)
+def test_a_part_of_a_check_may_be_run_as_the_whole_may(line: str, allowed: bool, tmp_path: Path) -> None:
+    assert may_run(line, tmp_path) is allowed

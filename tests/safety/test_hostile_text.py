@@ -80,6 +80,7 @@ def calls_of(tool: str, text: str, url: str) -> list[dict[str, Any]]:
             call("bash", command="cat mark.txt; cat mark.txt >&2"),
             call("bash", command=f": '{short}'"),
         ],
+        "job": [call("bash", command="cat mark.txt; sleep 9", background=True), call("job", action="output")],
         "todowrite": [call("todowrite", todos=[{"content": short, "status": "pending"}])],
         "todoread": [call("todowrite", todos=[{"content": short, "status": "pending"}]), call("todoread")],
         "skill": [call("skill", action="load", name="s"), call("skill", action="load", name=short)],
@@ -96,7 +97,7 @@ def tool_names(project: Project) -> list[str]:
 
 ALL_TOOLS = (
     *("read", "list", "glob", "grep", "write", "edit", "patch", "bash", "todoread", "todowrite", "task"),
-    *("skill", "save_memory", "fetch"),
+    *("skill", "save_memory", "fetch", "job"),
 )
 
 

@@ -7,6 +7,9 @@ import re
 import pytest
 from pty_kit import ESC, Terminal
 
+from coder.terminal.blocks import Block
+from coder.terminal.markdown import Carried, rows_of
+from coder.terminal.width import plain
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -137,3 +140,11 @@ def test_a_fence_that_a_cancel_leaves_open(project: Project, columns: int, rows:
         found = [int(n) for n in re.findall(r"^x(\d+) = 'v", terminal.text, re.MULTILINE)]
     assert found == list(range(len(found)))
     assert len(found) > 20
+
+
+@pytest.mark.parametrize(
+    "name", ["pkg/__init__.py:183", "src/__main__.py", "__init__.py", "a/_b_/c.py", "tests/__snapshots__/x"]
+)
+def test_underscores_of_a_name_are_no_emphasis(name: str) -> None:
+    rows, _ = rows_of(Block(f"See {name} for __that__ and _this_.\n", "prose"), 100, Carried())
+    assert plain(rows[0]) == f"See {name} for that and this."

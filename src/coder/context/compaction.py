@@ -90,13 +90,17 @@ def plain(text: str) -> str:
     return text
 
 
-def with_request(summary: str, request: str, kept: Sequence[Message]) -> str:
-    """The summary with the request that is worked on, unless that is among the messages that stay."""
+def with_request(
+    summary: str, request: str, kept: Sequence[Message], keep_whole: Callable[[str], str]
+) -> str:
+    """The summary with the request that is worked on, unless that is among the messages that stay.
+    `keep_whole` puts a long one into a file, and says where."""
     if any(message.role == "user" and message.content.startswith(request) for message in kept):
         return summary
     if len(request) > _REQUEST:
         head, tail = request[: 2 * _REQUEST // 3], request[-_REQUEST // 3 :]
-        request = f"{head}\n[… {len(request) - _REQUEST} characters left out …]\n{tail}"
+        note = f"[… {len(request) - _REQUEST} characters left out{keep_whole(request)} …]"
+        request = f"{head}\n{note}\n{tail}"
     return with_part(summary, "request", f"The person's request, which is being worked on:\n{request}")
 
 

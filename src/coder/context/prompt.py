@@ -22,9 +22,11 @@ from coder.tools.opening import open_inside
 
 # Instructions are read at every request; 32 KB are about 8,000 tokens, more than any good one needs.
 MAX_INSTRUCTIONS = 32_768
-_TOP_ROOM = 600  # characters of the names at the top of the workspace
+_TOP_ROOM = 300  # characters of the names at the top of the workspace
 _MOST_ENTRIES = 2_000  # that are looked at for them
-_NOT_TOLD = frozenset({".git", ".coder", ".DS_Store", "__pycache__"})
+_NOT_TOLD = frozenset(
+    {".git", ".coder", ".DS_Store", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+)
 
 ROLE = """\
 You are coder, a coding agent in a person's terminal. You work in their folder with the tools you are given.

@@ -70,10 +70,10 @@ def ruling_of(
 def _may_verify(session: Session, line: str) -> bool:
     """One of the commands that may verify by themselves, unless the person said that nothing is to be run."""
     from coder.engine.verify_words import refused
-    from coder.policy.verification import is_verification
+    from coder.policy.verification import may_run
 
     desk, turn = session.desk, session.turn
-    if not is_verification(line, desk.root, desk.config.workflow.verify_allow):
+    if not may_run(line, desk.root, desk.config.workflow.verify_allow):
         return False
     return turn is None or not refused(turn.words.said or turn.text)
 
@@ -235,8 +235,11 @@ def _nobody_to_ask(
     session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
 ) -> ToolResult:
     desk = session.desk
-    flag = _flag_that_helps(session, tool, args)
-    desk.emit(Notice(desk.say("approval.nobody", tool=call.name, flag=flag), "warning"))
+    hint = desk.say("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
+    if session.turn is None or hint not in session.turn.hints:  # once a turn
+        desk.emit(Notice(hint, "warning"))
+    if session.turn is not None:
+        session.turn.hints.add(hint)
     reasons = " ".join(ruling.english)
     return denied(
         f"this needs a person's approval ({reasons}) and nobody can be asked in this run. {PROPOSE}",

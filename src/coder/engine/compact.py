@@ -3,6 +3,7 @@ that the model writes, with the engine's own ledger beside it, which no summary 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from coder.context.compaction import (
 )
 from coder.context.conversation import message_tokens
 from coder.engine.aside import ask_aside
+from coder.engine.fitting import kept_whole
 from coder.engine.notes import rules_note
 from coder.engine.routing import fall_back, model_for_asides
 from coder.engine.session import Session
@@ -89,7 +91,7 @@ async def compact(
     least = counter.count(around) + (0 if forced else _SHORT_SUMMARY)
     if sum(sizes[head_length(conversation.messages) : at]) <= least:
         return None  # not worth a request, and no reason never to try again
-    attempt = _Attempt(session, at, sizes, around, forced)
+    attempt = _Attempt(session, at, sizes, around, forced=forced, in_turn=turn is not None)
     summary: str | Phrase = Phrase("compact.inflated_before")
     if not session.compaction_failed or forced:
         summary = await _summary(session, turn, conversation.messages[:at])
@@ -112,9 +114,11 @@ async def compact(
 class _Attempt:
     """One cut of the conversation, and what would stand in place of the older part."""
 
-    def __init__(self, session: Session, at: int, sizes: list[int], around: str, forced: bool) -> None:
+    def __init__(
+        self, session: Session, at: int, sizes: list[int], around: str, *, forced: bool, in_turn: bool
+    ) -> None:
         self.session, self.at, self.sizes = session, at, sizes
-        self.around, self.forced = around, forced
+        self.around, self.forced, self.in_turn = around, forced, in_turn
 
     def replace(self, summary: str) -> ChatCompressed | None:
         """Record the compaction, then make it true. None where it would gain nothing."""
@@ -131,6 +135,8 @@ class _Attempt:
         meta = {"kept": kept, "tokens_before": before, "tokens_after": after, "forced": self.forced}
         session.log.append("compaction", text, meta=meta)
         _replaced(session, replaced)
+        if self.in_turn:
+            session.told_rules = rules_note(session)  # they stand beside the summary
         event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
         session.desk.emit(event)
         return event
@@ -147,7 +153,7 @@ def _around(session: Session, turn: Turn | None, kept: list[Message], room: floa
     """What the engine itself says beside a summary. `room`: tokens that the kept messages leave free."""
     text = with_part("", "memory", _memories(session))
     if turn is not None:
-        text = with_request(text, turn.text, kept)
+        text = with_request(text, turn.text, kept, partial(kept_whole, session))
     text = with_part(text, "ledger", _ledger_text(session, room))
     # Between turns the mode is said with the next message.
     return text if turn is None else with_part(text, "note", rules_note(session))

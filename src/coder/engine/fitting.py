@@ -56,7 +56,7 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
     room = max(_SHORTEST, (limit - taken) / (waiting + 1))
     if size <= room:
         return result
-    kept = _kept_whole(session, result.for_model)
+    kept = kept_whole(session, result.for_model)
     half = int(len(result.for_model) * (room - _SHORTEST / 4) / size) // 2
     cut = _ends(result.for_model, half, kept)
     while half > 1 and count(cut) > room:  # dense parts have more tokens a character than the average
@@ -70,7 +70,8 @@ def _ends(text: str, half: int, kept: str) -> str:
     return f"{text[:half]}\n{note}\n{text[len(text) - half :]}"
 
 
-def _kept_whole(session: Session, text: str) -> str:
+def kept_whole(session: Session, text: str) -> str:
+    """Put a text into a file that the model can read; the words that say so, none where that failed."""
     path = session.context.outputs / f"result-{time.time_ns():x}.txt"
     try:
         make_private(path.parent)

@@ -79,7 +79,7 @@ def described(output: bytes) -> str:
     for entry in entries:
         if entry.startswith(b"# branch.head "):
             branch = shown(entry.partition(b"head ")[2].decode("utf-8", errors="replace"))
-        elif entry[:2] in (b"1 ", b"2 ", b"u ", b"? "):
+        elif entry[:2] in (b"1 ", b"2 ", b"u ", b"? ") and entry != b"? .coder/":  # which is ours
             changed += 1
             if entry.startswith(b"2 "):  # a rename: the old name follows
                 next(entries, b"")

@@ -32,9 +32,12 @@ _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"}
 
 def environment_of(desk: Desk) -> str:
     """For the system message: what holds for the whole session."""
+    return environment_text(desk.root, test_command=_check(desk), commands=_commands(desk.config.sandbox))
+
+
+def _check(desk: Desk) -> str:
     workflow = desk.config.workflow
-    check = project_check(workflow.verify_commands, desk.root, workflow.verify_allow)
-    return environment_text(desk.root, test_command=check, commands=_commands(desk.config.sandbox))
+    return project_check(workflow.verify_commands, desk.root, workflow.verify_allow)
 
 
 def _commands(sandbox: SandboxSection) -> str:
@@ -90,7 +93,10 @@ def rules_note(session: Session) -> str:
     can_ask = somebody_to_ask(session)
     if asked and not can_ask:
         asked, denied = [], [name for name, decision in named if decision != "allow"]
-    return mode_note(desk.mode, asked, denied, can_ask=can_ask or not denied)
+    note = mode_note(desk.mode, asked, denied, can_ask=can_ask or not denied)
+    if desk.mode == "auto-edit" and (check := _check(desk)):
+        note += f" The project's check (`{check}`) runs unasked."
+    return note
 
 
 def tell_nested_instructions(session: Session) -> None:

@@ -21,7 +21,7 @@ from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.engine.verify import saw_shell_changes
 from coder.policy.sandbox import Sandbox, SandboxLevel, probe
-from coder.policy.verification import is_verification, with_project_tools
+from coder.policy.verification import may_run, with_project_tools
 from coder.protocol.events import Notice
 from coder.record.shell_undo import ShellChanges, ShellUndo
 from coder.texts import Phrase
@@ -58,7 +58,7 @@ async def run_command(
             return failed("the repositories that this line looks at changed meanwhile; send it again")
         context.environment = environment
     context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
-    if is_verification(line, session.desk.root, session.desk.config.workflow.verify_allow):
+    if may_run(line, session.desk.root, session.desk.config.workflow.verify_allow):
         context.environment = with_project_tools(line, session.desk.root, context.environment)
     run = partial(session.desk.tools["bash"].run, args, context, on_output)
     # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.

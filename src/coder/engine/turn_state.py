@@ -67,6 +67,7 @@ class Turn:
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
+        self.hints: set[str] = set()  # which the person has read in this turn
         self.made_room_at = -1  # the step at which the provider last found the prompt too long
         self.loops = LoopWatch()
         self.model = ""  # which answers this prompt, all of it

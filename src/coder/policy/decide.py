@@ -155,6 +155,8 @@ def _decide_bash(
     if verifying and mode == "auto-edit":
         return Ruling("allow", [Phrase("policy.verification")])
     reasons = [_said_by(what, preset, decision, overridden)]
+    if len(verdict.segments) > 1:
+        reasons += _why_not(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
         return Ruling("allow", [Phrase("policy.always")])
     if verdict.risks:
@@ -167,7 +169,7 @@ def _decide_bash(
 
 
 def _why_not(verdict: ShellVerdict) -> list[Phrase]:
-    """For the model: which part is not read-only, so that it can do without."""
+    """Which parts are not read-only: a model can do without them, and a person look at those."""
     acting = [segment for segment in verdict.segments if not segment.read_only]
     return [Phrase("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 

@@ -11,7 +11,7 @@ import msgspec
 from coder.policy.decide import OperatingMode, Preset, decide
 from coder.policy.shell import judge
 from coder.policy.verdict import Decision, Ruling, Segment, ShellVerdict
-from coder.policy.verification import is_verification
+from coder.policy.verification import may_run
 from coder.texts import Phrase, Texts
 
 
@@ -35,7 +35,7 @@ def explain(
 ) -> Explained:
     """What would be done with this line, and why."""
     verdict = judge(line, cwd)
-    verifying = is_verification(line, cwd, verify_allow)
+    verifying = may_run(line, cwd, verify_allow)
 
     def ruled(shell: ShellVerdict) -> Ruling:
         return decide(

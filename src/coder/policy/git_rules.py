@@ -239,7 +239,8 @@ def danger(args: list[Word]) -> Phrase | None:
         return Phrase("policy.risk.git.moves")
     if name == "push" and any(text.startswith(("+", ":")) for text in given):
         return Phrase("policy.risk.git.remote")
-    if name == "checkout" and ("--" in given or any(text in (".", "./", ":/") for text in given)):
+    # A path, as far as can be told from its name: what it held is gone then.
+    if name == "checkout" and any(text == "--" or "." in text or "/" in text for text in given):
         return Phrase("policy.risk.git.changes")
     if name in _DESTRUCTIVE_OPTIONS:
         long, letters, what = _DESTRUCTIVE_OPTIONS[name]

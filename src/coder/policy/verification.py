@@ -30,6 +30,11 @@ _PYTHON = r"(?:[\w./-]+/)?python[\d.]*"
 _PYTEST_FLAGS = (
     r"(?: (?:-q+|-v+|-[xls]|-r\w+|--quiet|--verbose|--tb=\w+|--color=\w+|--no-header|--maxfail=\d+))*"
 )
+# A part of the suite: programs by their names or from the project's environment, then files and tests.
+_NARROW = (
+    rf"(?:(?:\.venv|venv)/bin/)?(?:pytest|python3? -m pytest){_PYTEST_FLAGS}"
+    r"((?: [\w.][\w./-]*(?:::[\w\[\]-]+)*)*)" + _PYTEST_FLAGS
+)
 _MAVEN_FLAGS = r"(?: (?:-q|-B|-ntp|--quiet|--batch-mode|--no-transfer-progress))*"
 _GRADLE_FLAGS = r"(?: (?:-q|--quiet|--info|--no-daemon|--offline|--console=\w+))*"
 _NODE_FLAGS = r"(?: (?:-s|--silent))?(?: --(?: (?:--watch=false|--watchAll=false|--run))*)?"
@@ -53,6 +58,21 @@ def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
     """Whether a line is one of these commands, or several as `in_folders` joins them."""
     parts = _parts(line.strip())
     return all(_inside(root, folder) and (one in WHITELIST or one in allow) for folder, one in parts)
+
+
+def may_run(line: str, root: Path, allow: Collection[str] = ()) -> bool:
+    """Whether a model may run a line by itself where it verifies: a listed check, or a part of one (the tests
+    of some files, the end of what they print)."""
+    return is_verification(line, root, allow) or _is_narrower(line, root)
+
+
+def _is_narrower(line: str, root: Path) -> bool:
+    # Blanks as they stand: a newline begins another command.
+    line = re.sub(r" \| (?:tail|head)(?: -n)? -?[0-9]+\Z", "", line.strip(" ")).removesuffix(" 2>&1")
+    found = re.fullmatch(_NARROW, line)
+    if found is None:
+        return False
+    return all(_inside(root, operand.split("::")[0]) for operand in found[1].split())
 
 
 def in_folders(commands: Collection[tuple[str, str]]) -> str:

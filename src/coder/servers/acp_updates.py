@@ -157,8 +157,9 @@ class Updates:
                 self.aside(self.say("job.ended", id=job_id, command=command, code=code))
             case ContentRestarted():
                 self.remark(self.say("view.restarted"))
-            case ChatCompressed(before, after):
-                self.aside(self.say("view.compressed", before=before, after=after))
+            case ChatCompressed(before, after, summary):
+                key = "view.compressed" if summary else "view.shortened"
+                self.aside(self.say(key, before=before, after=after))
             case LoopDetected(reason):
                 self.remark(self.say("view.loop", reason=reason))
             case Citation(text):

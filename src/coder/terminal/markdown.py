@@ -269,9 +269,23 @@ _BREAK = ("break", "\n")
 
 def _spans(node: SyntaxTreeNode, style: str = "") -> Line:
     out: Line = []
-    for child in node.children:
-        out += _span(child, style)
+    for before, child, after in zip(
+        [None, *node.children], node.children, [*node.children[1:], None], strict=False
+    ):
+        if child.type in ("strong", "em") and child.markup[:1] == "_" and _in_name(before, after):
+            out += [(style, child.markup), *_spans(child, style), (style, child.markup)]
+        else:
+            out += _span(child, style)
     return out
+
+
+def _in_name(before: SyntaxTreeNode | None, after: SyntaxTreeNode | None) -> bool:
+    """Whether underscores stand in a file's name (`pkg/__init__.py`), where they mean no emphasis."""
+    left = before.content[-1:] if before is not None and before.type == "text" else ""
+    right = after.content[:2] if after is not None and after.type == "text" else ""
+    return (
+        left in ("/", ".", "\\") or right[:1] in ("/", "\\") or bool(right[:1] == "." and right[1:].strip())
+    )
 
 
 def _span(node: SyntaxTreeNode, style: str) -> Line:

@@ -142,8 +142,9 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
             return [[(style, texts.say("job.ended", id=job_id, command=flat(command), code=code))]]
         case ContentRestarted():
             return [[("note", texts.say("view.restarted"))]]
-        case ChatCompressed(before, after):
-            return [[("dim", texts.say("view.compressed", before=before, after=after))]]
+        case ChatCompressed(before, after, summary):
+            key = "view.compressed" if summary else "view.shortened"
+            return [[("dim", texts.say(key, before=before, after=after))]]
         case LoopDetected(reason):
             return [[("note", texts.say("view.loop", reason=safe(reason)))]]
         case Citation(text):

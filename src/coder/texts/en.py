@@ -155,6 +155,7 @@ TEXTS: dict[str, str] = {
     "view.bye": "Session {id} is recorded; `coder --resume {id}` goes on with it.",
     "view.citation": "source: {text}",
     "view.compressed": "(older history summarised: {before} → {after} tokens)",
+    "view.shortened": "(older outputs shortened: {before} → {after} tokens)",
     "view.hidden": "… {n} lines not shown …",
     "view.loop": "The model goes in circles: {reason}",
     "view.restarted": "(the answer begins again here; what stands above of it no longer counts)",
@@ -210,10 +211,7 @@ TEXTS: dict[str, str] = {
         "Nothing but $TMPDIR can be written by a line that only reads, and it has no network and no sockets."
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
-    "sandbox.note.write": (
-        "Commands may not write {path}, only the workspace and $TMPDIR; sandbox.writable can name further "
-        "folders."
-    ),
+    "sandbox.note.write": ("Commands may not write {path}, only the workspace and /tmp, which is their own."),
     "sandbox.off": (
         "off, as configured: commands can do whatever you can, and lines that run unasked are held by "
         "coder's reading of the shell alone"

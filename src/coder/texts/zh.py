@@ -132,6 +132,7 @@ TEXTS: dict[str, str] = {
     "view.bye": "会话 {id} 已记录；`coder --resume {id}` 可继续。",
     "view.citation": "来源：{text}",
     "view.compressed": "（较早的历史已摘要：{before} → {after} 个 token）",
+    "view.shortened": "（较早的输出已缩短：{before} → {after} 个 token）",
     "view.hidden": "… 有 {n} 行未显示 …",
     "view.loop": "模型在兜圈子：{reason}",
     "view.restarted": "（回答从这里重新开始；上面的部分作废）",
@@ -174,9 +175,7 @@ TEXTS: dict[str, str] = {
     "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
     "sandbox.note.reading": "只读命令除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
     "sandbox.note.secret": "命令不得读取 {path}。",
-    "sandbox.note.write": (
-        "命令不得写入 {path}，只能写入工作区和 $TMPDIR；可在设置 sandbox.writable 中列出更多目录。"
-    ),
+    "sandbox.note.write": ("命令不得写入 {path}，只能写入工作区和 /tmp（为命令独有）。"),
     "sandbox.off": "已按配置关闭：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关",
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
     # policy: secrets

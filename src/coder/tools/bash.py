@@ -232,7 +232,8 @@ def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContex
         Phrase(key, code=outcome.exit_code),
         _told(outcome, model or "(no output)", command, timeout_ms).rstrip("\n"),
         ok=outcome.exit_code == 0 and not outcome.cancelled,
-        detail=_output_text(*cut_pair(out, err, FOR_PERSON)),
+        # As it was printed: the screen shows escape sequences, and obeys none.
+        detail=_output_text(*cut_pair(outcome.out, outcome.err, FOR_PERSON)),
         detail_kind="output",
         meta=meta,
         around=_with_key(out, err) if meta["truncated"] else "",
