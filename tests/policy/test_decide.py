@@ -289,12 +289,12 @@ def test_a_command_that_verifies_runs_unasked_in_auto_edit(preset: Preset, mode:
 @pytest.mark.parametrize(
     ("line", "verifies"),
     [
+        ("pytest", True),
         ("pytest -q", True),
         ("  pytest -q\n", True),
         ("cd sub && pytest -q", True),
         ("(cd sub && pytest -q) && (cargo test)", True),
         ("make check", True),  # the person's own addition
-        ("pytest", True),
         ("pytest -q; touch x", False),
         ("pytest -q && touch x", False),
         ("cd sub && pytest -q && touch x", False),
@@ -332,6 +332,7 @@ def test_loading_a_skill_is_never_asked_about() -> None:
         ("pytest -q tests/test_a.py", True),
         ("python -m pytest tests/test_a.py::test_x -x -q 2>&1 | tail -5", True),
         (".venv/bin/pytest tests", True),
+        ("pytest", True),
         ("pytest -q", True),
         ("pytest -q\ntests", False),
         ("pytest -q tests\n", False),
