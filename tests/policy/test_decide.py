@@ -289,7 +289,6 @@ def test_a_command_that_verifies_runs_unasked_in_auto_edit(preset: Preset, mode:
 @pytest.mark.parametrize(
     ("line", "verifies"),
     [
-        ("pytest", True),
         ("pytest -q", True),
         ("  pytest -q\n", True),
         ("cd sub && pytest -q", True),
