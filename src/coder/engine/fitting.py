@@ -36,8 +36,10 @@ def too_long(session: Session, message: str) -> Phrase | None:
     if conversation.bytes + byte_length(message) <= limit:  # no text has more tokens than bytes
         return None
     head = conversation.messages[: head_length(conversation.messages)]
-    alone = Message(role="user", content=message)
-    count = conversation.fixed_tokens(head) + message_tokens(conversation.counter, alone)
+    fixed = conversation.fixed_tokens(head)
+    if fixed >= limit:
+        return Phrase("guard.fixed_too_long", count=fixed, limit=limit)
+    count = fixed + message_tokens(conversation.counter, Message(role="user", content=message))
     return Phrase("guard.message_too_long", count=count, limit=limit) if count > limit else None
 
 

@@ -42,6 +42,10 @@ TEXTS: dict[str, str] = {
         "are in {path}."
     ),
     "fork.linear": "Sessions are linear: there is no /fork. /new starts another one.",
+    "guard.fixed_too_long": (
+        "Instructions and tools alone take {count} tokens and the limit is {limit}: raise it "
+        "(--max-prompt-tokens, runtime.context_window)."
+    ),
     "guard.message_too_long": (
         "With this message alone the prompt has {count} tokens and the limit is {limit}, so it was not sent "
         "and is not part of the conversation. Shorten it, or name files for the model to read in parts."

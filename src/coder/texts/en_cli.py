@@ -47,7 +47,7 @@ TEXTS: dict[str, str] = {
         "  coder trust                  let this folder's own settings take effect\n"
         "\n"
         "exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,\n"
-        "             3 step limit, 4 prompt-token limit, 130 cancelled"
+        "             3 step limit, 4 prompt-token limit, 5 answered but the check fails, 130 cancelled"
     ),
     "cli.folder_gone": "The current folder no longer exists; name one with --cwd.",
     "cli.from_alone": "--from belongs to `coder modes import`.",

@@ -47,7 +47,7 @@ TEXTS: dict[str, str] = {
         "  coder trust                  让此文件夹自带的设置生效\n"
         "\n"
         "退出状态：0 已回答，1 本回合失败，2 用法或配置有误，\n"
-        "          3 达到步数上限，4 达到提示 token 上限，130 已取消"
+        "          3 达到步数上限，4 达到提示 token 上限，5 已回答但检查未通过，130 已取消"
     ),
     "cli.folder_gone": "当前文件夹已不存在；请用 --cwd 指定一个。",
     "cli.from_alone": "--from 只用于 `coder modes import`。",
