@@ -32,7 +32,8 @@ TEXTS: dict[str, str] = {
     "engine.internal_kept": "coder 内部出错（{error}）。会话已记录；反馈所需的细节在 {path}。",
     "fork.linear": "会话是线性的，没有 /fork。/new 可新建会话。",
     "guard.fixed_too_long": (
-        "仅指令和工具就占 {count} 个 token，上限为 {limit}：请调高（--max-prompt-tokens、runtime.context_window）。"
+        "仅指令和工具就占 {count} 个 token，上限为 {limit}："
+        "请调高（--max-prompt-tokens、runtime.context_window）。"
     ),
     "guard.message_too_long": (
         "仅这条消息就使提示达到 {count} 个 token，上限为 {limit}；因此没有发送，也未计入对话。"
