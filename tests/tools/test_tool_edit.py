@@ -108,12 +108,25 @@ def test_stale_file_is_answered_with_what_changed(world: World, now: bytes) -> N
     assert path.read_bytes() == now
 
 
+def test_every_place_of_a_stale_file_is_replaced_where_it_is_the_places_that_were_seen(world: World) -> None:
+    path = world.put("a.py", "x\ntwo\nx\n")
+    world.call(Read(), path="a.py")
+    path.write_bytes(b"x\nTWO\nx\n")
+    assert world.call(Edit(), path="a.py", old_string="x", new_string="y", replace_all=True).ok
+    assert path.read_bytes() == b"y\nTWO\ny\n"
+    path.write_bytes(b"y\nTWO\ny\ny\n")
+    more = world.call(Edit(), path="a.py", old_string="y", new_string="z", replace_all=True)
+    assert "changed on disk" in more.for_model
+    assert more.learned == ((path, b"y\nTWO\ny\ny\n"),)
+
+
 def test_a_long_change_is_not_told_line_by_line(world: World) -> None:
     path = world.put("a.py", "one\n" * 500)
     world.call(Read(), path="a.py")
     path.write_bytes(b"two\n" * 500)
     result = world.call(Edit(), path="a.py", old_string="one", new_string="1")
     assert result.for_model.endswith("nothing was written. Read it again first")
+    assert result.learned == ()
 
 
 def test_several_edits_of_one_file(world: World) -> None:

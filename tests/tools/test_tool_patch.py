@@ -189,11 +189,47 @@ def test_dry_run_writes_nothing(world: World) -> None:
 def test_stale_and_denied_files_stop_the_whole_patch(world: World) -> None:
     path = world.put("a.py", FIVE)
     world.call(Read(), path="a.py")
-    path.write_text(FIVE + "six\n", encoding="utf-8")
+    path.write_text("two\n" + FIVE, encoding="utf-8")
     both = ["*** Add File: b.py", "+x", "*** Update File: a.py", "-two", "+2"]
     assert "changed on disk" in world.call(Patch(), patch=envelope(*both)).for_model
     assert world.call(Patch(), patch=envelope(*both[:2], "*** Add File: ../c.py", "+x")).denied
     assert not (world.root / "b.py").exists()
+
+
+def test_a_hunk_that_fits_exactly_is_applied_to_a_file_that_others_changed(world: World) -> None:
+    path = world.put("a.py", FIVE)
+    world.call(Read(), path="a.py")
+    path.write_text(FIVE + "six\n", encoding="utf-8")
+    result = world.call(Patch(), patch=envelope("*** Update File: a.py", " one", "-two", "+2"))
+    assert result.for_model == (
+        "updated a.py (+1 -1)\na.py: others had changed the file since you read it, that is still in it"
+    )
+    assert path.read_text(encoding="utf-8") == FIVE.replace("two", "2") + "six\n"
+    path.write_text(FIVE, encoding="utf-8")
+    loose = world.call(Patch(), patch=envelope("*** Update File: a.py", " uno", "-two", "+2"))
+    assert "changed on disk" in loose.for_model
+    assert path.read_text(encoding="utf-8") == FIVE
+
+
+def test_context_that_is_not_in_the_file_is_told(world: World) -> None:
+    path = world.put("a.py", FIVE)
+    result = world.call(Patch(), patch=envelope("*** Update File: a.py", " uno", "-two", "+2", " three"))
+    assert result.for_model == (
+        "updated a.py (+1 -1)\na.py: hunk 1 applied without 1 context line that is not in the file there"
+    )
+    false = world.call(Patch(), patch=envelope("*** Update File: a.py", " no", "-three", "+3", " nor this"))
+    assert false.for_model.endswith("hunk 1 applied without 2 context lines that are not in the file there")
+    assert path.read_text(encoding="utf-8") == FIVE.replace("two", "2").replace("three", "3")
+
+
+def test_removed_lines_that_occur_twice_need_one_true_line_of_context(world: World) -> None:
+    path = world.put("a.py", "one\nx\ntwo\nx\n")
+    hunk = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n {}\n-x\n+y\n nor this\n"
+    refused = world.call(Patch(), patch=hunk.format("no"))
+    assert "hunk 1 fits nowhere" in refused.for_model
+    assert path.read_bytes() == b"one\nx\ntwo\nx\n"
+    assert world.call(Patch(), patch=hunk.format("one")).ok
+    assert path.read_bytes() == b"one\ny\ntwo\nx\n"
 
 
 def test_clashes_are_refused(world: World) -> None:

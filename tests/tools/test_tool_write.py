@@ -103,6 +103,21 @@ def test_a_file_with_a_line_cut_short_was_not_read_whole(world: World) -> None:
     )
 
 
+def test_an_edit_keeps_what_was_seen_of_the_file(world: World) -> None:
+    path = world.put("a.py", "".join(f"line {n}\n" for n in range(1, 101)))
+    world.call(Read(), path="a.py", limit=40)
+    world.call(Edit(), path="a.py", old_string="line 7\n", new_string="seven\nand more\n")
+    world.call(Edit(), path="a.py", old_string="ne 90\n", new_string="ninety\n")
+    said = world.call(Write(), path="a.py", content="short\n").for_model
+    assert "you have not seen all of a.py (lines 42-101)" in said
+    world.call(Read(), path="a.py", offset=42)
+    path.write_bytes(path.read_bytes().replace(b"line 3\n", b"others\n"))
+    world.call(Edit(), path="a.py", old_string="line 5\n", new_string="five\n")
+    assert "(lines 3)" in world.call(Write(), path="a.py", content="short\n").for_model
+    world.call(Read(), path="a.py", offset=3, limit=1)
+    assert world.call(Write(), path="a.py", content="short\n").ok
+
+
 def test_own_writes_are_known(world: World) -> None:
     world.call(Write(), path="a.py", content="one\n")
     assert world.call(Write(), path="a.py", content="two\n").ok

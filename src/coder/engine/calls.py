@@ -226,7 +226,11 @@ async def _execute(
 
 def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:
     assert job.result is not None
-    result = job.result = fitted(session, session.redactor.hidden(job.result), waiting)
+    whole = session.redactor.hidden(job.result)
+    result = job.result = fitted(session, whole, waiting)
+    if result.for_model == whole.for_model:
+        for path, content in result.learned:
+            session.context.files.saw_changes(path, content)
     session.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
     if not cancelled:
         arguments = job.call.function.arguments

@@ -37,6 +37,8 @@ class ToolResult(msgspec.Struct, frozen=True):
     around: str = (
         ""  # what a part of is shown, where the part alone does not give its secrets away; told nobody
     )
+    # Files whose content the model knows as soon as it has been told this, since it shows all that is new.
+    learned: tuple[tuple[Path, bytes], ...] = ()
 
     def for_person(self, texts: Texts) -> str:
         """The summary in the language of the person; `summary` itself is English."""

@@ -142,13 +142,16 @@ def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
     reason = f"{name} changed on disk since you last read it; nothing was written. "
     before = context.files.content(path)
     diff = unified_lines(before, now, name) if before is not None else []
-    if 0 < len(diff) <= STALE_LINES and sum(map(len, diff)) <= STALE_CHARS:
+    short = 0 < len(diff) <= STALE_LINES and sum(map(len, diff)) <= STALE_CHARS
+    if short:
         reason += (
-            "What changed since:\n" + "\n".join(diff) + "\nRead the file again, or edit the text as it is now"
+            "What changed since:\n" + "\n".join(diff) + "\nSend the call again for the text as it is now"
         )
     else:
         reason += "Read it again first"
     result = failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True)
+    if short:
+        result = msgspec.structs.replace(result, learned=((path, now),))
     text = now.decode("utf-8", "replace")
     return msgspec.structs.replace(result, around=text) if KEY_MARK in text else result
 
@@ -164,20 +167,16 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
     `all_known`: the model gave the whole content."""
     changes = [change for change in changes if change.operation != "unchanged"]
     files = context.files
-    known = {c.path: all_known or c.before is None or _knows(context, c.path, c.before) for c in changes}
     with alone_with(change.path for change in changes):
         _tell_undo(changes, context)
         _make(changes, context)
     for change in changes:
         if change.after is None:
             files.forget(change.path)
+        elif all_known or change.before is None:
+            files.saw(change.path, change.after)
         else:
-            files.changed_by_model(change.path, change.after, all_known=known[change.path])
-
-
-def _knows(context: ToolContext, path: Path, now: bytes) -> bool:
-    files = context.files
-    return files.known(path) and not files.changed(path, now) and not files.unseen(path)
+            files.changed_by_model(change.path, change.before, change.after)
 
 
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:

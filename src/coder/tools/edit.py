@@ -128,7 +128,7 @@ def _planned(args: Arguments, context: ToolContext) -> _Plan:
     name = shown(context, path)
     before = current(context, path)
     stale = before is not None and context.files.changed(path, before)
-    if stale and not _still_there(before or b"", wanted):
+    if stale and not _still_there(before or b"", context.files.content(path), wanted):
         check_seen(context, path, before)
     data = before
     faults: list[ToolResult] = []
@@ -151,13 +151,19 @@ def _planned(args: Arguments, context: ToolContext) -> _Plan:
     return _Plan(Change(path, before, data), matches, " and ".join(hows), len(wanted), stale)
 
 
-def _still_there(now: bytes, wanted: list[_Wanted]) -> bool:
-    """Whether a file that others changed has each text to replace exactly once, as it was asked for."""
+def _still_there(now: bytes, seen: bytes | None, wanted: list[_Wanted]) -> bool:
+    """Whether a file that others changed has each text to replace exactly once, as it was asked for; where
+    every place is meant, in as many places as the model saw."""
     try:
         text = load(now).text
+        known = load(seen).text if seen is not None else ""
     except NotText:
         return False
-    return all(one.old and not one.everywhere and text.count(one.old) == 1 for one in wanted)
+    counts = ((text.count(one.old), known.count(one.old)) if one.old else (0, 0) for one in wanted)
+    return all(
+        there > 0 and there == (was if one.everywhere else 1)
+        for one, (there, was) in zip(wanted, counts, strict=True)
+    )
 
 
 def _replaced(

@@ -24,7 +24,7 @@ from coder.tools.changes import (
     reports,
 )
 from coder.tools.patch_apply import HunkFailed, apply_hunks
-from coder.tools.patch_formats import BadPatch, FilePatch, parse
+from coder.tools.patch_formats import BadPatch, FilePatch, Hunk, parse
 from coder.tools.paths import Stop, clean, locate, missing, shown
 from coder.tools.textfile import CannotEncode, NotText, TextFile, load
 
@@ -57,7 +57,7 @@ class Patch:
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         try:
-            return diff_preview(_planned(args, context), context)
+            return diff_preview(_planned(args, context).changes(), context)
         except Stop as stop:
             return Preview(stop.result.for_model, fault=stop.result)
 
@@ -68,18 +68,19 @@ class Patch:
 
         dry_run = bool(args.get("dry_run"))
         try:
-            changes = await asyncio.to_thread(_planned, args, context)
+            plan = await asyncio.to_thread(_planned, args, context)
+            changes = plan.changes()
             if not dry_run:
                 apply(changes, context)
         except Stop as stop:
             return stop.result
-        return _told(changes, dry_run, context)
+        return _told(changes, plan.notes, dry_run, context)
 
 
-def _told(changes: list[Change], dry_run: bool, context: ToolContext) -> ToolResult:
+def _told(changes: list[Change], notes: list[str], dry_run: bool, context: ToolContext) -> ToolResult:
     told = reports(changes, context)
     diff = joined(told)
-    text = "\n".join(report.line for report in told)
+    text = "\n".join([*(report.line for report in told), *notes])
     if dry_run:
         text = f"dry run, nothing was written; the patch would do this:\n{text}"
     meta = {
@@ -99,7 +100,7 @@ def _told(changes: list[Change], dry_run: bool, context: ToolContext) -> ToolRes
     )
 
 
-def _planned(args: Arguments, context: ToolContext) -> list[Change]:
+def _planned(args: Arguments, context: ToolContext) -> _Plan:
     try:
         files = parse(args["patch"])
     except BadPatch as bad:
@@ -115,7 +116,7 @@ def _planned(args: Arguments, context: ToolContext) -> list[Change]:
             faults.append(stop.result)
     if faults:
         raise Stop(_all_of(faults))
-    return plan.changes()
+    return plan
 
 
 def _all_of(faults: list[ToolResult]) -> ToolResult:
@@ -127,20 +128,24 @@ def _all_of(faults: list[ToolResult]) -> ToolResult:
         text = text if "nothing was " in text.lower() else f"{text}; nothing was changed"
         return msgspec.structs.replace(first, for_model=f"{'denied' if refused else 'error'}: {text}")
     told, room = [], _MOST_TOLD
+    learned: list[tuple[Path, bytes]] = []
     for fault in faults:
         text = fault.for_model.partition(": ")[2]
         told.append(text if len(text) <= room else text.split("\n", 1)[0][:200])
+        learned += fault.learned if len(text) <= room else ()
         room = max(0, room - len(text))
     result = (denied if refused else failed)(
         "the patch does not fit, nothing was changed. " + "\n".join(told), Phrase("tool.patch_misfit")
     )
-    return msgspec.structs.replace(result, around="\n".join(fault.around for fault in faults if fault.around))
+    around = "\n".join(fault.around for fault in faults if fault.around)
+    return msgspec.structs.replace(result, around=around, learned=tuple(learned))
 
 
 class _Plan:
     """The files as they will be, so that two sections on one file build on each other."""
 
     def __init__(self, context: ToolContext) -> None:
+        self.notes: list[str] = []
         self._context = context
         self._before: dict[Path, bytes | None] = {}
         self._after: dict[Path, bytes | None] = {}
@@ -190,13 +195,33 @@ class _Plan:
         now = self._now(path)
         if now is None:
             raise Stop(missing(self._context, path))
-        if path not in self._after:
-            check_seen(self._context, path, now)
         return now
 
-    def _text(self, path: Path) -> TextFile:
+    def _patched(self, path: Path, hunks: list[Hunk]) -> bytes:
+        """The file after the hunks; where others changed it, they must fit exactly, in one place each."""
+        now, name = self._existing(path), shown(self._context, path)
+        changed = path not in self._after and self._context.files.changed(path, now)
+        if not hunks:
+            self._check_fresh(path, now)
+            return now
+        notes: list[str] = []
         try:
-            return load(self._existing(path))
+            after = apply_hunks(self._text(path, now), hunks, notes, exactly=changed)
+        except HunkFailed:
+            self._check_fresh(path, now)
+            raise
+        if changed:
+            notes.append("others had changed the file since you read it, that is still in it")
+        self.notes += [f"{name}: {note}" for note in notes]
+        return after
+
+    def _check_fresh(self, path: Path, now: bytes) -> None:
+        if path not in self._after:
+            check_seen(self._context, path, now)
+
+    def _text(self, path: Path, now: bytes) -> TextFile:
+        try:
+            return load(now)
         except NotText:
             name = shown(self._context, path)
             raise Stop(failed(f"{name} is a binary file; patch changes text only", path=name)) from None
@@ -218,9 +243,10 @@ class _Plan:
             check_seen(self._context, path, now, must_know=bool(now))
 
     def _delete(self, path: Path, file: FilePatch) -> None:
-        self._existing(path)
+        now = self._existing(path)
+        self._check_fresh(path, now)
         if file.hunks:
-            left = apply_hunks(self._text(path), file.hunks)
+            left = apply_hunks(self._text(path, now), file.hunks)
             if left:
                 raise HunkFailed(
                     "the patch deletes the file, but the file holds more lines than the patch removes"
@@ -228,8 +254,7 @@ class _Plan:
         self._after[path] = None
 
     def _update(self, path: Path, file: FilePatch) -> None:
-        before = self._existing(path)
-        after = apply_hunks(self._text(path), file.hunks) if file.hunks else before
+        after = self._patched(path, file.hunks)
         target = path
         if file.move_to:
             target = locate(self._context, file.move_to, write=True)

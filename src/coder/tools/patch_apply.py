@@ -34,10 +34,16 @@ class _Spot(msgspec.Struct, frozen=True):
     at: int
     lines: list[tuple[str, str]]
     shift: Shift = str
+    left_off: int = 0  # context lines of the hunk that the file does not have there
 
 
-def apply_hunks(file: TextFile, hunks: list[Hunk]) -> bytes:
-    """The file's bytes after all hunks; raises `HunkFailed` with every hunk that fits nowhere."""
+def apply_hunks(
+    file: TextFile, hunks: list[Hunk], notes: list[str] | None = None, *, exactly: bool = False
+) -> bytes:
+    """The file's bytes after all hunks; raises `HunkFailed` with every hunk that fits nowhere.
+
+    `notes` takes what is to be told of hunks that were applied. `exactly`: each hunk must fit as it is
+    written, in one place only."""
     lines = file.text.split("\n")
     closed = lines[-1] == ""
     if closed:
@@ -47,12 +53,19 @@ def apply_hunks(file: TextFile, hunks: list[Hunk]) -> bytes:
     failures: list[str] = []
     for number, hunk in enumerate(hunks, 1):
         try:
+            if exactly:
+                _require_one_place(lines, hunk, number)
             spot = _place(lines, hunk, cursor, drift, number)
         except HunkFailed as failed:
             failures.append(str(failed))
             continue
         if hunk.start is not None and hunk.old:
             drift = spot.at - (hunk.start - 1)
+        if spot.left_off and notes is not None:
+            count = (
+                "1 context line that is" if spot.left_off == 1 else f"{spot.left_off} context lines that are"
+            )
+            notes.append(f"hunk {number} applied without {count} not in the file there")
         cursor = _collect(spot, edits)
     if failures:
         raise HunkFailed("\n".join(failures))
@@ -147,6 +160,11 @@ def _place(lines: list[str], hunk: Hunk, cursor: int, drift: int, number: int) -
     raise HunkFailed(_expected_and_actual(lines, hunk, expected, number))
 
 
+def _require_one_place(lines: list[str], hunk: Hunk, number: int) -> None:
+    if not hunk.old or len(_all_starts(lines, hunk.old, 0)) != 1:
+        raise HunkFailed(f"hunk {number} does not fit exactly, in one place")
+
+
 def _after_anchors(lines: list[str], hunk: Hunk, cursor: int, number: int) -> tuple[int, bool]:
     """Past the lines that `@@` lines name. One that is not there is no matter if the hunk has context."""
     anchored = False
@@ -220,8 +238,21 @@ def _fuzzy(lines: list[str], hunk: Hunk, cursor: int, expected: int | None) -> _
                 continue
             found = _matches(lines, rest, str.rstrip, False, cursor)
             if len(found) == 1 or (found and expected is not None and found[0].at == expected + a):
-                return found[0]
+                spot = _with_left_off(lines, hunk, found[0], a)
+                context = sum(sign == " " for sign, _ in hunk.lines)
+                if spot.left_off < context or len(_matches(lines, rest, str.rstrip, False, 0)) == 1:
+                    return spot
     return None
+
+
+def _with_left_off(lines: list[str], hunk: Hunk, spot: _Spot, dropped: int) -> _Spot:
+    """The place, with the number of context lines of the whole hunk that are not there."""
+    at, wrong = spot.at - dropped, 0
+    for sign, text in hunk.lines:
+        if sign != "+":
+            wrong += not (0 <= at < len(lines) and lines[at].rstrip() == text.rstrip())
+            at += 1
+    return msgspec.structs.replace(spot, left_off=wrong)
 
 
 def _expected_and_actual(lines: list[str], hunk: Hunk, expected: int | None, number: int) -> str:

@@ -4,6 +4,7 @@ file is not overwritten."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ MOST_KEPT = 16 << 20  # bytes of contents kept to tell what changed; the oldest 
 LARGEST_KEPT = 1 << 20
 
 Lines = tuple[int, int]  # first and last
+EVERYTHING: Lines = (1, sys.maxsize)
 
 
 class _Seen(msgspec.Struct):
@@ -41,11 +43,23 @@ class FileStamps:
             unseen = _without(unseen, lines)
         self._keep(path, _Seen(digest, content, unseen))
 
-    def changed_by_model(self, path: Path, content: bytes, *, all_known: bool) -> None:
-        """The model changed a part of the file; it knows the rest only if it knew it before."""
-        self._keep(
-            path, _Seen(_digest(content), content, [] if all_known else [(1, content.count(b"\n") or 1)])
-        )
+    def saw_changes(self, path: Path, content: bytes) -> None:
+        """The model was shown all that others changed since it last saw the file."""
+        seen = self._seen.get(path)
+        if seen is not None and seen.content is not None:
+            unseen = _carried(seen.unseen, seen.content, content, _shown)
+            self._keep(path, _Seen(_digest(content), content, unseen))
+
+    def changed_by_model(self, path: Path, before: bytes, content: bytes) -> None:
+        """The model changed a part of the file; of the rest it knows what it knew before. `before` may hold
+        changes by others, which it has not seen."""
+        seen = self._seen.get(path)
+        unseen = [EVERYTHING]
+        if seen is not None and seen.digest == _digest(before):
+            unseen = seen.unseen
+        elif seen is not None and seen.content is not None:
+            unseen = _carried(seen.unseen, seen.content, before, _by_others)
+        self._keep(path, _Seen(_digest(content), content, _carried(unseen, before, content, any)))
 
     def take_touched(self) -> set[Path]:
         """What was shown or written since this was last asked."""
@@ -90,6 +104,52 @@ def _without(spans: list[Lines], taken: Lines) -> list[Lines]:
     first, last = taken
     pieces = [piece for a, b in spans for piece in ((a, min(b, first - 1)), (max(a, last + 1), b))]
     return [(a, b) for a, b in pieces if a <= b]
+
+
+def _shown(replaced: list[bool]) -> bool:
+    return False
+
+
+def _by_others(replaced: list[bool]) -> bool:
+    return True
+
+
+def _carried(
+    unseen: list[Lines], before: bytes, after: bytes, unknown_if: Callable[[list[bool]], bool]
+) -> list[Lines]:
+    """The lines of `after` that are not known, of a file that was `before` with `unseen` lines.
+
+    `unknown_if` decides on new lines by whether those that they replace were unknown. The model's own are
+    unknown where `any` was: of a line that it has not seen it may have changed a part."""
+    if not unseen and unknown_if is not _by_others:
+        return []
+    from coder.tools.diffs import line_blocks
+    from coder.tools.textfile import NotText, load, split_lines
+
+    try:
+        old, new = split_lines(load(before).text), split_lines(load(after).text)
+    except NotText:
+        return [(1, after.count(b"\n") or 1)]
+    unknown = [False] * len(old)
+    for first, last in unseen:
+        unknown[first - 1 : last] = [True] * (min(last, len(old)) - first + 1)
+    now: list[bool] = []
+    at = 0
+    for a, b, c, d in line_blocks(old, new):
+        now += unknown[at:a] + [unknown_if(unknown[a:b])] * (d - c)
+        at = b
+    now += unknown[at:]
+    return _true_runs(now)
+
+
+def _true_runs(flags: list[bool]) -> list[Lines]:
+    runs: list[Lines] = []
+    for number, flag in enumerate(flags, 1):
+        if flag and runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        elif flag:
+            runs.append((number, number))
+    return runs
 
 
 def _digest(content: bytes) -> bytes:
