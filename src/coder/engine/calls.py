@@ -20,6 +20,7 @@ from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
 from coder.policy.secrets import UnknownPlaceholder
+from coder.policy.verdict import Ruling
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
 from coder.record.turn_so_far import EDITING, edited_paths
@@ -183,13 +184,15 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         return
     ruling = ruling_of(session, job.tool, given)
     if ruling.decision == "deny":
-        reasons = " ".join(ruling.english)
-        job.result = denied(f"{reasons} {PROPOSE}", " ".join(ruling.spoken(session.desk.texts)))
+        job.result = _forbidden(session, ruling)
         return
     if ruling.decision == "ask":
         with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
             refusal = await ask_person(session, job.call, job.tool, given, ruling)
             job.unasked = False
+            ruling = ruling_of(session, job.tool, given)  # the person may have gone to plan meanwhile
+        if refusal is None and ruling.decision == "deny":
+            refusal = _forbidden(session, ruling)
         if refusal is not None:
             job.result = refusal
             return
@@ -205,6 +208,11 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         job.result = failed(f"the tool {job.call.name} failed: {type(error).__name__}: {error}")
 
 
+def _forbidden(session: Session, ruling: Ruling) -> ToolResult:
+    reasons = " ".join(ruling.english)
+    return denied(f"{reasons} {PROPOSE}", " ".join(ruling.spoken(session.desk.texts)))
+
+
 async def _execute(
     session: Session, job: _Job, given: Mapping[str, Any], on_output: Callable[[str], None]
 ) -> ToolResult:
@@ -217,7 +225,8 @@ async def _execute(
 
     if name != "bash":
         return await run_server_tool(session, job.tool, given, on_output)
-    read_only = job.unasked and known_read_only(session, str(given["command"]))
+    unbidden = job.unasked or session.desk.mode == "plan"
+    read_only = unbidden and known_read_only(session, str(given["command"]))
     if given.get("background"):
         return await start_sheltered(session, given, on_output, read_only=read_only)
     approved = not job.unasked and somebody_to_ask(session)

@@ -120,12 +120,22 @@ class Desk:
         self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
         self.trying_sandbox = asyncio.Lock()
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
-        self.mode: OperatingMode = "default"
+        self.parent: Desk | None = None  # of a subagent that is bound by whatever mode its parent is in
+        self._mode: OperatingMode = "default"
         self.mode_chosen = False  # by a flag, which a resumed session does not overrule
         self.preset: Preset = config.permission.preset
         self.wanted = asyncio.Event()  # somebody has asked for something; until then the prompt comes first
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by whoever opens the desk, before anything is asked of it
+
+    @property
+    def mode(self) -> OperatingMode:
+        """As it is now: a person may change it while a turn runs."""
+        return self._mode if self.parent is None else self.parent.mode
+
+    @mode.setter
+    def mode(self, mode: OperatingMode) -> None:
+        self._mode, self.parent = mode, None
 
     def use_model(self, name: str) -> None:
         """From the next request on; another model has another window and other tokens."""

@@ -25,7 +25,7 @@ from coder.policy.verification import may_run, with_project_tools
 from coder.protocol.events import Notice
 from coder.record.shell_undo import ShellChanges, ShellUndo
 from coder.texts import Phrase
-from coder.tools.base import Tool, ToolResult, failed
+from coder.tools.base import Tool, ToolContext, ToolResult, failed
 
 _NAMED = 5  # paths that a notice spells out
 
@@ -33,6 +33,8 @@ _AGAIN = (
     "If that is why it failed, send exactly the same line once more: it is then judged as a command that "
     "writes, and put to the person where the policy asks."
 )
+
+_CHANGED = "the repositories that this line looks at changed meanwhile; send it again"
 
 Printed = Callable[[str], None]
 
@@ -51,12 +53,9 @@ async def run_command(
     sandbox = await _sandbox(session, read_only=read_only)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
-    context = copy(session.context)
-    if read_only:
-        environment = environment_for(session, line)
-        if environment is None:  # a moment ago it was read-only
-            return failed("the repositories that this line looks at changed meanwhile; send it again")
-        context.environment = environment
+    context = _context(session, line, read_only=read_only)
+    if context is None:
+        return failed(_CHANGED)
     context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
     if may_run(line, session.desk.root, session.desk.config.workflow.verify_allow):
         context.environment = with_project_tools(line, session.desk.root, context.environment)
@@ -69,6 +68,17 @@ async def run_command(
     rung = "none" if sandbox is None else sandbox.level.rung
     result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
     return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
+
+
+def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | None:
+    """What a line runs with; None where a moment ago it was read-only, and is not known to be any more."""
+    context = copy(session.context)
+    if read_only:
+        environment = environment_for(session, line)
+        if environment is None:
+            return None
+        context.environment = environment
+    return context
 
 
 def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:
@@ -104,7 +114,9 @@ async def start_sheltered(
             sandbox.look(undo_of(session).repositories())
         return sandbox.wrap(argv)
 
-    context = copy(session.context)
+    context = _context(session, command, read_only=read_only)
+    if context is None:
+        return failed(_CHANGED)
     context.wrap_command = wrap
     run = partial(desk.tools["bash"].run, args, context, on_output)
     result = await (run() if held else _covered(session, command, None, run))

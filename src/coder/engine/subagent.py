@@ -149,6 +149,7 @@ def _child_desk(parent: Desk, agent: str) -> Desk:
         desk.mode = "plan"
         desk.tools = {name: tool for name, tool in parent.tools.items() if name in _EXPLORING}
     else:
+        desk.parent = parent
         desk.tools = {name: tool for name, tool in parent.tools.items() if name not in _NOT_FOR_SUBAGENTS}
     config = parent.config
     desk.config = msgspec.structs.replace(

@@ -56,7 +56,7 @@ _SAME = {
 
 def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
     """Whether a line is one of these commands, or several as `in_folders` joins them."""
-    parts = _parts(line.strip())
+    parts = _parts(line)
     return all(_inside(root, folder) and (one in WHITELIST or one in allow) for folder, one in parts)
 
 
@@ -100,6 +100,7 @@ def _as_listed(command: str, allow: Collection[str]) -> str:
 
 def _parts(line: str) -> list[tuple[str, str]]:
     """Folder and command of each part of a line."""
+    line = line.strip(" \t\n")  # all that is blank to bash
     joined = line.startswith("(") and line.endswith(")")
     return [_split(part) for part in (line[1:-1].split(") && (") if joined else [line])]
 
@@ -110,16 +111,18 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _inside(root: Path, folder: str) -> bool:
-    """Whether the shell would stay in the workspace; `cd -` and `cd ~` go wherever."""
+    """Whether the shell would stay in the workspace; `cd -` and `cd ~` go wherever, and `cd link/..` is where
+    the link stands."""
     if folder.startswith(("-", "~", "/")):
         return False
     base = os.path.realpath(root)
-    return Path(os.path.realpath(Path(base, folder))).is_relative_to(base)
+    walked, led = Path(os.path.normpath(Path(base, folder))), Path(os.path.realpath(Path(base, folder)))
+    return walked.is_relative_to(base) and led.is_relative_to(base)
 
 
 def with_project_tools(line: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the project's own tools in front, for a check in these folders."""
-    bases = [root / folder for folder, _ in _parts(line.strip()) if folder]
+    bases = [root / folder for folder, _ in _parts(line) if folder]
     folders = [base / name for base in [*bases, root] for name in TOOL_FOLDERS]
     if environment.get("VIRTUAL_ENV"):
         folders.append(Path(environment["VIRTUAL_ENV"]) / "bin")

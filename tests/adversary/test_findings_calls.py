@@ -1,0 +1,112 @@
+"""Calls of a hostile model, attacked at their edges: each test is a rule of the policy."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coder.policy.sandbox import SandboxLevel
+from coder.policy.verification import is_verification
+from coder.protocol.events import AnyEvent, ApprovalRequested, ToolCallChanged
+from coder.protocol.ops import ApprovalReply, SetOperatingMode, UserInput
+from kit import ScriptedServer
+from kit.driving import Driver, Project, of
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": tool, "arguments": arguments}]}
+
+
+def steered_repository(project: Project) -> Path:
+    """A repository whose settings name a program that git starts for `git status`; the file it makes."""
+    made = project.cwd.parent / "made"
+    program = project.write("monitor", f"#!/bin/sh\ntouch {made}\n")
+    program.chmod(0o755)
+    subprocess.run(["git", "init", "-q"], cwd=project.cwd, check=True)
+    subprocess.run(["git", "config", "core.fsmonitor", str(program)], cwd=project.cwd, check=True)
+    return made
+
+
+@pytest.mark.parametrize("mode", ["default", "plan"])
+def test_a_job_that_only_looks_does_not_believe_the_repository(project: Project, mode: str) -> None:
+    """Nor does it where there is no sandbox to keep the repository's program from writing."""
+    made = steered_repository(project)
+
+    async def run(url: str) -> None:
+        driver = Driver(project, url, mode=mode)
+        driver.engine.desk.sandbox_level = SandboxLevel()
+        driver.start()
+        await driver.send("go")
+        await driver.close()
+
+    script = [call("bash", command="git status", background=True), call("job", action="wait"), {"text": "ok"}]
+    with ScriptedServer(script) as server:
+        asyncio.run(run(server.url))
+    assert [seen["meta"]["ok"] for seen in project.of_type("observation")][0]
+    assert not made.exists()
+
+
+def test_plan_binds_a_subagent_that_was_started_before(project: Project) -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        messages = request["messages"]
+        results = sum(1 for message in messages if message["role"] == "tool")
+        if "You are a subagent" not in messages[0]["content"]:
+            return {"text": "done"} if results else call("task", agent="general", objective="write two files")
+        steps = [call("write", path="first", content="1"), call("write", path="second", content="2")]
+        return steps[results] if results < 2 else {"text": "reported"}
+
+    async def run(url: str) -> None:
+        driver = Driver(project, url, preset="auto-edit", can_ask=True)
+        driver.start()
+
+        def watch(event: AnyEvent) -> None:
+            if isinstance(event, ToolCallChanged) and event.tool.endswith("write"):
+                driver.engine.submit(SetOperatingMode("plan"))
+
+        driver.engine.submit(UserInput("go"))
+        await driver.until_idle(lambda asked: ApprovalReply(asked.approval_id, "yes"), watch)
+        await driver.close()
+
+    with ScriptedServer([answer] * 9) as server:
+        asyncio.run(run(server.url))
+    assert (project.cwd / "first").exists()
+    assert not (project.cwd / "second").exists()
+
+
+def test_a_question_that_is_answered_in_plan_changes_nothing(project: Project) -> None:
+    async def run(url: str) -> Driver:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+
+        def reply(asked: ApprovalRequested) -> ApprovalReply:
+            driver.engine.submit(SetOperatingMode("plan"))
+            return ApprovalReply(asked.approval_id, "yes")
+
+        await driver.send("go", reply)
+        await driver.close()
+        return driver
+
+    with ScriptedServer([call("write", path="made", content="1"), {"text": "done"}]) as server:
+        driver = asyncio.run(run(server.url))
+    assert len(of(driver.seen, ApprovalRequested)) == 1
+    assert not (project.cwd / "made").exists()
+
+
+def test_a_check_stays_in_the_workspace_as_the_shell_walks(tmp_path: Path) -> None:
+    """`cd a/..` is where the link stands, for the shell; for the disk it is above where the link leads."""
+    root = tmp_path / "root"
+    (root / "b" / "c").mkdir(parents=True)
+    (root / "a").symlink_to("b/c")
+    assert is_verification("cd b/c && pytest -q", root)
+    assert not is_verification("cd a/../.. && pytest -q", root)
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2028", "\x0b", "\x1c", "\u3000", "\r"])
+def test_a_check_is_the_letter_that_bash_reads(blank: str, tmp_path: Path) -> None:
+    """Blanks that are none to bash are part of a word: another program's name."""
+    assert not is_verification(f"{blank}pytest -q", tmp_path)
+    assert not is_verification(f"pytest -q{blank}", tmp_path)
