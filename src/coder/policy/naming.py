@@ -12,7 +12,7 @@ _FAMILIES = names(
     git npm yarn pnpm bun deno cargo go pip pip3 uv poetry pdm hatch pipx conda mamba docker podman
     kubectl helm gh glab brew apt apt-get dnf yum pacman apk snap rustup dotnet mvn gradle terraform aws
     gcloud az bundle gem composer rails mix flutter dart swift systemctl nix ng nx turbo lerna tox nox
-    pre-commit alembic flask django-admin doctl heroku fly flyctl
+    pre-commit alembic flask django-admin doctl heroku fly flyctl pipenv coverage bazel buck meson
     """
 )
 _TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh", "issue"), ("gh", "repo"),
@@ -21,7 +21,15 @@ _TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh
                         ("yarn", "workspace"), ("npm", "run"), ("npm", "run-script"), ("pnpm", "run"),
                         ("yarn", "run"), ("bun", "run"), ("deno", "task"), ("composer", "run"),
                         ("conda", "env"), ("dotnet", "ef"), ("docker", "volume"), ("docker", "image"),
-                        ("docker", "network"), ("docker", "system")})  # fmt: skip
+                        ("docker", "network"), ("docker", "system"), ("go", "run"), ("deno", "run"),
+                        ("mix", "run"), ("rails", "runner"), ("coverage", "run"), ("bazel", "run"),
+                        ("buck", "run"), ("pipenv", "run")})  # fmt: skip
+# Each of their operands is a script of its own.
+_MAKERS = names("make gmake rake just task invoke inv fab doit ansible-playbook")
+# Not interpreters of ours, but their first operand is what they run.
+_LOADERS = names("tsx ts-node julia tclsh wish java gunicorn uvicorn hypercorn streamlit")
+# What these run by a name stands in a file of the folder they are started in.
+_BY_FOLDER = names("npm yarn pnpm bun deno composer rails mix bundle tox nox poetry pdm hatch pipenv uv")
 # Here a second word, and a third, say what is done: `aws s3 ls` is not `aws s3 rm`.
 _DEEP = names("aws gcloud az gh glab doctl heroku fly flyctl")
 _INTERPRETERS = (
@@ -48,11 +56,19 @@ def name_of(words: list[Word]) -> str:
     plain = base_name(head) if head.startswith(("/bin/", "/usr/bin/", "/usr/local/bin/")) else head
     if plain in _FAMILIES:
         return _family(plain, words[1:])
-    if plain in ("make", "gmake"):
+    if plain in _MAKERS:
         return _targets(plain, words[1:])
-    if is_interpreter(plain):
+    if is_interpreter(plain) or plain in _LOADERS:
         return _script(plain, words[1:])
     return plain
+
+
+def goes_by_folder(words: list[Word]) -> bool:
+    """Whether another folder makes it run another script: `./run.sh`, `python a.py`, `make test`."""
+    head = words[0].text if words else ""
+    plain = base_name(head)
+    by_name = plain in _MAKERS or plain in _LOADERS or plain in _BY_FOLDER or is_interpreter(plain)
+    return by_name or ("/" in head and not head.startswith("/"))
 
 
 def is_interpreter(name: str) -> bool:

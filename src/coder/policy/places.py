@@ -21,11 +21,14 @@ class Places:
         self.real_root = os.path.realpath(root)
         self.folders = [root]
         self.known = True
+        self.entered = 0  # how often a folder was entered
+        self.begins_in = ""  # where the line goes first, and stays
         # By which settings the repositories that git looks at in the line name programs.
         self.drivers: dict[tuple[Path, bool], frozenset[str]] = {}
 
     def enter(self, target: str | None) -> None:
         """A `cd` to `target` (None: to somewhere unknown)."""
+        self.entered += 1
         if target is None or target.startswith("~"):
             self.known = False
             return
@@ -50,6 +53,13 @@ class Places:
                     return False
                 self.drivers[folder, into] = found
         return self.known
+
+    def named(self, name: str) -> str:
+        """A name that means something else in each folder, with the one that the line goes to; nothing where
+        it may be another."""
+        if len(self.folders) == 1 and self.known:
+            return name
+        return f"{name} (in {os.path.normpath(self.begins_in)})" if name and self.begins_in else ""
 
     def inside(self, target: str) -> bool:
         """Whether `target` certainly lies in the workspace, wherever the line may be by then."""

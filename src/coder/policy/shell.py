@@ -6,12 +6,13 @@ read-only, and a risk that a person is asked about.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from coder.policy import git_rules
 from coder.policy.commands import look_up
 from coder.policy.dangers import PRIVILEGED, base_name, danger_of
-from coder.policy.naming import is_interpreter, name_of
+from coder.policy.naming import goes_by_folder, is_interpreter, name_of
 from coder.policy.places import Places
 from coder.policy.private import looks_private, sweeps
 from coder.policy.redirections import judge_redirect
@@ -36,6 +37,15 @@ _RESERVED = frozenset(
 )
 # What another shell reads otherwise: to dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
 _BASH_ONLY = ("[[", "((", "=(", "<(", ">(", "$'", '$"', "&>", "|&", "<<<")
+# Options by which programs that nobody listed are told what to run, or where to look for it.
+_LEADING = names(
+    """
+    --config --config-file --configfile --plugin --plugins --rulesdir --exec --eval --init-script --project
+    --manifest-path --project-dir --project-directory --rootdir --prefix --cwd --directory --dir --justfile
+    --makefile --require --import --loader --preload --app --post-renderer --kubeconfig --chdir -chdir
+    """
+)
+_FIRST_FOLDER = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
 
 
@@ -84,17 +94,19 @@ class _Judge:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
             return _unparsed(text, Phrase("policy.unread.other_shell"))
         try:
-            return self._verdict(read_line(text, self._depth))
+            return self._verdict(read_line(text, self._depth), _FIRST_FOLDER.match(text))
         except NotUnderstood as problem:
             return _unparsed(text, problem.phrase)
         except (RecursionError, ValueError, OSError):
             return _unparsed(text, Phrase("policy.unread.deep_names"))
 
-    def _verdict(self, parsed: Line) -> ShellVerdict:
+    def _verdict(self, parsed: Line, first: re.Match[str] | None) -> ShellVerdict:
         self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
         segments = self._segments(parsed)
         if len(self._places.folders) > 1 or not self._places.known:
             # A `cd` that stands later may come earlier in time (loops, functions): judge again, knowing all.
+            if first and self._depth == 0 and self._places.entered == 1 and self._places.known:
+                self._places.begins_in = first[1]
             segments = self._segments(parsed)
         risks = [_SUBSTITUTION] if parsed.substitutes else []
         if parsed.fork_bomb:
@@ -139,7 +151,7 @@ class _Judge:
         name = name_of(simple.words)
         return Segment(
             command=simple.source,
-            name=name,
+            name=self._places.named(name) if goes_by_folder(simple.words) else name,
             read_only=not finding.rule,
             opaque=finding.opaque,
             rule=finding.rule or finding.note or Phrase("policy.reads.only"),
@@ -271,7 +283,9 @@ def _runs_others(name: str, args: list[Word], listed: bool) -> bool:
     """Whether `always` must not cover this call because it may run something that its name does not say."""
     if name == "git":
         return git_rules.runs_programs(args)
-    return listed and name in ("awk", "gawk", "mawk", "nawk", "sed", "gsed", "rg", "fd", "fdfind", "sort")
+    if not listed:
+        return any(word.text.split("=", 1)[0] in _LEADING for word in args)
+    return name in ("awk", "gawk", "mawk", "nawk", "sed", "gsed", "rg", "fd", "fdfind", "sort")
 
 
 def _aliases(parsed: Line) -> set[str]:
