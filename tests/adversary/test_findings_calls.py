@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_a_job_that_only_looks_does_not_believe_the_repository(project: Project,
     script = [call("bash", command="git status", background=True), call("job", action="wait"), {"text": "ok"}]
     with ScriptedServer(script) as server:
         asyncio.run(run(server.url))
-    assert [seen["meta"]["ok"] for seen in project.of_type("observation")][0]
+    assert project.of_type("observation")[0]["meta"]["ok"]
     assert not made.exists()
 
 
@@ -110,3 +111,28 @@ def test_a_check_is_the_letter_that_bash_reads(blank: str, tmp_path: Path) -> No
     """Blanks that are none to bash are part of a word: another program's name."""
     assert not is_verification(f"{blank}pytest -q", tmp_path)
     assert not is_verification(f"pytest -q{blank}", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("edit", """{"path": "a", "diff": "<<<<<<< SEARCH\\n" * 60_000}"""),
+        ("edit", """{"path": "a", "diff": "<<<<<<< SEARCH\\na\\n=======\\n" * 40_000}"""),
+        ("bash", """{"command": "apply_patch <<EOF\\n" + "\\n" * 400_000}"""),
+        ("bash", """{"command": ["bash", "-lc", "apply_patch <<EOF\\n" + " \\nEOF x" * 150_000]}"""),
+    ],
+)
+def test_a_call_in_anothers_shape_is_read_in_one_pass(tool: str, arguments: str) -> None:
+    """A quadratic expression takes hours for these, with the interpreter's lock held: no cancel gets through.
+    The bound is of processor time, and far from what one pass takes."""
+    program = f"""
+import resource
+from pathlib import Path
+from coder.tools import bash, edit, patch
+from coder.tools.understand import understood
+resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+tools = {{"edit": edit.Edit(), "patch": patch.Patch(), "bash": bash.Bash()}}
+print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() in ("bash", "patch"), done.stderr[-500:]

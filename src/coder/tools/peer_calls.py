@@ -13,11 +13,8 @@ from coder.tools.globs import literally
 from coder.tools.peer_names import AGENTS, FILE_TYPES, PARAMETERS, STATUSES, folded
 
 Given = dict[str, Any]
-_BLOCK = re.compile(
-    r"^[<-]{5,9} ?SEARCH>?[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?(.*?)"
-    r"^={5,9}[^\n]*\n(.*?)^[>+]{5,9} ?REPLACE[^\n]*$",
-    re.DOTALL | re.MULTILINE,
-)
+_SEARCH, _REPLACE = re.compile(r"[<-]{5,9} ?SEARCH"), re.compile(r"[>+]{5,9} ?REPLACE")
+_START_LINE, _RULE = re.compile(r":start_line:"), re.compile(r"-{5,9}\Z")
 _RANGE = re.compile(r"\s*L?(\d+)\s*(?:-|,|:|\.\.|to)\s*L?(-?\d+)\s*")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]|\d+[.)])?\s*\[(.?)\]\s*(.+)")
 _URL = re.compile(r"https?://[^\s<>\"')\]]+")
@@ -195,7 +192,7 @@ def _write(given: Given, root: Path) -> tuple[str, Given]:
 def _edit(given: Given, root: Path) -> tuple[str, Given]:
     diff = given.pop("diff", None)
     if isinstance(diff, str):
-        blocks = _BLOCK.findall(diff.replace("\r\n", "\n") + "\n")
+        blocks = _blocks(diff.replace("\r\n", "\n"))
         if not blocks:
             return "patch", {"patch": with_header(diff, given.get("path"))}
         given["edits"] = [{"old_string": old, "new_string": new} for old, new in blocks]
@@ -205,6 +202,29 @@ def _edit(given: Given, root: Path) -> tuple[str, Given]:
         given["edits"] = [_named("edit", item) for item in edits]
         _lift_path(given)
     return "edit", given
+
+
+def _blocks(text: str) -> list[tuple[str, str]]:
+    """What is searched for and what replaces it, of blocks between lines of `<`, `=` and `>`."""
+    found: list[tuple[str, str]] = []
+    lines = text.split("\n")
+    at = 0
+    while (start := _line(lines, at, _SEARCH.match)) is not None:
+        first = start + 1
+        for heading in (_START_LINE, _RULE):
+            first += bool(first < len(lines) and heading.match(lines[first]))
+        middle = _line(lines, first, lambda line: line.startswith("====="))
+        end = _line(lines, middle + 1, _REPLACE.match) if middle is not None else None
+        if middle is None or end is None:
+            break
+        old, new = lines[first:middle], lines[middle + 1 : end]
+        found.append(("".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new)))
+        at = end + 1
+    return found
+
+
+def _line(lines: list[str], at: int, wanted: Callable[[str], object]) -> int | None:
+    return next((number for number in range(at, len(lines)) if wanted(lines[number])), None)
 
 
 def _lift_path(given: Given) -> None:
@@ -220,7 +240,7 @@ def _lift_path(given: Given) -> None:
 def _patch(given: Given, root: Path) -> tuple[str, Given]:
     path, text = given.pop("path", None), given.get("patch")
     if isinstance(path, str) and isinstance(text, str):
-        if _BLOCK.search(text + "\n"):
+        if _blocks(text):
             return _edit({"path": path, "diff": text}, root)
         given["patch"] = with_header(text, path)
     return "patch", given

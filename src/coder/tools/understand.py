@@ -31,9 +31,7 @@ from coder.tools.peer_names import (
 
 _WRAPPERS = words("arguments args input parameters params kwargs toolinput properties payload")
 _BESIDE_WRAPPER = words("name tool toolname function type required")
-_APPLY_PATCH = re.compile(
-    r"\s*(?:apply_patch|applypatch)\s+<<-?\s*(['\"]?)(\w+)\1\n(.*)\n\s*\2\s*", re.DOTALL
-)
+_APPLY_PATCH = re.compile(r"(?:apply_patch|applypatch)[ \t]+<<-?[ \t]*(['\"]?)(\w+)\1")
 _NOTHING: tuple[object, ...] = (None, "", [], {}, "null", "None", "undefined")
 
 
@@ -182,9 +180,10 @@ def _patch_in_command(given: dict[str, Any]) -> str | None:
         return str(command[1])
     if isinstance(command, list) and len(command) == 3 and str(command[1]) in ("-c", "-lc"):
         command = command[2]
-    if isinstance(command, str) and (match := _APPLY_PATCH.fullmatch(command)):
-        return match[3]
-    return None
+    head, _, rest = str(command).strip().partition("\n")
+    body, _, last = rest.rpartition("\n")
+    heredoc = _APPLY_PATCH.fullmatch(head)
+    return body if heredoc and last.strip() == heredoc[2] else None
 
 
 # -- the arguments ----------------------------------------------------------------------------------------
