@@ -136,3 +136,21 @@ print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() in ("bash", "patch"), done.stderr[-500:]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        """matcher("**/" * 30 + "x")("a/" * 50 + "b")""",
+        """matcher("**/a*/" * 12 + "x")("a/" * 900 + "b")""",
+        """matcher("*a" * 40 + "*b")("a" * 250)""",
+        """matcher("{" * 4000)("a")""",
+        """list(window_starts(["a"] * 400_000, ["a"] * 200_000 + ["b"]))""",
+    ],
+)
+def test_a_search_takes_one_pass_whatever_it_is_for(program: str) -> None:
+    """Hostile names and patterns meet: an expression that goes back takes years, and holds the interpreter."""
+    start = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (30, 30))\n"
+    start += "from coder.tools.globs import matcher\nfrom coder.tools.matching import window_starts\n"
+    done = subprocess.run([sys.executable, "-c", start + program], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 MAX_ALTERNATIVES = 256  # `{…}` multiplies; beyond this a pattern is a mistake
+LONGEST = 4096  # characters of a pattern: as many as a path may have
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 
@@ -19,6 +20,8 @@ def matcher(pattern: str, *, any_depth: bool = False) -> Callable[[str], bool]:
 
     With `any_depth` a pattern without `/` is about the file's name, wherever it lies.
     """
+    if len(pattern) > LONGEST:
+        raise BadGlob(f"the pattern has more than {LONGEST} characters; use a simpler one")
     alternatives = expand_braces(pattern.removeprefix("./"))
     if any_depth:
         alternatives = [item if "/" in item else f"**/{item}" for item in alternatives]
@@ -58,40 +61,69 @@ def expand_braces(pattern: str) -> list[str]:
 
 def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
     """Where the first `{…,…}` stands, and its alternatives; braces without a comma or end are text."""
-    for start in (index for index, character in enumerate(pattern) if character == "{"):
-        depth, cuts = 0, [start]
-        for index in range(start, len(pattern)):
-            character = pattern[index]
-            depth += (character == "{") - (character == "}")
-            if character == "," and depth == 1:
-                cuts.append(index)
-            if depth == 0:
-                if len(cuts) == 1:
-                    break
-                cuts.append(index)
-                return start, index + 1, [pattern[a + 1 : b] for a, b in pairwise(cuts)]
-    return None
+    best: list[int] = []
+    still_open: list[list[int]] = []  # of each brace, where it and its commas stand
+    for index, character in enumerate(pattern):
+        if character == "{":
+            still_open.append([index])
+        elif character == "," and still_open:
+            still_open[-1].append(index)
+        elif character == "}" and still_open:
+            cuts = still_open.pop()
+            if len(cuts) > 1 and (not best or cuts[0] < best[0]):
+                best = [*cuts, index]
+    return (best[0], best[-1] + 1, [pattern[a + 1 : b] for a, b in pairwise(best)]) if best else None
+
+
+_FOLDERS, _STAR, _SEPARATOR = "(?:[^/]+/)*", "[^/]*", "/"
 
 
 def _regex(glob: str) -> str:
-    out: list[str] = []
+    """Matched without trying again: where what stands between two `*` is found first, it is as good there as
+    further on (atomic groups). Else `*a*a*a*b` takes years for a long name."""
+    tokens: list[str] = []
     at = 0
     while at < len(glob):
-        piece, at = _token(glob, at)
-        out.append(piece)
-    return "".join(out)
+        token, at = _token(glob, at)
+        if not (token in (_FOLDERS, _STAR) and tokens[-1:] == [token]):
+            tokens.append(token)
+    first, *others = (_names(chunk) for chunk in _split(tokens, _FOLDERS))
+    if not others:
+        return first
+    between = "".join(f"(?>{_FOLDERS}?{chunk})" for chunk in others[:-1])
+    return f"{first}{between}{_FOLDERS}{others[-1]}"
+
+
+def _names(tokens: list[str]) -> str:
+    """The expression for the parts of a path between two `**/`."""
+    names = []
+    for name in _split(tokens, _SEPARATOR):
+        first, *others = map("".join, _split(name, _STAR))
+        between = "".join(f"(?>{_STAR}?{piece})" for piece in others[:-1])
+        names.append(f"{first}{between}{_STAR}{others[-1]}" if others else first)
+    return _SEPARATOR.join(names)
+
+
+def _split(tokens: list[str], mark: str) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for token in tokens:
+        if token == mark:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
 
 
 def _token(glob: str, at: int) -> tuple[str, int]:
     """The regular expression for what stands at `at`, and where the next thing stands."""
     at_start = at == 0 or glob[at - 1] == "/"
     if glob.startswith("**/", at) and at_start:
-        return "(?:[^/]+/)*", at + 3
+        return _FOLDERS, at + 3
     if glob.startswith("**", at):
-        return (".+" if at_start and at + 2 == len(glob) else "[^/]*"), at + 2
+        return (".+" if at_start and at + 2 == len(glob) else _STAR), at + 2
     character = glob[at]
     if character == "*":
-        return "[^/]*", at + 1
+        return _STAR, at + 1
     if character == "?":
         return "[^/]", at + 1
     if character == "[":

@@ -91,18 +91,23 @@ def _by_lines(key: Key, *, indented: bool = False) -> Callable[[str, str, str], 
 
 
 def window_starts(lines: list[str], wanted: list[str], start: int = 0) -> Iterator[int]:
-    """Where `wanted` stands in `lines`, places not overlapping."""
-    at, size = start, len(wanted)
-    while at + size <= len(lines):
-        try:
-            at = lines.index(wanted[0], at, len(lines) - size + 1)
-        except ValueError:
-            return
-        if lines[at : at + size] == wanted:
-            yield at
-            at += size
-        else:
-            at += 1
+    """Where `wanted` stands in `lines`, places not overlapping: in one pass (Knuth, Morris and Pratt), also
+    where every line is like the others."""
+    size, shorter = len(wanted), [0]  # by how many lines have matched: how many still do, one place on
+    for at in range(1, size):
+        shorter.append(_one_more(wanted, shorter, shorter[-1], wanted[at]))
+    matched = 0
+    for at in range(start, len(lines)):
+        matched = _one_more(wanted, shorter, matched, lines[at])
+        if matched == size:
+            yield at - size + 1
+            matched = 0
+
+
+def _one_more(wanted: list[str], shorter: list[int], matched: int, line: str) -> int:
+    while matched and wanted[matched] != line:
+        matched = shorter[matched - 1]
+    return matched + (wanted[matched] == line)
 
 
 def _starts(lines: list[str]) -> list[int]:
