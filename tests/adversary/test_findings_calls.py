@@ -149,8 +149,18 @@ print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
     ],
 )
 def test_a_search_takes_one_pass_whatever_it_is_for(program: str) -> None:
-    """Hostile names and patterns meet: an expression that goes back takes years, and holds the interpreter."""
+    """Hostile names and patterns meet: what goes back and tries again takes years, with the lock held."""
     start = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (30, 30))\n"
     start += "from coder.tools.globs import matcher\nfrom coder.tools.matching import window_starts\n"
     done = subprocess.run([sys.executable, "-c", start + program], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
+
+
+@pytest.mark.parametrize("arguments", [{"command": []}, [], {"cmd": []}, {"command": [[]]}])
+def test_a_command_of_no_words_is_answered(project: Project, arguments: Any) -> None:
+    script = [{"calls": [{"name": "bash", "arguments": arguments}]}, {"text": "done"}]
+    with ScriptedServer(script) as server:
+        done = project.coder("--once", "go", "--mode", "yolo", url=server.url)
+    assert done.returncode == 0, done.stderr
+    (seen,) = project.of_type("observation")
+    assert seen["content"].startswith("error: ")

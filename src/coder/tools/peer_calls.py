@@ -264,6 +264,8 @@ def _named(tool: str, item: Any) -> Any:
 def command_line(words: list[Any]) -> str:
     """An argument vector as a shell line; `bash -c LINE` is that line."""
     texts = [str(word) for word in words]
+    if not texts:
+        raise BadArguments("command is empty")
     shell = len(texts) == 3 and re.fullmatch(r"(/bin/|/usr/bin/)?(ba|z|da)?sh", texts[0])
     if shell and texts[1] in ("-c", "-lc", "-cl"):
         return texts[2]
