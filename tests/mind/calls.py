@@ -64,6 +64,21 @@ CALLS = [
     Call(
         "Claude", "Read", {"file_path": "{root}/src/app.py", "offset": 4, "limit": 2}, "read", "4\tdef greet"
     ),
+    Call(
+        "small",
+        "read",
+        {"path": "lib/text.py"},
+        "read",
+        "lib/text.py does not exist; this is src/util/text.py:",
+    ),
+    Call("small", "read", '{"path": "src/app.py", "limit": 45', "read", GREETING),
+    Call(
+        "small",
+        "grep",
+        {"pattern": "greet|shout", "path": "src/app.py src/util"},
+        "grep",
+        "src/util/text.py\n1: ",
+    ),
     Call("Claude", "View", {"file_path": "src/app.py"}, "read", GREETING),
     Call("Gemini", "read_file", {"absolute_path": "{root}/README.md"}, "read", "# Sample"),
     Call("Gemini", "default_api.read_file", {"path": "README.md", "limit": None}, "read", "# Sample"),
@@ -438,7 +453,18 @@ CALLS = [
         refused='5\t    return f"Hello',
         plain=False,
     ),
-    Call("any", "read", {"path": "lib/text.py"}, refused="did you mean src/util/text.py?", plain=False),
+    Call("any", "list", {"path": "lib/util"}, refused="did you mean src/util?", plain=False),
+    Call(
+        "any",
+        "insert",
+        {"path": "old.txt"},
+        refused="there is no tool 'insert'; do you mean edit?",
+        plain=False,
+    ),
+    Call("any", "zzz", {}, refused="there is no tool 'zzz'; the tools are ", plain=False),
+    Call(
+        "any", "bash", '{"command": "ls", "timeout": 12', refused="bracket is missing; the text", plain=False
+    ),
     Call(
         "any", "delete_file", {"path": "old.txt", "recursive": True}, refused="unknown recursive", plain=False
     ),

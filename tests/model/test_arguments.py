@@ -39,6 +39,19 @@ def test_repairs(text: str, meant: dict[str, object]) -> None:
     assert json.loads(arguments) == meant
 
 
+@pytest.mark.parametrize("name", ["read", "read_file", "Grep", "todoread"])
+def test_a_number_at_the_end_is_taken_where_the_tool_only_looks(name: str) -> None:
+    arguments, fault = read_arguments('{"path": "a", "limit": 12', name)
+    assert (json.loads(arguments), fault) == ({"path": "a", "limit": 12}, "")
+    assert "cut off" in read_arguments('{"path": "a", "limit": 12', name, "length")[1]
+
+
+def test_a_number_at_the_end_may_be_half_of_one() -> None:
+    arguments, fault = read_arguments('{"command": "make", "timeout": 12', "bash")
+    assert arguments == ""
+    assert "not usable: a closing bracket is missing; the text ends after 33 characters. The" in fault
+
+
 def test_good_json_is_left_as_it_was_written() -> None:
     assert read_arguments('{ "a":1 }', "read") == ('{ "a":1 }', "")
 
@@ -48,7 +61,6 @@ def test_good_json_is_left_as_it_was_written() -> None:
     [
         ('{"content": "say "hi" there"}', "character 19"),
         ('{"path": "a", "content": "unfini', "no end"),
-        ('{"limit": 12', "ends in the middle"),
         ('{"path": "a", ', "ends after"),
         ('{"path": ', "missing"),
         ('[{"path": "a"}]', "a list"),

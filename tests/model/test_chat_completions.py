@@ -112,6 +112,25 @@ def test_the_request() -> None:
     assert body["messages"][3] == {"role": "tool", "content": "data", "tool_call_id": "c1", "name": "read"}
 
 
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ('{"command": "make", "timeout": 12', {"command": "make", "timeout": 12}),
+        ('{"path": "a', {"unreadable_arguments": '{"path": "a'}),
+    ],
+)
+def test_a_refused_call_is_sent_back_as_it_was_written_where_only_brackets_lack(
+    written: str, sent: dict[str, object]
+) -> None:
+    message = Message(role="assistant", content="", tool_calls=[tool_call("c1", "bash", written)])
+    refusal = Message(role="tool", content="error", tool_call_id="c1", name="bash")
+    with ScriptedServer([{"text": "ok"}]) as server:
+        asked = Message(role="user", content="go")
+        talk(server, ModelRequest(model="some-model", messages=[asked, message, refusal]))
+        back = server.requests[0].json["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(back) == sent
+
+
 def test_what_is_not_set_is_not_sent() -> None:
     with ScriptedServer([{"text": "ok"}]) as server:
         talk(server, key="")

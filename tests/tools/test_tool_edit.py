@@ -129,6 +129,21 @@ def test_a_long_change_is_not_told_line_by_line(world: World) -> None:
     assert result.learned == ()
 
 
+MID_LINE = 'if base:  # why\n    if bytes_ < base:\n        return f"{int(bytes_)}B"  # small\n'
+
+
+def test_trailing_blanks_of_a_text_that_begins_and_ends_within_a_line(world: World) -> None:
+    path = world.put("a.py", MID_LINE)
+    old = 'bytes_ < base:   \n        return f"{int(bytes_)}B"'
+    result = world.call(Edit(), path="a.py", old_string=old, new_string='bytes_ <= base:\n        return ""')
+    assert "tolerance for trailing blanks" in result.for_model
+    assert path.read_text(encoding="utf-8") == MID_LINE.replace("<", "<=").replace('f"{int(bytes_)}B"', '""')
+    path.write_text(MID_LINE * 2, encoding="utf-8")
+    world.call(Read(), path="a.py")
+    twice = world.call(Edit(), path="a.py", old_string=old, new_string="x", replace_all=True)
+    assert "old_string is not in a.py" in twice.for_model
+
+
 def test_several_edits_of_one_file(world: World) -> None:
     path = world.put("a.py", "one\r\ntwo\r\ntwo\r\nthree\r\n")
     edits = [

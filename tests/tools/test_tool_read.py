@@ -246,8 +246,8 @@ def test_a_missing_path_is_looked_up_by_its_last_name(
     for path in ("lib/app.py", "lib/deep/utils/x.py", "build/app.py", "other/config/app.toml"):
         world.put(path, "x\n")
     looked = world.call(Read(), path="src/app.py")
-    assert looked.for_model == "error: src/app.py does not exist; did you mean lib/app.py?"
-    assert looked.meta["nearest"] == ["lib/app.py"]
+    assert looked.for_model == "src/app.py does not exist; this is lib/app.py:\n1\tx"
+    assert looked.meta["path"] == "lib/app.py"
     folder = world.call(Read(), path="src/utils")
     assert folder.for_model == "error: src/utils does not exist; did you mean lib/deep/utils?"
     deep = world.call(Read(), path="app/config/APP.toml").for_model
@@ -261,6 +261,14 @@ def test_of_several_with_that_name_the_most_alike_is_first(world: World) -> None
     assert (
         said == "error: src/y/main.py does not exist; did you mean c/y/main.py or b/main.py or a/x/main.py?"
     )
+
+
+def test_names_with_a_word_in_common_come_before_those_with_some_letters(world: World) -> None:
+    for path in ("setup.py", "test_inflection.py", "inflection.py", "tests.toml"):
+        world.put(path, "x\n")
+    said = world.call(Read(), path="tests.py").for_model
+    assert said == "error: tests.py does not exist; did you mean tests.toml or test_inflection.py?"
+    assert "did you mean setup.py?" in world.call(Read(), path="setpu.py").for_model
 
 
 def test_a_path_that_begins_elsewhere_is_told_by_its_end(world: World) -> None:

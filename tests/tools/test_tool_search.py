@@ -164,6 +164,17 @@ def test_grep_is_bounded_and_says_so(world: World, engine: str) -> None:
     assert few.for_model.count(": hit") == 5
 
 
+def test_grep_searches_several_paths_that_are_there(world: World) -> None:
+    for path in ("one/a.py", "two/b.py", "three/c.py"):
+        world.put(path, "x\nx\n")
+    both = world.call(Grep(), pattern="x", path="one two")
+    assert both.for_model == "one/a.py\n1: x\n2: x\ntwo/b.py\n1: x\n2: x"
+    assert (both.meta["matches"], both.meta["files"], both.meta["path"]) == (4, 2, "one two")
+    assert "one four does not exist" in world.call(Grep(), pattern="x", path="one four").for_model
+    world.put("one two/d.py", "x\n")
+    assert world.call(Grep(), pattern="x", path="one two").for_model == "one two/d.py\n1: x"
+
+
 def test_grep_counts_all_where_they_are_few(world: World) -> None:
     world.put("a.txt", "hit\n" * 150)
     assert "[100 of 150 matches shown" in world.call(Grep(), pattern="hit").for_model

@@ -5,6 +5,7 @@ Where it is not, the model is told what was wrong and what to send; nothing is g
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _WRAPPINGS = 3  # how often a JSON object may be found quoted inside a JSON string
 _NEAR = 24
+_LOOKING = re.compile(
+    "read|readfile|view|viewfile|openfile|cat|list|ls|listdir|listdirectory|listfiles|glob|findfiles|"
+    "grep|grepsearch|searchfilecontent|ripgrep|todoread|skill"
+)
 
 
 def call_ready(call_id: str, name: str, text: str, finish_reason: str) -> CallReady:
@@ -53,7 +58,7 @@ def _repaired(text: str, name: str, finish_reason: str) -> tuple[str, str]:
 
     body = _unfenced(text)
     try:
-        value, end = read_lenient(body)
+        value, end = read_lenient(body, open_number=_only_looks(name))
         value = _whole(value, body, end)
         if isinstance(value, str):
             return read_arguments(value, name, finish_reason)
@@ -64,6 +69,12 @@ def _repaired(text: str, name: str, finish_reason: str) -> tuple[str, str]:
         return "", _fault(name, _where(wrong, body))
     except (ValueError, OverflowError, RecursionError):
         return "", _fault(name, "a value in them cannot be represented")
+
+
+def _only_looks(name: str) -> bool:
+    """Whether a wrong number in the arguments does no harm: the tool, by its name here or elsewhere, shows
+    something and changes nothing."""
+    return _LOOKING.fullmatch(re.sub("[^a-z]", "", name.lower()).removesuffix("tool")) is not None
 
 
 def _unfenced(text: str) -> str:

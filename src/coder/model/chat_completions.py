@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -339,5 +340,13 @@ def _is_object(arguments: str) -> bool:
 
 
 def _quoted_call(call: ToolCall) -> ToolCall:
-    quoted = msgspec.json.encode({"unreadable_arguments": call.function.arguments}).decode("utf-8")
+    """The call with an object for arguments: what was sent, with the brackets that it lacks, or as a text."""
+    from coder.model.json_repair import NotReadable, read_lenient
+
+    sent = call.function.arguments
+    quoted = msgspec.json.encode({"unreadable_arguments": sent}).decode("utf-8")
+    with contextlib.suppress(NotReadable, ValueError, OverflowError, RecursionError):
+        value, end = read_lenient(sent, open_number=True)
+        if isinstance(value, dict) and end == len(sent):
+            quoted = msgspec.json.encode(value).decode("utf-8")
     return ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=quoted))

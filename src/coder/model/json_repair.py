@@ -29,18 +29,20 @@ class NotReadable(ValueError):
         self.at_end = at_end
 
 
-def read_lenient(text: str, at: int = 0) -> tuple[Any, int]:
-    """The value that begins at `at` and where it ends; raises `NotReadable`."""
-    reader = _Reader(text, at)
+def read_lenient(text: str, at: int = 0, *, open_number: bool = False) -> tuple[Any, int]:
+    """The value that begins at `at` and where it ends; raises `NotReadable`. `open_number`: the text may end
+    in a number that nothing closes."""
+    reader = _Reader(text, at, open_number)
     value = reader.value(0)
     reader.space()
     return value, reader.at
 
 
 class _Reader:
-    def __init__(self, text: str, at: int) -> None:
+    def __init__(self, text: str, at: int, open_number: bool) -> None:
         self.text = text
         self.at = at
+        self._open_number = open_number
 
     def space(self) -> None:
         while self.at < len(self.text) and self.text[self.at] in _SPACE:
@@ -110,8 +112,9 @@ class _Reader:
             self.at += 1
             return True
         if not follows:
-            if self.text.rstrip(_SPACE)[-1:].isdigit():  # `12` may be the beginning of `120`
-                raise NotReadable("the text ends in the middle", self.at, at_end=True)
+            # `12` may be the beginning of `120`.
+            if not self._open_number and self.text.rstrip(_SPACE)[-1:].isdigit():
+                raise NotReadable("a closing bracket is missing", self.at, at_end=True)
             return True
         raise NotReadable(f"',' or '{closer}' expected, or a quote that is not escaped", self.at)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import Callable
 from itertools import groupby
@@ -92,6 +93,48 @@ class Grep:
 
 
 async def _grep(regex: str, pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
+    paths = await asyncio.to_thread(_paths, context, args.get("path") or ".")
+    limit = min(max(1, args.get("max_matches") or DEFAULT_MATCHES), MAX_MATCHES)
+    results: list[ToolResult] = []
+    for path in paths:
+        left = limit - sum(result.meta["matches"] for result in results)
+        one = {**args, "path": path, "max_matches": max(1, left)}
+        results.append(await _grep_in(regex, pattern, one, context))
+        if not results[-1].ok:
+            return results[-1]
+    return results[0] if len(results) == 1 else _joined(results)
+
+
+def _paths(context: ToolContext, path: str) -> list[str]:
+    """The path, or the paths, where several that exist stand in its place."""
+    parts = path.replace(",", " ").split()
+    if len(parts) < 2 or os.path.lexists(locate_existing(context, path)[0]):
+        return [path]
+    parts = list(dict.fromkeys(parts))
+    there = all(os.path.lexists(locate_existing(context, part)[0]) for part in parts)
+    return parts if there else [path]
+
+
+def _joined(results: list[ToolResult]) -> ToolResult:
+    metas = [result.meta for result in results]
+    meta = {
+        **metas[0],
+        "path": " ".join(meta["path"] for meta in metas),
+        "matches": sum(meta["matches"] for meta in metas),
+        "files": sum(meta["files"] for meta in metas),
+        "truncated": any(meta["truncated"] for meta in metas),
+        "timed_out": any(meta["timed_out"] for meta in metas),
+    }
+    count = f"{meta['matches']}{'+' if meta['truncated'] else ''}"
+    return summed_up(
+        Phrase("tool.matches", count=count, files=meta["files"]),
+        "\n".join(result.for_model for result in results),
+        meta=meta,
+        around="\n".join(result.around for result in results if result.around),
+    )
+
+
+async def _grep_in(regex: str, pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
     start, _ = locate_existing(context, args.get("path") or ".")
     other = kind_of((await asyncio.to_thread(status, context, start)).st_mode)
     where = shown(context, start)

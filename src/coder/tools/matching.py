@@ -90,6 +90,34 @@ def _by_lines(key: Key, *, indented: bool = False) -> Callable[[str, str, str], 
     return attempt
 
 
+def _from_mid_line(text: str, old: str, new: str) -> list[Span]:
+    """Texts of several lines that begin or end within one. Where more than one place fits, none is meant."""
+    wanted, replacement = old.split("\n"), new.split("\n")
+    if len(wanted) < 2:
+        return []
+    first, *inner = (line.rstrip() for line in wanted[:-1])
+    last = wanted[-1]
+    lines = text.split("\n")
+    bare = [line.rstrip() for line in lines]
+    size = len(wanted)
+    fits = [
+        at
+        for at in range(len(lines) - size + 1)
+        if bare[at].endswith(first)
+        and lines[at + size - 1].startswith(last)
+        and bare[at + 1 : at + size - 1] == inner
+    ]
+    if len(fits) != 1:
+        return []
+    at = fits[0]
+    skipped = len(bare[at]) - len(first)
+    actual = [lines[at][skipped:], *lines[at + 1 : at + size - 1], last]
+    head, tail = common_ends(wanted, replacement)
+    merged = actual[:head] + replacement[head : len(replacement) - tail] + actual[size - tail :]
+    start = _starts(lines)[at] + skipped
+    return [(start, start + len("\n".join(actual)), "\n".join(merged))]
+
+
 def window_starts(lines: list[str], wanted: list[str], start: int = 0) -> Iterator[int]:
     """Where `wanted` stands in `lines`, places not overlapping: in one pass (Knuth, Morris and Pratt), also
     where every line is like the others."""
@@ -190,6 +218,7 @@ def _plain_escapes(text: str) -> str:
 _LEVELS: tuple[tuple[str, Callable[[str, str, str], list[Span]]], ...] = (
     ("quotes, dashes or blanks of another kind", _quotes),
     ("trailing blanks", _by_lines(str.rstrip)),
+    ("trailing blanks", _from_mid_line),
     ("trailing blanks and quotes", _by_lines(lambda line: fold(line).rstrip())),
     ("another indentation", _by_lines(lambda line: fold(line).strip(), indented=True)),
     ("line numbers copied with the text", _without_numbers),

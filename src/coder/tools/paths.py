@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
@@ -19,6 +19,7 @@ from coder.tools.opening import LinkInTheWay, status_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
+_WORDS = re.compile(r"[^\W_]{3,}")
 _PARTS_TRIED = 6
 _NAMES_COMPARED = 2000  # names of a folder compared for "did you mean"; more would be slow, not better
 
@@ -196,10 +197,23 @@ def _similar(name: str, folder: Path) -> list[str]:
     except OSError:
         return []
     lowered = {other.lower(): other for other in names}
-    near = get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
-    stem = name.lower().partition(".")[0]
-    near += [key for key in sorted(lowered) if stem and key.partition(".")[0] == stem and key not in near]
-    return [lowered[key] for key in near[:3]]
+    wanted = name.lower()
+    stem = wanted.partition(".")[0]
+    # A slip of the pen first, then a word in common; what has some letters in common only for want of these.
+    near = get_close_matches(wanted, lowered, n=3, cutoff=0.8)
+    near += [key for key in sorted(lowered) if stem and key.partition(".")[0] == stem]
+    near += [key for key in sorted(lowered) if _shares_a_word(wanted, key)]
+    near = near or get_close_matches(wanted, lowered, n=3, cutoff=0.6)
+    return [lowered[key] for key in dict.fromkeys(near)][:3]
+
+
+def _shares_a_word(name: str, other: str) -> bool:
+    """Whether a word of one name begins a word of the other, as in `tests.py` and `test_app.py`."""
+    one, two = PurePath(name), PurePath(other)
+    if one.suffix != two.suffix:
+        return False
+    pairs = ((a, b) for a in _WORDS.findall(one.stem) for b in _WORDS.findall(two.stem))
+    return any(a.startswith(b) or b.startswith(a) for a, b in pairs)
 
 
 def kind_of(mode: int) -> str:

@@ -79,6 +79,11 @@ INSTEAD = {
         "use bash, for example python3 - <<'EOF'",
     ),
     **dict.fromkeys(words("multitooluseparallel parallel batch"), "make the calls singly, in one answer"),
+    **dict.fromkeys(
+        words("insert insertline insertlines inserttext insertcontent insertatline insertbefore insertafter"),
+        "do you mean edit? Give a line beside the place as old_string, and the same with the new text as "
+        "new_string",
+    ),
     "undoedit": "edit the text back, or leave /undo to the person",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -24,8 +25,19 @@ from coder.tools.filelines import (
     shorten,
 )
 from coder.tools.listing import listed
-from coder.tools.opening import open_file
-from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
+from coder.tools.opening import open_file, status_of
+from coder.tools.paths import (
+    Stop,
+    clean,
+    kind_of,
+    locate,
+    locate_existing,
+    missing,
+    shown,
+    size_words,
+    status,
+    unreachable,
+)
 from coder.tools.stamps import Lines
 from coder.tools.textfile import SAMPLE, NotText, TextFile, detect, load
 
@@ -86,7 +98,7 @@ class Read:
                 offset = lines[0]
                 limit = lines[1] - lines[0] + 1 if lines[1] and limit is None else limit
             return await asyncio.to_thread(
-                _read,
+                _read_meant,
                 path,
                 1 if offset is None else offset or 1,
                 DEFAULT_LIMIT if limit is None else limit,
@@ -97,6 +109,28 @@ class Read:
             return stop.result
         finally:
             stop_flag.set()  # a cancelled call leaves its thread at the next chunk
+
+
+def _read_meant(
+    path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
+) -> ToolResult:
+    """The file; where there is none, the only one that is called so."""
+    other = None
+    with contextlib.suppress(OSError, ValueError):
+        try:
+            status_of(path)
+        except FileNotFoundError:
+            from coder.tools.search import only_named
+
+            other = only_named(context, path)
+    if other is None:
+        return _read(path, offset, limit, context, stopped)
+    found = locate(context, shown(context, other))
+    result = _read(found, offset, limit, context, stopped)
+    if not result.ok:
+        raise Stop(missing(context, path))
+    said = f"{shown(context, path)} does not exist; this is {shown(context, found)}:\n{result.for_model}"
+    return msgspec.structs.replace(result, for_model=said)
 
 
 def _read(

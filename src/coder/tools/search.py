@@ -112,6 +112,15 @@ def named(context: ToolContext, path: Path) -> list[Path]:
     return [place.base / candidate for candidate in sorted(found, key=likeness)[:3]]
 
 
+def only_named(context: ToolContext, path: Path) -> Path | None:
+    """The one file of the workspace with the last name of `path`, where it is certain that there is one."""
+    begun = time.monotonic()
+    found = named(context, path)
+    if len(found) != 1 or time.monotonic() - begun > NAMED_SECONDS or found[0].name != path.name:
+        return None
+    return found[0] if found[0].is_file() else None
+
+
 async def find_lines(
     context: ToolContext,
     place: Place,

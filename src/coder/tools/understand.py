@@ -137,8 +137,8 @@ def _nearest(bare: str, tools: Mapping[str, Tool]) -> str:
 
     known = {folded(tool): tool for tool in tools} | {a: t for a, t in TOOLS.items() if t in tools}
     near = list(dict.fromkeys(known[key] for key in get_close_matches(bare, known, n=3, cutoff=0.7)))
-    hint = f"do you mean {' or '.join(near)}? " if near else ""
-    return f"{hint}The tools are {', '.join(tools)}"
+    names = ", ".join(tools)
+    return f"do you mean {' or '.join(near)}? The tools are {names}" if near else f"the tools are {names}"
 
 
 # -- the wrapping -----------------------------------------------------------------------------------------
