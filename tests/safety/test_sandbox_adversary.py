@@ -262,10 +262,10 @@ def test_nothing_is_mounted_twice_here_that_is_not() -> None:
 def test_the_filter_is_a_program_that_the_kernel_takes(kind: str) -> None:
     """Where it does not, the strong rung goes without; so it is tried out here on its own."""
     code = (
-        "import ctypes, os; from coder.policy import sandbox_connect as c, sandbox_filter as f\n"
-        "c._LIBC.prctl(38, 1, 0, 0, 0)\n"
+        "import ctypes, os; from coder.policy import sandbox_launch as c, sandbox_filter as f\n"
+        "c.LIBC.prctl(38, 1, 0, 0, 0)\n"
         f"program, held = c.program_of(f.strong_filter({kind!r}))\n"
-        "print(c._LIBC.prctl(22, 2, ctypes.byref(program), 0, 0), os.getpid() > 0)"
+        "print(c.LIBC.prctl(22, 2, ctypes.byref(program), 0, 0), os.getpid() > 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "0 True\n"

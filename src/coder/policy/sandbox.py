@@ -29,7 +29,6 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks between processes are mad
 _FOLDER = os.path.dirname(__file__)
 # The folder comes last on the path: its other modules must not stand in for the standard library's.
 _START = "import sys; sys.path.append(sys.argv[1]); from sandbox_launch import main; main()"
-_WATCHED = "watched"  # see `sandbox_launch.main`, which is not loaded for its sake
 _SYSTEM_FOLDERS = (
     "/usr/local/bin",
     "/usr/bin",
@@ -152,7 +151,8 @@ class Sandbox:
         return self.places().scratch
 
     def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
-        """The command line that runs `argv` inside. Raises OSError where no temporary folder can be had."""
+        """The command line that runs `argv` inside: to be started as it is, for it may be `Mediated`. Raises
+        OSError where no temporary folder can be had."""
         places = self.places(git_settings=git_settings)
         path = system_first(self.environment.get("PATH", "")) if self.plan else ""
         if self.level.rung == "bwrap":
@@ -171,7 +171,9 @@ class Sandbox:
             return with_filter(line, self.home, "none")
         if not self.level.connects:
             return with_filter(line, self.home, "no-unix")
-        return [*_launcher(), _WATCHED, *with_filter(line, self.home, "unix")]
+        from coder.policy.sandbox_connect import mediated
+
+        return mediated(with_filter(line, self.home, "unix"))
 
     def planted(self, absent: Sequence[str]) -> list[str]:
         """Of what was `absent` before a command, what it made: taken away again, and named. The weaker rung
@@ -191,10 +193,6 @@ class Sandbox:
         from coder.policy.sandbox_notes import note
 
         return note(self, output)
-
-
-def _launcher() -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER]
 
 
 def system_first(path: str) -> str:
@@ -227,7 +225,7 @@ def launcher_line(
         "shut_in": shut_in,
         "read_only": read_only,
     }
-    return [*_launcher(), dumps(spec).hex(), *argv]
+    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv]
 
 
 def _guarded(locked: str) -> str:

@@ -3,8 +3,7 @@
 It forks. The parent stays outside and sees to it that nothing outlives the command: as "child subreaper"
 it inherits whatever the command leaves behind and ends it. The child shuts itself in with Landlock (files)
 and seccomp (sockets) and becomes the command. Landlock only ever adds permissions, so a folder inside the
-writable workspace cannot be taken out again: the parent puts those few files back afterwards. In front of
-bubblewrap it makes the command's connections (`sandbox_connect`).
+writable workspace cannot be taken out again: the parent puts those few files back afterwards.
 
     python -I -S -c "…; from sandbox_launch import main; main()" FOLDER SPEC COMMAND…
 
@@ -14,7 +13,6 @@ as long to load as all the rest.
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import os
 import stat
@@ -31,13 +29,11 @@ else:
     import _signal as signal  # `signal` itself loads `enum`: a third of the time that this program has
 
 if TYPE_CHECKING or __package__:
-    from coder.policy.sandbox_connect import install_listener, program_of, serve, taken
-    from coder.policy.sandbox_filter import connect_filter, weak_filter
+    from coder.policy.sandbox_filter import weak_filter
 else:
-    from sandbox_connect import install_listener, program_of, serve, taken
-    from sandbox_filter import connect_filter, weak_filter
+    from sandbox_filter import weak_filter
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.PyDLL(None, use_errno=True)  # it keeps Python's lock: for calls that do not wait
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP = 22
@@ -52,7 +48,7 @@ _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
-_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
+SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
 
 _KEPT_CAPABILITIES = {
     0,
@@ -65,14 +61,25 @@ _KEPT_CAPABILITIES = {
     10,
 }  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000
-WATCHED = "watched"  # in place of SPEC: make the connections of COMMAND, the strong rung
 SCOPES_FROM = 6  # the version of Landlock that keeps sockets without a file apart
 CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
 
 
+class Program(ctypes.Structure):
+    """A filter as the kernel takes it."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def program_of(data: bytes) -> tuple[Program, object]:
+    """With the memory that must live as long."""
+    held = ctypes.create_string_buffer(data, len(data))
+    return Program(len(data) // 8, ctypes.cast(held, ctypes.c_void_p)), held
+
+
 def landlock_abi() -> int:
     """0 where the kernel has none."""
-    version: int = _LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    version: int = LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     return max(0, version)
 
 
@@ -83,10 +90,9 @@ def restrict_files(spec: dict[str, Any]) -> None:
     """May read all but the hidden, write the writable."""
     abi = landlock_abi()
     handled = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
-    scoped = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if abi >= 6 else 0
+    scoped = SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if abi >= 6 else 0
     words = [handled] if abi < 4 else [handled, 0] if abi < 6 else [handled, 0, scoped]
-    attributes = (ctypes.c_uint64 * len(words))(*words)
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
+    ruleset = make_ruleset(words)
     hidden = spec["hidden"]
     for path in all_but(hidden):
         _allow(ruleset, path, _READ & handled)
@@ -98,20 +104,20 @@ def restrict_files(spec: dict[str, Any]) -> None:
             _allow(ruleset, part, write)
     for path in spec["devices"]:
         _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
-    _call(_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
+    enter(ruleset)
 
 
-def restrict_abstract_sockets() -> bool:
-    """No connection to sockets without a file, which belong to the network: X11's, a session bus's. A domain
-    that names no files leaves bubblewrap free to mount. False where the kernel cannot."""
-    if landlock_abi() < SCOPES_FROM:
-        return False
-    attributes = (ctypes.c_uint64 * 3)(0, 0, _SCOPE_ABSTRACT_SOCKETS)
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
-    _call(_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
-    return True
+def make_ruleset(words: list[int]) -> int:
+    attributes = (ctypes.c_uint64 * len(words))(*words)
+    return call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
+
+
+def enter(ruleset: int) -> None:
+    """This thread and all it starts, from now on."""
+    try:
+        call(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
 
 
 def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
@@ -146,28 +152,31 @@ def _allow(ruleset: int, path: str, access: int) -> None:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             access &= _OF_FILES
         rule = access.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
-        _LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # a place that cannot be allowed stays closed
+        LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # a place that cannot be allowed stays closed
     finally:
         os.close(fd)
 
 
-def _call(number: int, *arguments: Any) -> int:
-    result: int = _LIBC.syscall(number, *arguments)
+def call(number: int, *arguments: Any) -> int:
+    return checked(LIBC.syscall(number, *arguments))
+
+
+def checked(result: int) -> int:
     if result < 0:
         problem = ctypes.get_errno()
         raise OSError(problem, os.strerror(problem))
     return result
 
 
-def _no_new_privileges() -> None:
-    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+def no_new_privileges() -> None:
+    if LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "no_new_privs")
 
 
 def restrict_calls(network: bool, read_only: bool) -> None:
     data = weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
     program, _held = program_of(data)
-    if _LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
+    if LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
@@ -218,45 +227,9 @@ def run_watched_twice(spec: dict[str, Any], command: list[str]) -> int:
     return _watched(child)
 
 
-def run_connecting(command: list[str]) -> int:
-    """The command, with its connections made from here."""
-    parent = _become_keeper()
-    told, telling = os.pipe()
-    heard, hearing = os.pipe()
-    _no_new_privileges()
-    abstract = restrict_abstract_sockets()
-    child = os.fork()
-    if child == 0:
-        _become_connected(command, parent, telling, heard)
-    os.close(telling)
-    try:
-        if number := os.read(told, 16):
-            _thread.start_new_thread(serve, (taken(child, int(number)), abstract))
-            os.write(hearing, b"1")  # its own copy is closed when it becomes the command
-    except OSError as problem:
-        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return CANNOT
-    return _watched(child)
-
-
-def _become_connected(command: list[str], parent: int, telling: int, heard: int) -> NoReturn:
-    try:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(CANNOT)
-        os.write(telling, str(install_listener(connect_filter())).encode())
-        os.read(heard, 1)
-        _exec(command)
-    except OSError as problem:
-        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
-    os._exit(CANNOT)
-
-
 def _become_keeper() -> int:
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to tidy up
+    LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to tidy up
     return os.getpid()
 
 
@@ -280,7 +253,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
     try:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(CANNOT)
         os.chdir(spec["cwd"])
@@ -306,11 +279,11 @@ def _exec(command: list[str]) -> NoReturn:
 
 def _give_up_powers() -> None:
     """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
-    _no_new_privileges()
+    no_new_privileges()
     if os.getuid() == 0:
         for number in range(64):
             if number not in _KEPT_CAPABILITIES:
-                _LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+                LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
 
 
 def end_descendants() -> None:
@@ -403,8 +376,6 @@ def _remove(path: str) -> None:
 
 
 def main() -> NoReturn:
-    if sys.argv[2] == WATCHED:
-        os._exit(run_connecting(sys.argv[3:]))  # threads may still wait for an answer
     from marshal import loads
 
     spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us

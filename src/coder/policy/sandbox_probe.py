@@ -19,6 +19,7 @@ from coder.config.files import write_whole
 from coder.policy.home_secrets import HOME_SECRETS
 from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox_bwrap import find_bwrap
+from coder.tools.children import start_program
 
 _FILE = "sandbox.json"
 _SECONDS = 10
@@ -155,26 +156,35 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     words = [str(workspace), str(outside), HOME_SECRETS[0], sys.executable, _CONNECTING]
     shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
-        done = subprocess.run(
-            sandbox.wrap(shell),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-            start_new_session=True,
-        )
+        status, stdout, stderr = _ran(sandbox.wrap(shell), environment)
     except OSError as error:
         return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})
     except subprocess.TimeoutExpired:
         return Hitch("sandbox.why.late", {"seconds": str(_SECONDS)})
     finally:
         shutil.rmtree(sandbox.scratch(), ignore_errors=True)
-    if done.returncode != 0 or not (workspace / "in").exists():
-        lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+    if status != 0 or not (workspace / "in").exists():
+        lines = stderr.decode("utf-8", errors="replace").strip().splitlines()
         if not lines:
-            return Hitch("sandbox.why.status", {"code": str(done.returncode)})
+            return Hitch("sandbox.why.status", {"code": str(status)})
         return Hitch("sandbox.why.failed", {"line": lines[-1][:200]})
     if (outside / "out").exists():
         return Hitch("sandbox.why.writes")
-    return Hitch("sandbox.why.reads") if _SECRET.encode() in done.stdout else None
+    return Hitch("sandbox.why.reads") if _SECRET.encode() in stdout else None
+
+
+def _ran(line: list[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:
+    with start_program(
+        line,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return process.returncode, stdout, stderr

@@ -2,7 +2,8 @@
 
 The child leads its own session, so that one signal to its group reaches whatever it started. Whoever
 makes a `Child` must end it: after `end` nothing of it is left. The loop watches its pipes and its end;
-there is no thread and no polling (but one waiting thread where the system has no pidfd).
+there is no polling, and no thread but those of a `Mediated` line (and one that waits where the system has no
+pidfd).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 MARK = "CODER_COMMAND"  # in the environment of every child: whose child a stray process is
 STDOUT, STDERR = 1, 2
@@ -26,6 +28,18 @@ _STRAY_ROUNDS = 5  # each may bring to light the children of what it ended
 
 _secrets: set[str] = set()
 _owned: set[int] = set()  # children that somebody else has, who wants to learn how they ended
+
+
+Starting = Callable[[], subprocess.Popen[bytes]]
+
+
+class Mediated(list[str]):
+    """A command line with a way of its own to be started, which a copy would lack: `start` is handed the
+    start itself, and calls it where the child comes under some supervision."""
+
+    def __init__(self, words: Iterable[str], start: Callable[[Starting], subprocess.Popen[bytes]]) -> None:
+        super().__init__(words)
+        self.start = start
 
 
 class Child:
@@ -190,7 +204,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     """A plain Popen: it forks by vfork, and the loop watches its pipes and pidfd itself, which costs a
     third of what asyncio's own subprocesses do."""
-    return subprocess.Popen(
+    return start_program(
         argv,
         bufsize=0,
         cwd=cwd,
@@ -200,6 +214,15 @@ def _start(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+def start_program(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """`subprocess.Popen`, for a line that may be `Mediated`."""
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(argv, **options)
+
+    return argv.start(start) if isinstance(argv, Mediated) else start()
 
 
 def keep_secret(values: Iterable[str]) -> None:
