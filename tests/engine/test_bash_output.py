@@ -177,7 +177,7 @@ def test_a_cancel_keeps_what_was_printed(project: Project) -> None:
     assert first["meta"]["cancelled"] is True
     assert second["content"].startswith("error: not run: ")
     shown = [e for e in of(driver.seen, ToolCallChanged) if e.state == "cancelled"]
-    assert [e.detail for e in shown] == ["half a result", ""]
+    assert [e.detail for e in shown] == ["half a \x1b[1mresult\x1b[0m", ""]  # the screen makes them visible
     tools = [m["content"] for m in driver.chats[-1]["messages"] if m["role"] == "tool"]
     assert tools == [first["content"], second["content"]]
 

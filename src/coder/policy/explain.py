@@ -83,7 +83,7 @@ def _lines(explained: Explained, texts: Texts) -> Iterator[str]:
     segments = verdict.segments if verdict.parsed else []  # an unread line is its own and only segment
     told_below = {risk for segment in segments for risk in segment.risks}
     for reason in dict.fromkeys([*explained.ruling.reasons, *verdict.risks]):
-        if reason not in told_below:
+        if reason not in told_below and reason.key != "policy.part":
             yield f"  {reason.text(texts)}"
     for at, segment in enumerate(segments):
         yield f"{explained.decisions[at]:<5}  {segment.command}"
