@@ -1,5 +1,8 @@
 """`python -m coder`."""
 
-from coder.cli import main
+try:
+    from coder.cli import main
 
-main()
+    main()
+except KeyboardInterrupt:  # before `main` could see to it
+    raise SystemExit(130) from None

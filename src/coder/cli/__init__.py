@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from signal import SIGINT, default_int_handler, getsignal, signal
+    from typing import NoReturn
+else:
+    from _signal import SIGINT, default_int_handler, getsignal, signal  # the other would import enum
+
+_CANCELLED = 130
 
 SUBCOMMANDS = (
     "acp",
@@ -21,14 +31,32 @@ SUBCOMMANDS = (
 
 def main() -> None:
     """The `coder` command."""
-    arguments = sys.argv[1:]
+    if getsignal(SIGINT) is default_int_handler:  # and not ignored, as in a shell's background job
+        signal(SIGINT, _leave)
+    try:
+        _main(sys.argv[1:])
+    except KeyboardInterrupt:  # on the way out
+        _leave()
+
+
+def hear_interrupts() -> None:
+    """Start-up is over: from here on SIGINT is a `KeyboardInterrupt`, and what was begun is ended in order.
+    Until then it just ends the process: an exception in the middle of an import may be printed or lost."""
+    if getsignal(SIGINT) is _leave:
+        signal(SIGINT, default_int_handler)
+
+
+def _leave(*_: object) -> NoReturn:
+    os._exit(_CANCELLED)
+
+
+def _main(arguments: list[str]) -> None:
     if arguments == ["--version"]:  # the quickest question gets the quickest answer
         from coder import __version__
 
         print(f"coder {__version__}")
         return
     import gc
-    import os
 
     gc.disable()  # nothing of what start-up makes is garbage, and looking for some costs a tenth of it
     from coder.cli.start import run

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder.cli import SUBCOMMANDS
+from coder.cli import SUBCOMMANDS, hear_interrupts
 from coder.cli.args import main_parser
 from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import forsake_stdout, prepare
@@ -111,7 +111,9 @@ def _subcommand(name: str, arguments: list[str]) -> int:
 
     rest = list(arguments)
     rest.remove(name)
-    status: int = import_module(f"coder.cli.{name}").run(rest)
+    module = import_module(f"coder.cli.{name}")
+    hear_interrupts()
+    status: int = module.run(rest)
     return status
 
 
@@ -158,29 +160,31 @@ def _session(chosen: argparse.Namespace) -> int:
     if resume is not None:
         from coder.cli.foreign import ask_about_foreign
 
+        hear_interrupts()
         ask_about_foreign(options, settings, store, resume, named=bool(chosen.resume))
     if interactive:
         from coder.terminal.loop import run_interactive
 
-        _look_for_garbage()
+        _started()
         return run_interactive(options, settings, resume, question)
     import asyncio
 
     from coder.cli.once import run_once
     from coder.protocol.ops import UserInput
 
-    _look_for_garbage()
+    _started()
     provider = provider_of(options, settings)
     asked = UserInput(question, piped, pasted=[] if chosen.words else [question])
     return asyncio.run(run_once(options, settings, provider, resume, asked, chosen.output))
 
 
-def _look_for_garbage() -> None:
-    """From now on, and not in what start-up has made."""
+def _started() -> None:
+    """Look for garbage from now on, and not in what start-up has made; hear Ctrl+C."""
     import gc
 
     gc.freeze()
     gc.enable()
+    hear_interrupts()
 
 
 def _is_interactive(chosen: argparse.Namespace) -> bool:
