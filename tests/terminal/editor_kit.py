@@ -20,6 +20,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from coder.terminal.actions import Actions
 from coder.terminal.bar import NoBar
+from coder.terminal.editing import escaped_path
 from coder.terminal.editor import Editor
 from coder.terminal.history import ProjectHistory
 from coder.terminal.keyboard import Keyboard
@@ -54,7 +55,7 @@ class Bench:
         history: Path = NOWHERE,
     ) -> None:
         items = [MenuItem(name, name) for name in ("help", "model", "mode", "status")]
-        paths = [MenuItem(name, name.replace(" ", "\\ ")) for name in files]
+        paths = [MenuItem(name, escaped_path(name)) for name in files]
         menus = Menus(
             [type("Some", (), {"items": lambda _self: items})()],
             arguments or {},

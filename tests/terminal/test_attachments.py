@@ -48,6 +48,41 @@ def test_punctuation_around_a_name_is_not_part_of_it(root: Path, text: str) -> N
     assert notes == []
 
 
+@pytest.mark.parametrize(
+    "text", ["@说明.md，请看", "看@a.py。再看、@说明.md、谢谢", "（@说明.md）", "@*明.md，请看"]
+)
+def test_a_full_width_mark_ends_a_name_without_a_space(root: Path, text: str) -> None:
+    (root / "说明.md").write_text("内容\n", encoding="utf-8")
+    message, notes = expanded(text, root)
+    assert message.endswith('\n\n<file path="说明.md">\n内容\n</file>')
+    assert notes == []
+
+
+def test_a_full_width_mark_may_be_part_of_a_name(root: Path) -> None:
+    (root / "一，二.md").write_text("both\n", encoding="utf-8")
+    assert "both" in expanded("@一，二.md", root)[0]
+    assert expanded("@三，请看", root)[1] == expanded("@三", root)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['see @"with space.txt", please', '@"with space.txt"', '(@"with space.txt")', '@"with space.txt\nx'],
+)
+def test_a_name_with_blanks_stands_in_quotes(root: Path, text: str) -> None:
+    message, notes = expanded(text, root)
+    assert "content of with space.txt" in message
+    assert notes == []
+
+
+@pytest.mark.parametrize("name", ["build", "build/", "build/sub"])
+def test_an_ignored_folder_is_refused_as_its_files_are(root: Path, name: str) -> None:
+    (root / "build" / "sub").mkdir()
+    (root / "build" / "sub" / "deep.py").write_text("content of deep.py\n", encoding="utf-8")
+    message, notes = expanded(f"look at @{name}", root)
+    assert "content of" not in message
+    assert notes == [note.replace("build/out.py", name) for note in expanded("@build/out.py", root)[1]]
+
+
 def test_a_folder_gives_its_files_and_ignored_ones_are_skipped(root: Path) -> None:
     message, _ = expanded("@src", root)
     assert [
@@ -122,7 +157,7 @@ def test_any_text_is_expanded_without_fault_and_kept(text: str) -> None:
     assert message.startswith(text)
 
 
-@given(st.text(alphabet="ab \\c.py", min_size=1).filter(lambda name: name.strip() == name))
+@given(st.text(alphabet='ab \\c.py"', min_size=1).filter(lambda name: name.strip() == name))
 def test_escaping_a_path_is_undone(name: str) -> None:
     from coder.terminal.editing import escaped_path
 

@@ -153,7 +153,7 @@ def test_at_offers_the_files_that_are_not_ignored(project: Project, columns: int
         terminal.until(lambda: terminal.screen.endswith("now"))
         terminal.type(ENTER)
         said = sent(server, terminal)
-        assert said.startswith(r"@src/alpha.py @src/my\ file.py now")
+        assert said.startswith('@src/alpha.py @"src/my file.py" now')
         assert "alpha = 1" in said
         assert "beta = 1" in said
 

@@ -351,6 +351,8 @@ def test_enter_takes_what_is_offered_and_sends_what_is_complete() -> None:
     assert typed("@alp", ENTER, files=files).marked == "@alpha.py |"
     assert typed("@alpha.py", ENTER, files=files).sent == ["@alpha.py"]
     assert typed("@my\\ file.py", ENTER, files=files).sent == ["@my\\ file.py"]
+    assert typed('@"my f', ENTER, files=files).marked == '@"my file.py" |'
+    assert typed("@my\\ di", ENTER, files=["my dir/", "my dir/a"]).marked == "@my\\ dir/|"
     chosen = typed("@sr", ENTER, files=files)
     assert (chosen.marked, chosen.offered) == ("@src/|", ["src/", "src/a.py"])
     asyncio.run(chosen.type(ENTER))

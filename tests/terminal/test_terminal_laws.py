@@ -280,10 +280,12 @@ def test_which_menu_is_asked_for() -> None:
     assert asked("/model g") == ("argument", "g", 7)
     assert asked("see @src/a") == ("file", "src/a", 5)
     assert asked(r"@my\ fi") == ("file", "my fi", 1)
+    assert asked('@"my fi') == ("file", "my fi", 1)
+    assert asked('@"my file.md"') is None
     assert asked("a@b") is None
     assert asked("plain") is None
     assert replaced(Caret("see @src/a now", 10), 5, escaped_path("src/a b")) == Caret(
-        r"see @src/a\ b now", 14
+        'see @"src/a b" now', 15
     )
 
 

@@ -27,10 +27,11 @@ MAX_FILE_BYTES = 48_000
 MAX_TOTAL_BYTES = 192_000
 MAX_FILES = 100
 _WALK_SECONDS = 5.0
-_MARKS = ".,;:!?)]}'\"»”’。，；：！？）】"
+_MARKS = ".,;:!?)]}'\"»”’。，、；：！？）】》」"
+_WIDE = re.compile("[”’。，、；：！？）】》」]")
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1|\Z)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-_COMMAND = re.compile(r"(?:^|(?<=[\s(（，。、；：]))@((?:\\.|[^\s\\])+)")
+_COMMAND = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@(?:"([^"\n]+)(?:"|$)|((?:\\.|[^\s\\])+))', re.MULTILINE)
 
 
 class _Taken(msgspec.Struct):
@@ -54,15 +55,14 @@ def expand(text: str, workspace: Workspace) -> tuple[str, list[Phrase]]:
 
 
 def named(text: str) -> list[str]:
-    """The paths after `@`, escapes undone, each once; not those inside code."""
+    """The paths after `@`, quotes and escapes undone, each once; not those inside code."""
     bare = _FENCED.sub(lambda found: " " * len(found[0]), text)
-    found = (re.sub(r"\\(.)", r"\1", match[1]) for match in _COMMAND.finditer(bare))
+    found = (match[1] or re.sub(r"\\(.)", r"\1", match[2]) for match in _COMMAND.finditer(bare))
     return list(dict.fromkeys(found))
 
 
 def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
-    # A full stop after a name ends the sentence more often than the name.
-    for candidate in dict.fromkeys((name, name.rstrip(_MARKS))):
+    for candidate in _readings(name):
         if not candidate:
             continue
         try:
@@ -71,15 +71,33 @@ def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
             taken.notes.append(Phrase("attach.outside", name=candidate))
             return
         if path.is_dir():
-            _attach_many(candidate, _files(workspace.root, path), workspace, taken)
+            _attach_folder(candidate, path, workspace, taken)
             return
         if path.is_file():
             _attach_named_file(candidate, path, workspace, taken)
             return
     if any(char in name for char in "*?[{"):
-        _attach_glob(name.rstrip(",;:!"), workspace, taken)
+        _attach_glob(_WIDE.split(name, maxsplit=1)[0].rstrip(",;:!"), workspace, taken)
     else:
-        taken.notes.append(Phrase("attach.missing", name=name.rstrip(_MARKS) or name))
+        *_, shortest = _readings(name)
+        taken.notes.append(Phrase("attach.missing", name=shortest))
+
+
+def _readings(name: str) -> Iterator[str]:
+    """The name as it stands; without the marks after it, which end the sentence more often than the name; and
+    up to a full-width mark, after which Chinese goes on without a space."""
+    seen = {""}
+    for reading in (name, name.rstrip(_MARKS), _WIDE.split(name, maxsplit=1)[0]):
+        if reading not in seen:
+            seen.add(reading)
+            yield reading
+
+
+def _attach_folder(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
+    if _ignored(path, workspace.root, is_folder=True):
+        taken.notes.append(Phrase("attach.ignored", name=name))
+    else:
+        _attach_many(name, _files(workspace.root, path), workspace, taken)
 
 
 def _attach_named_file(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
@@ -151,13 +169,13 @@ def _files(root: Path, folder: Path) -> Iterator[Path]:
     return map(Path, Walk(root, folder, _WALK_SECONDS).files())
 
 
-def _ignored(path: Path, root: Path) -> bool:
-    """Whether a `.gitignore` hides the file or a folder above it."""
+def _ignored(path: Path, root: Path, *, is_folder: bool = False) -> bool:
+    """Whether a `.gitignore` hides the file or folder, or a folder above it."""
     if root not in path.parents:
         return False
     rules = Rules.at(root, root)
     for folder in [*reversed(path.parents[: len(path.relative_to(root).parts) - 1]), path]:
-        if rules.hide(os.fspath(folder), is_folder=folder != path):
+        if rules.hide(os.fspath(folder), is_folder=is_folder or folder != path):
             return True
         if folder != path:
             rules = rules.inside(os.fspath(folder))

@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 
 PASTE_CHARS = 1000  # a single line longer than this is collapsed as well: each key would redraw it
-_TOKEN = re.compile(r"(?:^|(?<=[\s(（，。、；：]))@((?:\\.|[^\s\\])*)$")  # where `@` commands begin
+# Where `@` commands begin; a name in quotes that are not closed yet may hold blanks.
+_TOKEN = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@((?:"[^"\n]*|(?:\\.|[^\s\\"])(?:\\.|[^\s\\])*)?)$')
 _REORDERING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 MenuKind = Literal["command", "argument", "file"]
@@ -56,7 +57,9 @@ def menu_request(caret: Caret) -> Request | None:
             start = len(before) - len(argument.lstrip(" "))
             return Request("argument", argument.lstrip(" "), start, command=name)
     if found := _TOKEN.search(before):
-        return Request("file", re.sub(r"\\(.)", r"\1", found[1]), found.start(1))
+        typed = found[1]
+        query = typed[1:] if typed.startswith('"') else re.sub(r"\\(.)", r"\1", typed)
+        return Request("file", query, found.start(1))
     return None
 
 
@@ -68,8 +71,10 @@ def replaced(caret: Caret, start: int, text: str) -> Caret:
 
 
 def escaped_path(path: str) -> str:
-    """As an `@` command takes it."""
-    return re.sub(r"([\s\\])", r"\\\1", path)
+    """As an `@` command takes it: in quotes where it holds blanks, unless more may follow (a folder)."""
+    if re.search(r"[\s\\]", path) and not path.endswith("/") and '"' not in path and "\n" not in path:
+        return f'"{path}"'
+    return re.sub(r'([\s\\"])', r"\\\1", path)
 
 
 # pastes
