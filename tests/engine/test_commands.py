@@ -221,11 +221,28 @@ class TestDiff:
             mode="auto-edit",
         )
         made, folder, there, nothing = of(driver.seen, CommandDone)
-        assert "sub/made.txt" in made.text
-        assert "Without git" in made.text
-        assert "sub/made.txt" in folder.text
+        assert "+++ b/sub/made.txt" in made.text
+        assert "\n+x" in made.text
+        assert folder.text == made.text
         assert "sub/made.txt" not in there.text
         assert (nothing.ok, nothing.text) == (False, "There is no nofile here.")
+
+    def test_without_git_every_line_comes_from_what_undo_keeps(self, project: Project) -> None:
+        project.write("a.txt", "one\ntwo\n")
+        project.write("gone.txt", "bye\n")
+        edit = {"name": "edit", "arguments": {"path": "a.txt", "old_string": "one", "new_string": "ONE"}}
+        again = {"name": "edit", "arguments": {"path": "a.txt", "old_string": "ONE", "new_string": "three"}}
+        patch = {
+            "name": "patch",
+            "arguments": {"patch": "*** Begin Patch\n*** Delete File: gone.txt\n*** End Patch"},
+        }
+        script = [{"calls": [edit]}, {"text": "1"}, {"calls": [again, patch]}, {"text": "2"}]
+        driver = run(project, "go", "on", "/diff full", script=script, mode="auto-edit")
+        text = of(driver.seen, CommandDone)[-1].text
+        assert "-one\n+three\n two" in text
+        assert "ONE" not in text
+        assert "+++ /dev/null" in text
+        assert "\n-bye" in text
 
     def test_without_git(self, project: Project) -> None:
         script = [

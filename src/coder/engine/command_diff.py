@@ -9,6 +9,7 @@ import msgspec
 
 from coder.engine.desk import Desk
 from coder.policy.sandbox import Sandbox, probe
+from coder.tools.opening import read_whole
 from coder.tools.process import Outcome, run_process
 from coder.tools.programs import find_program
 
@@ -93,10 +94,33 @@ def _by_undo(desk: Desk, args: str) -> Shown:
             return Shown(desk.say("diff.no_file", path=args), ok=False)
     if not shown:
         return Shown(desk.say("diff.none_without_git"))
-    lines = [desk.say("diff.by_session"), *(f"  {path}" for path in shown)]
     if args:
-        lines.append(desk.say("diff.names_only"))
-    return Shown("\n".join(lines), shown)
+        return Shown(_by_journal(desk, shown), shown)
+    return Shown("\n".join([desk.say("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
+
+
+def _by_journal(desk: Desk, wanted: list[str]) -> str:
+    """Every line that the session changed, from what undo keeps; of what it does not keep the names."""
+    from coder.tools.changes import diff_bytes
+
+    before = {
+        desk.workspace.show(path): (path, kept) for path, kept in desk.session.undo.contents_before().items()
+    }
+    lines: list[str] = []
+    for name in wanted:
+        if name not in before:
+            lines.append(desk.say("diff.not_kept", path=name))
+            continue
+        path, kept = before[name]
+        try:
+            now = read_whole(path, _KEEP)
+        except FileNotFoundError:
+            now = None
+        except (OSError, ValueError):
+            lines.append(desk.say("diff.not_kept", path=name))
+            continue
+        lines += diff_bytes(kept, now, name, name).lines
+    return "\n".join(lines) or desk.say("diff.none")
 
 
 async def _git(desk: Desk, *args: str) -> Outcome | None:

@@ -210,6 +210,21 @@ class UndoJournal:
         files = [self.files.turn(turn) for turn in self.files.turns()]
         return [path_of(text) for text in {c.path: None for file in files for c in self.files.changes(file)}]
 
+    def contents_before(self) -> dict[Path, bytes | None]:
+        """What each file that could be taken back held before the session first changed it (None: nothing).
+        Not those whose content was not kept, nor links and folders."""
+        first: dict[str, Change] = {}
+        for turn in self.files.turns():
+            for change in self.files.changes(self.files.turn(turn)):
+                first.setdefault(change.path, change)
+        found: dict[Path, bytes | None] = {}
+        for text, change in first.items():
+            kept = self.files.content(change.before.blob) if change.before.blob else None
+            whole = change.before.nothing or (change.before.kind == "file" and kept is not None)
+            if whole and not change.lost:
+                found[path_of(text)] = kept
+        return found
+
     def _to_undo(self, force: bool) -> Iterator[_Task]:
         """First what was cut off or left, then turn after turn."""
         for turn, moves in self.files.begun(REDOING).items():

@@ -448,7 +448,7 @@ TEXTS: dict[str, str] = {
     # engine: status, help, diff
     "diff.no_file": "There is no {path} here.",
     "diff.none_in": "No changes in {path}.",
-    "diff.names_only": "Without git only the names are known: /undo show tells more.",
+    "diff.not_kept": "{path}: what it held before was not kept, so its lines cannot be compared",
     "status.modes_trusted": "commands in its modes are trusted",
     "status.modes_untrusted": "commands in its modes are asked about first",
 }

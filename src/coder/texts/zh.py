@@ -390,7 +390,7 @@ TEXTS: dict[str, str] = {
     # engine: status, help, diff
     "diff.no_file": "此处没有 {path}。",
     "diff.none_in": "{path} 没有改动。",
-    "diff.names_only": "没有 git 时只知道文件名：/undo show 会说得更多。",
+    "diff.not_kept": "{path}：先前的内容没有保留，无法逐行比较",
     "status.modes_trusted": "其模式中的命令已受信任",
     "status.modes_untrusted": "其模式中的命令会先询问",
 }
