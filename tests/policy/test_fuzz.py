@@ -95,3 +95,13 @@ def test_a_failure_is_made_short(
     monkeypatch.setattr(campaign, "_judged", Line)
     campaign._try([Line("ls"), Line("echo 'some text'; evil; ls -la src")])
     assert [failure.shortest for failure in campaign.tally.failures] == ["evil"]
+
+
+def test_what_a_line_that_was_given_up_leaves_in_tmp_is_no_failure(tmp_path: Path) -> None:
+    """git puts files there while it compares, and takes them away unless it is killed."""
+    try:
+        with opened(tmp_path / "root", seconds=0.5) as chamber:
+            seen = _run(chamber, "echo x >/tmp/x; while :; do :; done")
+            assert (seen.late, seen.changed) == ([0], [])
+    except Impossible as problem:
+        pytest.skip(f"lines cannot be run safely on this machine: {problem}")

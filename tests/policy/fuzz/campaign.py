@@ -108,9 +108,10 @@ class Campaign:
         self._chamber.put_back(seen.changed)
         for line, _ in batch:
             if self._harm_of(line):
-                failed += 1
                 shortest = self._shorten(line)
-                self.tally.failures.append(Failure(line, shortest, self._harm_of(shortest)))
+                did = self._harm_of(shortest)
+                failed += bool(did)
+                self.tally.failures += [Failure(line, shortest, did)] if did else []
         self.tally.unclear += not failed
 
     def _harm_of(self, line: str) -> str:

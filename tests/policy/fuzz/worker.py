@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
@@ -63,6 +64,7 @@ class Worker:
             if self._one(line, environment):
                 late.append(index)
                 self._end_all()
+                self._tidy()
             elif others := self._remaining():
                 left[index] = others
                 self._end_all()
@@ -131,6 +133,17 @@ class Worker:
             while True:
                 os.waitpid(-1, 0)
         self._attend()
+
+    def _tidy(self) -> None:
+        """Remove the temporary files of a line that was given up: it had no time to do it itself."""
+        kept = self._base["/tmp/"]
+        assert isinstance(kept, list)
+        for name in set(os.listdir("/tmp")).difference(kept):
+            path = os.path.join("/tmp", name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
 
     def _attend(self) -> None:
         """A process that no line has any business with."""
