@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,10 @@ def test_a_server_is_started_probed_and_stopped(project: Project) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = f"{sys.executable} -u -m http.server --bind 127.0.0.1 {port}"
+    python = os.path.realpath(sys.executable)  # a virtual environment in /tmp is not seen inside
+    server = f"{python} -u -m http.server --bind 127.0.0.1 {port}"
     probe = (
-        f'{sys.executable} -c "import time, urllib.request as u\n'
+        f'{python} -c "import time, urllib.request as u\n'
         "for _ in range(200):\n"
         "    try: print(u.build_opener(u.ProxyHandler({})).open('http://127.0.0.1:"
         f"{port}/page.txt').read().decode()); break\n"
@@ -335,11 +337,12 @@ def test_they_end_with_the_session(project: Project, command: str) -> None:
     with ScriptedServer([]) as server:
         drive(project, server.url, ["!true"])
     (earlier,) = project.logs()
+    word = f"3013.{len(command)}"  # a number of its own: both cases may run at the same time
     driver = play(
-        project, started("sleep 3013.5"), inputs=("go", command.format(earlier=earlier.stem), "/ps")
+        project, started(f"sleep {word}"), inputs=("go", command.format(earlier=earlier.stem), "/ps")
     )
-    assert left_running("3013.5") == []
-    assert any(e.text == "Ended with the session: job 1 (sleep 3013.5)." for e in of(driver.seen, Notice))
+    assert left_running(word) == []
+    assert any(e.text == f"Ended with the session: job 1 (sleep {word})." for e in of(driver.seen, Notice))
     assert of(driver.seen, CommandDone)[-1].text == "There are no background jobs in this session."
 
 

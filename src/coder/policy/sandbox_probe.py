@@ -153,7 +153,9 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(outside)}
     sandbox = Sandbox(level, workspace, outside / "none", network=network, environment=environment)
     script = f'"$4" -I -S -c "$5" || exit 9; {_TRIAL}' if level.connects else _TRIAL
-    words = [str(workspace), str(outside), HOME_SECRETS[0], sys.executable, _CONNECTING]
+    # Not a virtual environment's link to it: that may lie in /tmp, which is another inside.
+    python = os.path.realpath(sys.executable)
+    words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING]
     shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
         status, stdout, stderr = _ran(sandbox.wrap(shell), environment)
