@@ -4,8 +4,8 @@ session, on every rung of the sandbox."""
 from __future__ import annotations
 
 import asyncio
-import socket
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
