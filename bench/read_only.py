@@ -18,8 +18,8 @@ RUNS, ROUNDS = 12, 8
 MEASURED = """
 import asyncio, statistics, sys, tempfile, time
 from pathlib import Path
-from coder.policy.sandbox import Sandbox, SandboxLevel, probe
-from coder.tools.process import run_process
+from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.process.run import run_process
 rung, plan, runs = sys.argv[1], sys.argv[2] == "plan", int(sys.argv[3])
 async def one(sandbox, root):
     begun = time.perf_counter()

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coder.engine.desk import Desk
-from coder.engine.resuming import resume_session
+from coder.engine.agent import Desk
+from coder.engine.resume import resume_session
 from coder.engine.session import Session
 from coder.engine.setup import Options, open_desk, provider_of, read_settings
 from coder.protocol.messages import Message, tool_call

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from coder.record.shell_undo import ShellUndo
-from coder.record.undo import UndoJournal
+from coder.record.undo.journal import UndoJournal
+from coder.record.undo.shell import ShellUndo
 
 REPORT = Path(__file__).with_name("UNDO.md")
 HEAD = """# What undo adds to a command

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coder.policy.sandbox import SandboxLevel
+from coder.policy.sandbox.ladder import SandboxLevel
 from coder.policy.verification import is_verification
 from coder.protocol.events import AnyEvent, ApprovalRequested, ToolCallChanged
 from coder.protocol.ops import ApprovalReply, SetOperatingMode, UserInput
@@ -129,7 +129,7 @@ def test_a_call_in_anothers_shape_is_read_in_one_pass(tool: str, arguments: str)
 import resource
 from pathlib import Path
 from coder.tools import bash, edit, patch
-from coder.tools.understand import understood
+from coder.tools.calls.resolve import understood
 resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
 tools = {{"edit": edit.Edit(), "patch": patch.Patch(), "bash": bash.Bash()}}
 print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
@@ -151,7 +151,9 @@ print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
 def test_a_search_takes_one_pass_whatever_it_is_for(program: str) -> None:
     """Hostile names and patterns meet: what goes back and tries again takes years, with the lock held."""
     start = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (30, 30))\n"
-    start += "from coder.tools.globs import matcher\nfrom coder.tools.matching import window_starts\n"
+    start += (
+        "from coder.tools.search.globs import matcher\nfrom coder.tools.text.match import window_starts\n"
+    )
     done = subprocess.run([sys.executable, "-c", start + program], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
 

@@ -105,7 +105,7 @@ def cut_off_at_an_approval(project: Project) -> str:
 def test_resume_by_command_offers_the_pending_approval_again(project: Project) -> None:
     """SPEC §4: `--resume` … offers a pending approval again; DESIGN: no orphan tool call. `/resume ID` sets
     `session.pending`, but only `Engine._work` at start looks at it: the call stays unanswered and the next
-    request carries it as an orphan (engine/commands.py `_resume`, engine/engine.py `_work`)."""
+    request carries it as an orphan (engine/commands/table.py `_resume`, engine/engine.py `_work`)."""
     session = cut_off_at_an_approval(project)
     script = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
     driver = played(project, script, [f"/resume {session}", "go on"], answer=yes, can_ask=True)
@@ -145,7 +145,7 @@ def test_no_orphan_call_after_the_record_failed(
 def test_a_plugged_in_sink_survives_a_new_session(project: Project, tmp_path: Path) -> None:
     """SPEC §3: history sinks are pluggable. `/new` and `/resume` close the old session, `SessionLog.close`
     closes the desk's shared sinks with it, and the next event raises into the engine: the turn dies as an
-    internal error. (engine/session.py `close`, engine/commands.py `_new`)"""
+    internal error. (engine/session.py `close`, engine/commands/table.py `_new`)"""
     sink = LegacyXmlSink(tmp_path / "history.xml")
     driver = played(project, [{"text": "one"}, {"text": "two"}], ["hi", "/new", "there"], sinks=[sink])
     assert [event.text for event in of(driver.seen, Failed)] == []
@@ -222,7 +222,7 @@ def test_not_interactive_means_that_no_question_is_put(project: Project) -> None
 
 
 def test_another_model_has_its_own_window(project: Project) -> None:
-    """SPEC §2 `runtime.context_window`: "else what is known of the model". `/model` (engine/commands.py
+    """SPEC §2 `runtime.context_window`: "else what is known of the model". `/model` (engine/commands/table.py
     `_model`) keeps window and tokenizer of the model before: compaction and limits go by the wrong figure."""
     driver = played(project, [], ["/model gpt-4"])
     state: StateChanged = of(driver.seen, StateChanged)[-1]
@@ -256,7 +256,7 @@ def test_a_cancelled_bang_command_is_recorded(project: Project) -> None:
 
 
 def test_nothing_a_command_starts_outlives_it(project: Project) -> None:
-    """The tool's own description ("nothing it starts outlives it") and tools/process.py ("no process left
+    """The tool's own description ("nothing it starts outlives it") and process/run.py ("no process left
     behind"): a child that made itself a session of its own is not in the group that `end_group` ends."""
     line = "setsid sleep 3003.5 >/dev/null 2>&1 & sleep 0.1"
     played(project, [{"calls": [bash(line)]}, {"text": "done"}], ["go"], mode="yolo")

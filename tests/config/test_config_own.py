@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from coder.config.errors import ConfigError
 from coder.config.jsonc import decode
-from coder.config.own import set_own, unset_own
-from coder.config.splice import without_member
+from coder.config.jsonc_edit import without_member
+from coder.config.user_file import set_own, unset_own
 
 HERE = ("mcp", "servers", "docs")
 ENTRY = {"command": "npx", "args": ["-y", "x"]}

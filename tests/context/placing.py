@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.context.skills import Skills
-from coder.policy.paths import FolderWorkspace
+from coder.policy.workspace import FolderWorkspace
 from coder.tools.base import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
 
 

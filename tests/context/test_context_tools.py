@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.desk import Desk
+from coder.engine.agent import Desk
 from coder.protocol.events import ApprovalRequested, CommandDone, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from coder.tools.save_memory import SaveMemory

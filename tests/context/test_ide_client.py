@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from coder.context.ide import IdeContext
-from coder.context.ide_client import IdeClient
-from coder.context.ide_discovery import find_companions
-from coder.context.ide_wire import IdeFault
+from coder.context.ide.client import IdeClient
+from coder.context.ide.context import IdeContext
+from coder.context.ide.discovery import find_companions
+from coder.context.ide.transport import IdeFault
 from kit.companion import FakeEditor
 
 QUICK = (0.01, 0.02)

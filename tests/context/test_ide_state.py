@@ -9,7 +9,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.context.ide import MAX_FILES, MAX_SELECTION, IdeContext, OpenFile, changes, full, open_files
+from coder.context.ide.context import (
+    MAX_FILES,
+    MAX_SELECTION,
+    IdeContext,
+    OpenFile,
+    changes,
+    full,
+    open_files,
+)
 
 WORK = Path("/srv/app")
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from placing import Place
 
-from coder.context.for_person import memory_answer
 from coder.context.memory import MAX_FACT, Memory, _bullets, _checked
-from coder.policy.secret_formats import secret_in
+from coder.engine.commands.memory import memory_answer
+from coder.policy.secrets.formats import secret_in
 from coder.texts import Texts
 from coder.tools.save_memory import NotSaved, SaveMemory
 

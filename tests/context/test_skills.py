@@ -13,11 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from placing import Place
 
-from coder.context.for_person import skills_answer
 from coder.context.frontmatter import HeadFault, Node, read_header, read_simply, split
 from coder.context.frontmatter_nested import read_with_yaml
 from coder.context.skills import MAX_BODY, Skills
-from coder.policy.paths import FolderWorkspace
+from coder.engine.commands.memory import skills_answer
+from coder.policy.workspace import FolderWorkspace
 from coder.texts import Texts
 from coder.tools.base import ToolResult
 from coder.tools.read import Read

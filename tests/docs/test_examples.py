@@ -16,11 +16,11 @@ from coder.cli import SUBCOMMANDS
 from coder.cli.args import main_parser
 from coder.config.load import load
 from coder.config.schema import Config
-from coder.engine.commands import COMMANDS
+from coder.engine.commands.table import COMMANDS
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
 from coder.protocol.ops import AnyOp
-from coder.terminal.commands import LOCAL
+from coder.terminal.local_commands import LOCAL
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project

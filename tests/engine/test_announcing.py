@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coder.engine.speaker import announces
+from coder.engine.continuation import announces
 
 ANNOUNCE = [
     "Let me look at parse.py.",

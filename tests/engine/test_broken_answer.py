@@ -12,15 +12,15 @@ import pytest
 
 from coder import run_agent
 from coder.model.base import Completed, ReasoningDelta, Restarted, TextDelta
-from coder.model.chat_completions import ChatCompletions
 from coder.model.retry import RetryingModel
 from coder.model.scripted import Recorded, ScriptedServer, Turn, events, http_head
+from coder.model.wires.chat_completions.client import ChatCompletions
 from coder.protocol.events import AnyEvent, Content, ContentRestarted, Notice, TurnEnded
-from coder.terminal.stream import Stream
-from coder.terminal.talk import Talk, begin, follow
-from coder.terminal.theme import Theme
-from coder.terminal.view import LineView
-from coder.terminal.width import Line
+from coder.terminal.render.plain import LineView
+from coder.terminal.render.theme import Theme
+from coder.terminal.render.transcript import Stream
+from coder.terminal.render.width import Line
+from coder.terminal.state import Talk, begin, follow
 from coder.texts import Texts
 from kit import Chaos, collect, text_of
 from kit.driving import Driver, Project, drive, of

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from coder.context.compaction import INSTRUCTION
-from coder.engine import routing, speaker
+from coder.engine import continuation as speaker
+from coder.engine import routing
 from coder.model import retry
 from coder.protocol.events import ChatCompressed, Failed, Notice, TurnEnded
 from coder.protocol.ops import Cancel, UserInput

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coder.engine.commands import COMMANDS
+from coder.engine.commands.table import COMMANDS
 from coder.protocol.events import CommandDone, InputDone, StateChanged
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of

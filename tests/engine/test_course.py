@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coder.context.ledger import Ledger
+from coder.engine.continuation import announces
 from coder.engine.loops import LoopWatch
 from coder.engine.routing import rule
-from coder.engine.speaker import announces
 from coder.protocol.events import ApprovalRequested, Failed, LoopDetected, Notice, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from coder.record.log import read_log

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coder.context.ide import CHANGES, FULL
+from coder.context.ide.context import CHANGES, FULL
 from coder.protocol.events import CommandDone, TurnEnded
 from kit import ScriptedServer
 from kit.companion import TOKEN, FakeEditor

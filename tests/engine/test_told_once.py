@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coder.policy import shell
-from coder.policy.verdict import ShellVerdict
+from coder.policy.shell import judge as shell
+from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import Notice
 from kit.driving import Project, of
 from kit.wire import by_place, grows, main_chats, play, words

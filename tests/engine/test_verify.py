@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coder.engine.verify import WHITELIST, choose
+from coder.engine.verify.run import WHITELIST, choose
 from coder.policy.verification import is_verification
 from coder.protocol.events import Notice, TurnEnded, Verification, VerifyChanged
 from kit import ScriptedServer

@@ -159,7 +159,7 @@ def gitignore_found(folder: Path) -> str:
 
 
 def own_config(folder: Path) -> None:
-    from coder.config.own import set_own
+    from coder.config.user_file import set_own
 
     set_own(folder, ("ui", "lang"), "zh" if (folder / "config.json").exists() else "en")
 
@@ -180,20 +180,20 @@ def history_found(folder: Path) -> str:
 
 
 def typed(folder: Path, text: str) -> None:
-    from coder.terminal.history import ProjectHistory
+    from coder.terminal.input.history import ProjectHistory
 
     ProjectHistory(folder / "history").store_string(text)
 
 
 def recalled(folder: Path) -> list[str]:
-    from coder.terminal.history import ProjectHistory
+    from coder.terminal.input.history import ProjectHistory
 
     return list(ProjectHistory(folder / "history").load_history_strings())
 
 
 def long_history(folder: Path) -> None:
     """One that is cut back while it is added to."""
-    from coder.terminal import history as module
+    from coder.terminal.input import history as module
 
     module.KEPT_BYTES = 100  # or two megabytes would be written for each point
     if not (folder / "history").exists():

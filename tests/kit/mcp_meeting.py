@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.mcp.client import CallOutcome, Connection, HttpEndpoint, StdioEndpoint, connect
-from coder.model.http import HttpClient
+from coder.model.http.client import HttpClient
 from coder.texts import Phrase
 
 KIT_SERVER = Path(__file__).parent / "mcp_server.py"

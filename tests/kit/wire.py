@@ -11,7 +11,8 @@ import msgspec
 from coder.context.compaction import INSTRUCTION
 from coder.context.conversation import Conversation
 from coder.context.tokens import TokenCounter
-from coder.engine import routing, speaker
+from coder.engine import continuation as speaker
+from coder.engine import routing
 from coder.protocol.messages import Message, ToolSpec
 from kit import Chaos, Recorded
 from kit.driving import Driver, Project, drive

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from coder.mcp.client import HttpEndpoint, McpFault
-from coder.mcp.eras import header_value
-from coder.mcp.http import http_client
+from coder.mcp.http_transport import http_client
 from coder.mcp.param_headers import marked_parameters, param_headers
+from coder.mcp.versions import header_value
 from coder.texts import Texts
 from kit.mcp_http import Exchange, HttpServer, http_server
 from kit.mcp_meeting import Meeting, met, until

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from coder.mcp import stdio
-from coder.mcp.stdio import Outbox
+from coder.mcp import stdio_transport as stdio
+from coder.mcp.stdio_transport import Outbox
 
 
 class Unwalked(deque[Any]):

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from coder.mcp.client import Connection, HttpEndpoint, McpFault, StdioEndpoint
-from coder.mcp.eras import shake_hands
-from coder.mcp.http import HttpWire
-from coder.mcp.stdio import StdioWire
+from coder.mcp.http_transport import HttpWire
+from coder.mcp.stdio_transport import StdioWire
+from coder.mcp.versions import shake_hands
 from kit.mcp_meeting import Meeting, until
 
 SERVER = Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py"

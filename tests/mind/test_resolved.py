@@ -12,7 +12,7 @@ from world_of_tools import Named
 from coder.protocol.events import ApprovalRequested, ToolCallChanged
 from coder.protocol.ops import ApprovalReply
 from coder.tools.base import Tool
-from coder.tools.understand import NotPlain, understood
+from coder.tools.calls.resolve import NotPlain, understood
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -107,7 +107,7 @@ def test_nothing_is_loaded_for_calls_that_fit(project: Project, name: str, loade
     with ScriptedServer([{"calls": [{"name": name, "arguments": {}}]}, {"text": "done"}]) as server:
         done = project.coder("--once", "go", url=server.url, env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert done.returncode == 0
-    assert ("coder.tools.understand" in done.stderr) is loaded
+    assert ("coder.tools.calls.resolve" in done.stderr) is loaded
 
 
 def tools(*names: str) -> dict[str, Tool]:

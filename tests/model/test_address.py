@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coder.model.address import parse_address, proxy_for
-from coder.model.faults import HttpFault
+from coder.model.http.address import parse_address, proxy_for
+from coder.model.http.faults import HttpFault
 
 
 def test_parts_of_an_address() -> None:

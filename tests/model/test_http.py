@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from coder.model.faults import HttpFault
-from coder.model.http import HttpClient
+from coder.model.http.client import HttpClient
+from coder.model.http.faults import HttpFault
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coder.model.faults import HttpFault
-from coder.model.http import HttpClient
+from coder.model.http.client import HttpClient
+from coder.model.http.faults import HttpFault
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 

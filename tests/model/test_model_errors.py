@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from coder.model.base import ModelError
-from coder.model.chat_completions import ChatCompletions
-from coder.model.waits import wait_asked_for
+from coder.model.http.waits import wait_asked_for
+from coder.model.wires.chat_completions.client import ChatCompletions
 from kit import Chaos, ask
 
 KEY = "sk-very-secret-0123456789"

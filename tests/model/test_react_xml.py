@@ -19,8 +19,8 @@ from coder.model.base import (
     Restarted,
     TextDelta,
 )
-from coder.model.react_parser import ReactParser
-from coder.model.react_xml import ReactXml, in_dialect
+from coder.model.react.parser import ReactParser
+from coder.model.react.xml import ReactXml, in_dialect
 from coder.protocol.messages import FunctionSpec, Message, ToolSpec, tool_call
 from kit import FakeModel, collect, text_of
 

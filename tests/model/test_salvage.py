@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.model.base import CallReady, Chunk, Completed, ReasoningDelta, Restarted, TextDelta
-from coder.model.salvage import Understands
-from coder.model.salvaging import Salvaging
+from coder.model.salvage.find import Understands
+from coder.model.salvage.wrap import Salvaging
 from coder.protocol.messages import FunctionSpec, ToolSpec, tool_call
 from kit import text_of
 

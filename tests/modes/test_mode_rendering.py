@@ -14,7 +14,7 @@ from coder.modes.faults import ModeFault
 from coder.modes.files import reader
 from coder.modes.render import MAX_INSERTED, MAX_RENDERED, NotThere, Refused
 from coder.modes.template import filled
-from coder.policy.paths import FolderWorkspace
+from coder.policy.workspace import FolderWorkspace
 from coder.protocol.modes import InstantModeExecuted, ModeVariableInput, SetValue, TriggerInstantMode
 
 VARIABLES = "variables:\n  - name: who\n  - name: area\n"

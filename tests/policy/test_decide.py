@@ -10,8 +10,8 @@ import pytest
 
 from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, Preset, decide, matrix
 from coder.policy.explain import explain
-from coder.policy.shell import judge
-from coder.policy.verdict import Decision, ShellVerdict
+from coder.policy.shell.judge import judge
+from coder.policy.shell.verdict import Decision, ShellVerdict
 from coder.policy.verification import is_verification, may_run
 from coder.texts import Phrase, Texts
 

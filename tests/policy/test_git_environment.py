@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from coder.policy import git_environment
 from coder.policy.decide import decide
-from coder.policy.git_environment import read_only_environment
-from coder.policy.shell import judge
+from coder.policy.programs import git_environment
+from coder.policy.programs.git_environment import read_only_environment
+from coder.policy.shell.judge import judge
 
 from .place import make_workspace
 

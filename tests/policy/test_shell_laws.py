@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coder.policy.decide import decide
-from coder.policy.shell import judge
+from coder.policy.shell.judge import judge
 
 from .place import make_workspace
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coder.policy.shell import judge
-from coder.policy.verdict import ShellVerdict
+from coder.policy.shell.judge import judge
+from coder.policy.shell.verdict import ShellVerdict
 
 from .place import Row, make_workspace, rows
 

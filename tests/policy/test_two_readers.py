@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coder.policy.decide import decide
-from coder.policy.lexer import Odd, marks_of
-from coder.policy.shell import judge
+from coder.policy.shell.judge import judge
+from coder.policy.shell.lexer import Odd, marks_of
 
 # The tree takes `$ $` for one variable, and what follows for text; bash runs it.
 HIDDEN = [

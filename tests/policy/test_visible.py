@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.policy.visible import MARK, visible, warnings
-from coder.terminal.width import char_width
+from coder.terminal.render.width import char_width
 from coder.texts import Texts
 
 UNSEEN = (

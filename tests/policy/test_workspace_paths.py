@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.policy.paths import FolderWorkspace
+from coder.policy.workspace import FolderWorkspace
 from coder.tools.base import OutsideWorkspace
 
 from .place import make_workspace

@@ -30,8 +30,8 @@ from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
 from coder.record.store import SessionStore
 from coder.record.turn_so_far import NewestTurn
-from coder.servers.acp_replay import Retelling
-from coder.servers.acp_updates import Updates
+from coder.servers.acp.replay import Retelling
+from coder.servers.acp.updates import Updates
 from coder.texts import Texts
 from kit.record_sessions import SESSIONS, records
 

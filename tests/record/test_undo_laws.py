@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.record.undo import KEPT_TURNS, UndoJournal
-from coder.record.undo_merge import three_way
-from coder.tools.storing import replace_file
+from coder.fs.atomic import replace_file
+from coder.record.undo.journal import KEPT_TURNS, UndoJournal
+from coder.record.undo.merge import three_way
 
 NAMES = ["a", "b", "new/deep/c", "na\udcefve"]
 LINES = b"1\n2\n3\n4\n5\n"

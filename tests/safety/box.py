@@ -17,14 +17,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.policy.sandbox import Sandbox, SandboxLevel
-from coder.policy.sandbox_bwrap import FILTER_FILE, find_bwrap
-from coder.policy.sandbox_filter import strong_filter
-from coder.policy.sandbox_probe import trial
-from coder.tools.process import Outcome, run_process
+from coder.policy.sandbox.bwrap import FILTER_FILE, find_bwrap
+from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
+from coder.policy.sandbox.probe import trial
+from coder.policy.sandbox.seccomp import strong_filter
+from coder.process.run import Outcome, run_process
 
 if TYPE_CHECKING:
-    from coder.policy.sandbox_filter import Sockets
+    from coder.policy.sandbox.seccomp import Sockets
 
 FILTERS: tuple[Sockets, ...] = ("none", "no-unix", "unix")
 NOBODY = 65534
@@ -68,7 +68,7 @@ def _as_nobody(*arguments: str, **options: Any) -> subprocess.CompletedProcess[s
 @cache
 def why_not_nobody() -> str:
     """Why that user cannot run this interpreter with what it needs; empty where it can."""
-    tried = _as_nobody("-c", "import asyncio, ctypes, msgspec, coder.tools.process")
+    tried = _as_nobody("-c", "import asyncio, ctypes, msgspec, coder.process.run")
     told = tried.stderr.strip().splitlines()
     return f"user nobody may not load {sys.executable}: {told[-1:]}" if tried.returncode else ""
 

@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from coder.record.shell_undo import ShellChanges, ShellUndo
-from coder.record.tree import TreeLimits
-from coder.record.undo import UndoJournal
+from coder.record.tree.scan import TreeLimits
+from coder.record.undo.journal import UndoJournal
+from coder.record.undo.shell import ShellChanges, ShellUndo
 
 
 class Shop:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coder.policy.sandbox_places import places_for
-from coder.policy.secret_formats import find_secrets
-from coder.policy.shell import judge
+from coder.policy.sandbox.places import places_for
+from coder.policy.secrets.formats import find_secrets
+from coder.policy.shell.judge import judge
 from kit import ScriptedServer
 from kit.driving import Project, drive
 

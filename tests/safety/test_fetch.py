@@ -14,7 +14,7 @@ import pytest
 
 from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.fetch import DEFAULT_CHARS, MAX_BYTES, Fetch, is_public
-from coder.tools.fetch_html import html_to_text
+from coder.tools.html import html_to_text
 
 Answer = tuple[int, dict[str, str], bytes]
 PAGE = b"""<!doctype html><html><head><title>The  title</title><style>p{color:red}</style></head>

@@ -14,11 +14,11 @@ import pytest
 from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.model.base import ModelRequest
-from coder.model.react_xml import in_dialect
+from coder.model.react.xml import in_dialect
 from coder.protocol.messages import Message
 from coder.protocol.ops import UserInput
-from coder.terminal.theme import Theme
-from coder.terminal.view import LineView
+from coder.terminal.render.plain import LineView
+from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from coder.tools.fetch import Fetch
 from coder.tools.registry import built_in_tools

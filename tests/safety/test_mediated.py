@@ -20,10 +20,10 @@ from test_mcp_sandbox import entry, shell
 from test_mcp_sandbox import played as played_by_server
 from test_sandbox_engine import played
 
-from coder.policy.sandbox import Sandbox
-from coder.policy.sandbox_connect import mediated
-from coder.tools.children import Child
-from coder.tools.process import Outcome, run_process
+from coder.policy.sandbox.connect import mediated
+from coder.policy.sandbox.ladder import Sandbox
+from coder.process.child import Child
+from coder.process.run import Outcome, run_process
 from kit.driving import Project
 from kit.mcp_meeting import until
 
@@ -127,7 +127,7 @@ def test_nor_where_the_kernel_refuses(root: Path, monkeypatch: pytest.MonkeyPatc
 
     async def scenario() -> None:
         before = held()
-        monkeypatch.setattr("coder.policy.sandbox_connect.connect_filter", lambda: b"no program")
+        monkeypatch.setattr("coder.policy.sandbox.connect.connect_filter", lambda: b"no program")
         with pytest.raises(OSError, match="Invalid argument"):
             Child(mediated(["touch", "ran"]), cwd=root, environment=ENVIRONMENT, sink=lambda *_: None)
         await until_only(before)

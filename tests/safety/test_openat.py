@@ -19,15 +19,8 @@ from coder.context.attachments import expand
 from coder.context.memory import Memory
 from coder.context.prompt import project_instructions
 from coder.context.skills import Skills
-from coder.modes.discover import Places, discover, read_text
-from coder.modes.files import reader
-from coder.modes.render import NotThere, Refused
-from coder.policy.paths import FolderWorkspace
-from coder.record.undo import UndoJournal
-from coder.tools.base import Limits, OutsideWorkspace, ToolContext, ToolResult
-from coder.tools.edit import Edit
-from coder.tools.listing import List
-from coder.tools.opening import (
+from coder.fs.atomic import ChangedMeanwhile, exchange_file, replace_file
+from coder.fs.safe_open import (
     LinkInTheWay,
     delete_file,
     delete_folder,
@@ -38,10 +31,17 @@ from coder.tools.opening import (
     read_file,
     status_of,
 )
+from coder.modes.discover import Places, discover, read_text
+from coder.modes.files import reader
+from coder.modes.render import NotThere, Refused
+from coder.policy.workspace import FolderWorkspace
+from coder.record.undo.journal import UndoJournal
+from coder.tools.base import Limits, OutsideWorkspace, ToolContext, ToolResult
+from coder.tools.edit import Edit
+from coder.tools.list import List
 from coder.tools.patch import Patch
 from coder.tools.read import Read
 from coder.tools.save_memory import NotSaved
-from coder.tools.storing import ChangedMeanwhile, exchange_file, replace_file
 from coder.tools.write import Write
 
 # Two names for one path, in turn and in one step: at any moment the path is there, as a folder or as a link.
@@ -356,7 +356,7 @@ def test_agents_md_may_be_a_link_inside_the_repository(tmp_path: Path) -> None:
 def test_without_proc_every_folder_is_opened_from_the_one_above(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.tools.opening._known_folder", lambda path, flags: None)
+    monkeypatch.setattr("coder.fs.safe_open._known_folder", lambda path, flags: None)
     place = Contested(tmp_path)
     replace_file(place.root / "made" / "on" / "the" / "way.txt", b"here")
     assert read_file(place.root / "made" / "on" / "the" / "way.txt") == b"here"

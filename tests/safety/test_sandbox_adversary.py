@@ -16,10 +16,10 @@ from hashlib import blake2b
 import pytest
 from box import FILTERS, NOBODY, SECRET, Box, available, users
 
-from coder.policy.sandbox_bwrap import FILTER_FILE
-from coder.policy.sandbox_filter import strong_filter
-from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
-from coder.policy.sandbox_mounts import aliases
+from coder.policy.sandbox.bwrap import FILTER_FILE
+from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
+from coder.policy.sandbox.mounts import aliases
+from coder.policy.sandbox.seccomp import strong_filter
 
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]
@@ -262,7 +262,7 @@ def test_nothing_is_mounted_twice_here_that_is_not() -> None:
 def test_the_filter_is_a_program_that_the_kernel_takes(kind: str) -> None:
     """Where it does not, the strong rung goes without; so it is tried out here on its own."""
     code = (
-        "import ctypes, os; from coder.policy import sandbox_launch as c, sandbox_filter as f\n"
+        "import ctypes, os; from coder.policy.sandbox import launch as c, seccomp as f\n"
         "c.LIBC.prctl(38, 1, 0, 0, 0)\n"
         f"program, held = c.program_of(f.strong_filter({kind!r}))\n"
         "print(c.LIBC.prctl(22, 2, ctypes.byref(program), 0, 0), os.getpid() > 0)"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from box import SECRET, available, level_of
 
-from coder.policy import sandbox_probe
-from coder.policy.sandbox import Hitch, SandboxLevel
-from coder.policy.verdict import Ruling
+from coder.policy.sandbox import probe as sandbox_probe
+from coder.policy.sandbox.ladder import Hitch, SandboxLevel
+from coder.policy.shell.verdict import Ruling
 from coder.protocol.events import CommandDone, Notice
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer

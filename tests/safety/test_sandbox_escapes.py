@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from box import SECRET, Box, available, users
 
-from coder.policy.sandbox_launch import SCOPES_FROM, landlock_abi
+from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from box import Box, available, level_of
 
-from coder.policy.sandbox import Hitch, Sandbox, SandboxLevel, probe
-from coder.policy.sandbox_probe import connecting, forget
+from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, probe
+from coder.policy.sandbox.probe import connecting, forget
 from coder.texts import Texts
 
 RUNGS = available()
@@ -51,7 +51,7 @@ def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def failed(level: SandboxLevel, folder: Path, network: bool) -> Hitch:
         return Hitch("sandbox.why.failed", {"line": "not here"}, level.rung)
 
-    monkeypatch.setattr("coder.policy.sandbox_probe.trial", failed)
+    monkeypatch.setattr("coder.policy.sandbox.probe.trial", failed)
     level = probe(tmp_path, fake_bwrap(tmp_path / "bin", "exit 1"))
     assert level.rung == "none"
     said = Texts("en").say("sandbox.first_use", level=level.describe())
@@ -63,7 +63,7 @@ def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_a_bwrap_that_is_the_reason_in_either_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.policy.sandbox_probe.find_bwrap", lambda *_: None)
+    monkeypatch.setattr("coder.policy.sandbox.probe.find_bwrap", lambda *_: None)
     level = probe(tmp_path)
     assert [phrase.text(Texts("en")) for phrase in level.reason][:1] == ["bwrap is not installed"]
     assert [phrase.text(Texts("zh")) for phrase in level.reason][:1] == ["未安装 bwrap"]
@@ -202,7 +202,7 @@ def test_where_the_kernel_takes_no_filter_the_strong_rung_goes_without(
     forget(tmp_path)
     for kept in tmp_path.glob("*.bpf"):
         kept.unlink()
-    monkeypatch.setattr("coder.policy.sandbox_filter.strong_filter", lambda sockets: b"no program at all")
+    monkeypatch.setattr("coder.policy.sandbox.seccomp.strong_filter", lambda sockets: b"no program at all")
     level = probe(tmp_path)
     assert (level.rung, level.filters, level.connects) == ("bwrap", False, False)
 

@@ -10,7 +10,7 @@ import pytest
 from box import available
 from test_sandbox_engine import approved, bash, git, played
 
-from coder.policy.sandbox_repositories import Repositories, _naming_lines, git_folders_in
+from coder.policy.sandbox.repositories import Repositories, _naming_lines, git_folders_in
 from coder.protocol.events import CommandDone, Notice
 from kit.driving import Driver, Project, of
 
@@ -331,7 +331,7 @@ def test_looking_costs_questions_and_no_reading(tmp_path: Path, monkeypatch: pyt
     found.look(marks)
     found.settle(marks)
     reads: list[Path] = []
-    monkeypatch.setattr("coder.policy.sandbox_repositories.read_whole", lambda path, *_: reads.append(path))
+    monkeypatch.setattr("coder.policy.sandbox.repositories.read_whole", lambda path, *_: reads.append(path))
     found.look(marks)
     found.settle(marks)
     assert reads == []

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.policy.secret_formats import find_secrets
-from coder.policy.secrets import Redactor, UnknownPlaceholder
+from coder.policy.secrets.formats import find_secrets
+from coder.policy.secrets.redact import Redactor, UnknownPlaceholder
 
 _dice = random.Random(7)
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from shop import Shop
 
-from coder.record.shell_undo import ShellChanges
-from coder.record.tree import TreeLimits
-from coder.record.undo import UndoJournal
-from coder.record.undo_merge import three_way
-from coder.record.undo_tidy import UNUSED_SECONDS
-from coder.tools.storing import replace_file
+from coder.fs.atomic import replace_file
+from coder.record.tree.scan import TreeLimits
+from coder.record.undo.journal import UndoJournal
+from coder.record.undo.merge import three_way
+from coder.record.undo.shell import ShellChanges
+from coder.record.undo.tidy import UNUSED_SECONDS
 
 
 @pytest.fixture(params=["watched", "walked"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """Both ways of learning what changed: told by the kernel, and by walking where it does not tell."""
     if request.param == "walked":
-        monkeypatch.setattr("coder.record.tree_watch.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.record.tree.watch.Watch._open", lambda self: False)
     found = Shop(tmp_path)
     yield found
     found.shell.close()
@@ -334,7 +334,7 @@ def test_an_undo_that_was_cut_off_is_completed_and_can_be_done_again(
         replace_file(path, data, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr("coder.record.undo_state.replace_file", full)
+        patch.setattr("coder.record.undo.apply.replace_file", full)
         with pytest.raises(OSError, match="No space left"):
             shop.journal.undo()
     again = UndoJournal(shop.journal.folder)

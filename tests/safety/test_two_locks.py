@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from box import available, level_of
 
-from coder.policy import shell
-from coder.policy.sandbox import system_first
-from coder.policy.verdict import ShellVerdict
+from coder.policy.sandbox.ladder import system_first
+from coder.policy.shell import judge as shell
+from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
@@ -286,7 +286,7 @@ def test_at_a_refusal_the_model_is_told_the_rule(project: Project, rung: str) ->
 
 
 def test_one_sentence_tells_the_model_what_it_may(project: Project, rung: str) -> None:
-    from coder.engine.shelter import sandbox_for_model
+    from coder.engine.isolation import sandbox_for_model
 
     driver = played(project, rung, "true", mode="yolo")
     said = sandbox_for_model(driver.engine.desk.session)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from coder.record.shell_undo import ShellUndo
-from coder.record.undo import UndoJournal, UndoOutcome
-from coder.tools.storing import replace_file
+from coder.fs.atomic import replace_file
+from coder.record.undo.journal import UndoJournal, UndoOutcome
+from coder.record.undo.shell import ShellUndo
 
 Entry = tuple[str, int, bytes]
 Picture = dict[str, Entry]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from shop import Shop
 
-from coder.record.shell_undo import ShellUndo
-from coder.record.undo import UndoJournal
+from coder.record.undo.journal import UndoJournal
+from coder.record.undo.shell import ShellUndo
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.record.shell_undo import ShellUndo
-from coder.record.undo import UndoJournal
-from coder.record.undo_merge import three_way
-from coder.tools.storing import replace_file
+from coder.fs.atomic import replace_file
+from coder.record.undo.journal import UndoJournal
+from coder.record.undo.merge import three_way
+from coder.record.undo.shell import ShellUndo
 
 Picture = dict[str, tuple[str, int, bytes]]
 NAMES = ["a.txt", "b.txt", "d/c.txt", "d/e/f.txt", "g"]

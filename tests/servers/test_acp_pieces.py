@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.servers.acp_diffs import hunks
-from coder.servers.acp_mcp import mcp_servers
-from coder.servers.acp_params import Block, Contents, Link, Resource, Text
-from coder.servers.acp_prompt import message_of
-from coder.servers.acp_tools import bounded, diff_blocks, fenced, locations, printed, title_of
-from coder.tools.diffs import unified
+from coder.servers.acp.diffs import hunks
+from coder.servers.acp.mcp import mcp_servers
+from coder.servers.acp.params import Block, Contents, Link, Resource, Text
+from coder.servers.acp.prompt import message_of
+from coder.servers.acp.tools import bounded, diff_blocks, fenced, locations, printed, title_of
+from coder.tools.text.diff import unified
 
 ROOT = Path("/home/ann/space")
 # Up to four lines: a change anywhere in them shows them all.

@@ -14,7 +14,7 @@ from acp_kit import PATIENCE, Line, bare, call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.servers.acp import Agent, Chosen
+from coder.servers.acp.server import Agent, Chosen
 from coder.servers.stdio import LONGEST_LINE, Outbox
 from kit import ScriptedServer
 from kit.driving import Project
@@ -313,7 +313,7 @@ def test_little_is_loaded_before_initialize_is_answered(project: Project) -> Non
     rooms = tuple(f"coder.{room}" for room in ("engine", "terminal", "model", "tools", "context", "modes"))
     found = [m for m in modules if any(m == name or m.startswith(f"{name}.") for name in (*heavy, *rooms))]
     assert found == []
-    assert "coder.servers.acp" in modules
+    assert "coder.servers.acp.server" in modules
     assert len([m for m in modules if m.startswith("coder")]) <= 30
 
 

@@ -18,15 +18,15 @@ from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.widgets import SearchToolbar
 
-from coder.terminal.actions import Actions
-from coder.terminal.bar import NoBar
-from coder.terminal.editing import escaped_path
-from coder.terminal.editor import Editor
-from coder.terminal.history import ProjectHistory
-from coder.terminal.keyboard import Keyboard
-from coder.terminal.keys import bindings
-from coder.terminal.menu import MenuItem, Menus
-from coder.terminal.talk import Talk
+from coder.terminal.input.actions import Actions
+from coder.terminal.input.editing import escaped_path
+from coder.terminal.input.editor import Editor
+from coder.terminal.input.history import ProjectHistory
+from coder.terminal.input.keyboard import Keyboard
+from coder.terminal.input.keys import bindings
+from coder.terminal.input.menu import MenuItem, Menus
+from coder.terminal.modes.slot import NoBar
+from coder.terminal.state import Talk
 
 ESCAPE = "␛"  # the key by itself; "\x1b" begins a sequence
 NOWHERE = Path(os.devnull, "history")  # which nobody can make, root neither

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import pyte
 
-from coder.terminal.width import char_width
+from coder.terminal.render.width import char_width
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pty_kit import Terminal
 from talk_kit import SIZES
 
-from coder.terminal.breaking import Breaker
-from coder.terminal.width import text_width
+from coder.terminal.render.width import text_width
+from coder.terminal.render.wrap import Breaker
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -20,10 +20,10 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.usage import Usage
-from coder.terminal.show import command_lines
-from coder.terminal.theme import Theme
-from coder.terminal.view import LineView
-from coder.terminal.width import plain
+from coder.terminal.render.event_lines import command_lines
+from coder.terminal.render.plain import LineView
+from coder.terminal.render.theme import Theme
+from coder.terminal.render.width import plain
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project

@@ -9,7 +9,7 @@ import pytest
 from pty_kit import ANSWERS, ENTER, Terminal, sent
 from talk_kit import SIZES
 
-from coder.terminal.external import edited_text
+from coder.terminal.input.external import edited_text
 from kit import ScriptedServer
 from kit.driving import Project
 

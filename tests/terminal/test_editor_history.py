@@ -13,13 +13,13 @@ from editor_kit import NOWHERE, Bench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.history import KEPT_BYTES, LONGEST, ProjectHistory
+from coder.terminal.input.history import KEPT_BYTES, LONGEST, ProjectHistory
 
 WRITER = """
 import sys
 import tempfile
 from pathlib import Path
-from coder.terminal import history
+from coder.terminal.input import history
 history.KEPT_BYTES = int(sys.argv[3])
 kept = history.ProjectHistory(Path(sys.argv[1]))
 for number in range(300):

@@ -10,11 +10,11 @@ from editor_kit import ESCAPE, Bench, typed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.editing import Caret
-from coder.terminal.history import LONGEST
-from coder.terminal.labels import label_spans, outside_label, whole_labels
-from coder.terminal.menu import MenuItem, ranked
-from coder.terminal.rows import Shape, moved, row_of, text_rows
+from coder.terminal.input.editing import Caret
+from coder.terminal.input.history import LONGEST
+from coder.terminal.input.menu import MenuItem, ranked
+from coder.terminal.input.paste_labels import label_spans, outside_label, whole_labels
+from coder.terminal.input.rows import Shape, moved, row_of, text_rows
 
 LEFT, RIGHT, UP, DOWN, DELETE = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x1b[3~"
 BACKSPACE, TAB, ENTER, CTRL_C = "\x7f", "\t", "\r", "\x03"
@@ -97,7 +97,7 @@ def test_what_is_cleared_can_be_yanked_back() -> None:
 
 def test_two_escapes_are_two_within_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("coder.terminal.actions.time.monotonic", lambda: now)
+    monkeypatch.setattr("coder.terminal.input.actions.time.monotonic", lambda: now)
 
     async def run() -> None:
         nonlocal now

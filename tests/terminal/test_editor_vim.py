@@ -9,7 +9,7 @@ from editor_kit import ESCAPE, Bench, typed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.vim_edit import Page, applied, command_of, unfinished
+from coder.terminal.vim.commands import Page, applied, command_of, unfinished
 
 E = ESCAPE
 CASES = [

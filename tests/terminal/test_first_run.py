@@ -17,9 +17,9 @@ from pty_kit import CTRL_C, ENTER, Terminal
 
 from coder.engine.setup import Options, read_settings
 from coder.terminal import first_run as module
-from coder.terminal.question import ask_at_start
-from coder.terminal.theme import Theme
-from coder.terminal.view import LineView
+from coder.terminal.ask.question import ask_at_start
+from coder.terminal.render.plain import LineView
+from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project

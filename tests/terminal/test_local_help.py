@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coder.terminal.commands import LOCAL, run_local
-from coder.terminal.theme import Theme
+from coder.terminal.local_commands import LOCAL, run_local
+from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 
 

@@ -21,15 +21,15 @@ from coder.protocol.modes import (
     SetValue,
     TriggerInstantMode,
 )
-from coder.terminal.editing import Caret
-from coder.terminal.menu import MenuItem, ranked
-from coder.terminal.mode_bar import CustomModeBar, edited_in_place
-from coder.terminal.mode_book import ModeBook
-from coder.terminal.mode_field import Field, caret_line, field_of, typed
-from coder.terminal.mode_form import Form
-from coder.terminal.mode_menu import ModeMenu, usage
-from coder.terminal.theme import Theme
-from coder.terminal.width import line_width, plain
+from coder.terminal.input.editing import Caret
+from coder.terminal.input.menu import MenuItem, ranked
+from coder.terminal.modes.bar import CustomModeBar, edited_in_place
+from coder.terminal.modes.field import Field, caret_line, field_of, typed
+from coder.terminal.modes.form import Form
+from coder.terminal.modes.known import ModeBook
+from coder.terminal.modes.menu import ModeMenu, usage
+from coder.terminal.render.theme import Theme
+from coder.terminal.render.width import line_width, plain
 from coder.texts import Texts
 
 TEXTS = Texts("en")

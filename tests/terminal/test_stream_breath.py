@@ -14,9 +14,9 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.usage import Usage
-from coder.terminal.safe import printed
-from coder.terminal.stream import Stream
-from coder.terminal.width import Line, plain
+from coder.terminal.render.sanitize import printed
+from coder.terminal.render.transcript import Stream
+from coder.terminal.render.width import Line, plain
 from coder.texts import Texts
 
 WIDTH, LIVE = 40, 5

@@ -14,9 +14,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.renderer import Renderer
 
-from coder.terminal import screen as room
-from coder.terminal.output import OneWrite
-from coder.terminal.screen import Parts, Screen
+from coder.terminal.render import live_region as room
+from coder.terminal.render.frame_output import OneWrite
+from coder.terminal.render.live_region import Parts, Screen
 
 
 class Bench:

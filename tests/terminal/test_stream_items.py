@@ -7,9 +7,9 @@ import re
 import pytest
 from pty_kit import ESC, Terminal
 
-from coder.terminal.blocks import Block
-from coder.terminal.markdown import Carried, rows_of
-from coder.terminal.width import plain
+from coder.terminal.render.markdown import Carried, rows_of
+from coder.terminal.render.markdown_blocks import Block
+from coder.terminal.render.width import plain
 from kit import ScriptedServer
 from kit.driving import Project
 

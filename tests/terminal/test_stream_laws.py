@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from test_terminal_laws import MARKDOWN, WELL_FORMED
 
 from coder.protocol.events import Content, Thought
-from coder.terminal import blocks, flow, highlight, markdown, tables
-from coder.terminal.blocks import Block, Splitter
-from coder.terminal.flow import Flow, thought_rows
-from coder.terminal.highlight import CodeState, code_lines
-from coder.terminal.markdown import Carried, rows_of
-from coder.terminal.stream import Stream
-from coder.terminal.width import Line, plain, wrap
+from coder.terminal.render import highlight, markdown, tables
+from coder.terminal.render import markdown_blocks as blocks
+from coder.terminal.render import streamed_text as flow
+from coder.terminal.render.highlight import CodeState, code_lines
+from coder.terminal.render.markdown import Carried, rows_of
+from coder.terminal.render.markdown_blocks import Block, Splitter
+from coder.terminal.render.streamed_text import Flow, thought_rows
+from coder.terminal.render.transcript import Stream
+from coder.terminal.render.width import Line, plain, wrap
 from coder.texts import Texts
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.flow import Flow
-from coder.terminal.markdown import rows_of
-from coder.terminal.width import Line
+from coder.terminal.render.markdown import rows_of
+from coder.terminal.render.streamed_text import Flow
+from coder.terminal.render.width import Line
 
 SHAPES = {
     "list": "- {}\n- {}\n- {}",

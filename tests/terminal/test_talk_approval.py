@@ -9,7 +9,7 @@ import pytest
 from pty_kit import ENTER, ESC, UP, Terminal
 from talk_kit import SIZES, WRITE, Gate, bash, cancelled_line, says, squeezed
 
-from coder.terminal.editing import approval_answer
+from coder.terminal.input.editing import approval_answer
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -25,10 +25,10 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.ops import Cancel, UserInput
-from coder.terminal.display import fitting_folder
-from coder.terminal.recap import session_lines
-from coder.terminal.talk import Talk, begin, follow, seconds
-from coder.terminal.width import line_width, plain
+from coder.terminal.render.live_rows import fitting_folder
+from coder.terminal.render.recap import session_lines
+from coder.terminal.render.width import line_width, plain
+from coder.terminal.state import Talk, begin, follow, seconds
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of

@@ -15,8 +15,8 @@ from talk_kit import WRITE, bash, many
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_desk, provider_of, read_settings
 from coder.protocol.events import AnyEvent, Content
-from coder.terminal.line_loop import LineRepl
-from coder.terminal.view import LineView, Palette
+from coder.terminal.line_repl import LineRepl
+from coder.terminal.render.plain import LineView, Palette
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 

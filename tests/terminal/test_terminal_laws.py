@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from coder.protocol.events import CommandDone, Content, Thought, ToolCallChanged, ToolOutput, TurnEnded
 from coder.protocol.usage import Usage
-from coder.terminal.blocks import Block, Splitter, stable_prefix
-from coder.terminal.editing import (
+from coder.terminal.input.editing import (
     Caret,
     approval_answer,
     batches,
@@ -26,15 +25,16 @@ from coder.terminal.editing import (
     replaced,
     without_label,
 )
-from coder.terminal.files import find_paths
-from coder.terminal.flow import Flow, thought_rows
-from coder.terminal.markdown import Carried, rows_of
-from coder.terminal.menu import Menu, MenuItem, ranked
-from coder.terminal.output import reflows, rows_after_reflow
-from coder.terminal.show import tool_lines
-from coder.terminal.stream import Stream
-from coder.terminal.theme import Theme, chosen_theme
-from coder.terminal.width import Line, clip, line_width, plain, text_width, wrap
+from coder.terminal.input.file_index import find_paths
+from coder.terminal.input.menu import Menu, MenuItem, ranked
+from coder.terminal.render.event_lines import tool_lines
+from coder.terminal.render.frame_output import reflows, rows_after_reflow
+from coder.terminal.render.markdown import Carried, rows_of
+from coder.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
+from coder.terminal.render.streamed_text import Flow, thought_rows
+from coder.terminal.render.theme import Theme, chosen_theme
+from coder.terminal.render.transcript import Stream
+from coder.terminal.render.width import Line, clip, line_width, plain, text_width, wrap
 from coder.texts import Texts
 
 PIECES = st.sampled_from(

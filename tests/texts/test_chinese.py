@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coder.engine.commands import COMMANDS
+from coder.engine.commands.table import COMMANDS
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from coder.texts import PARTS, Language, Phrase, Texts, catalogue, pick_language
-from coder.texts.en import TEXTS as MAIN_ENGLISH
-from coder.texts.zh import TEXTS as MAIN_CHINESE
+from coder.texts.en.core import TEXTS as MAIN_ENGLISH
+from coder.texts.zh.core import TEXTS as MAIN_CHINESE
 
 
 def whole(lang: Language) -> dict[str, str]:
@@ -157,6 +157,6 @@ def test_only_the_language_in_use_is_imported(lang: str, other: str) -> None:
         "import sys; from coder.texts import Texts;"
         f"Texts({lang!r}).say('config.expect_bool');"
         "found = {name for name in sys.modules if name.startswith('coder.texts.')};"
-        f"sys.exit(found != {{'coder.texts.{lang}_config'}})"
+        f"sys.exit(found != {{'coder.texts.{lang}', 'coder.texts.{lang}.config'}})"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coder.tools.children import STDERR, STDOUT, Child, shell_status
-from coder.tools.process import Outcome, run_process
+from coder.process.child import STDERR, STDOUT, Child, shell_status
+from coder.process.run import Outcome, run_process
 from kit.mcp_meeting import running, until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.tools.output_text import Printed, cut_pair, folded, plain
+from coder.process.output import Printed, cut_pair, folded, plain
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coder.policy.sandbox_bwrap import find_bwrap
-from coder.terminal.external import edited_text
+from coder.policy.sandbox.bwrap import find_bwrap
+from coder.process.executables import find_program
+from coder.terminal.input.external import edited_text
 from coder.terminal.pager import pager_command
-from coder.tools.programs import find_program
-from coder.tools.ripgrep import find_ripgrep
+from coder.tools.search.ripgrep import find_ripgrep
 from kit import ScriptedServer
 from kit.driving import Project
 

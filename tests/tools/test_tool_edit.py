@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from world import World
 
 from coder.tools.edit import Edit
-from coder.tools.matching import find
 from coder.tools.read import Read
-from coder.tools.textfile import load
+from coder.tools.text.file import load
+from coder.tools.text.match import find
 from coder.tools.write import Write
 
 

@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from world import World
 
-from coder.tools.diffs import unified
 from coder.tools.patch import Patch
-from coder.tools.patch_apply import HunkFailed, apply_hunks
-from coder.tools.patch_formats import BadPatch, parse
+from coder.tools.patching.apply import HunkFailed, apply_hunks
+from coder.tools.patching.formats import BadPatch, parse
 from coder.tools.read import Read
-from coder.tools.textfile import load
+from coder.tools.text.diff import unified
+from coder.tools.text.file import load
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
 

@@ -10,8 +10,8 @@ import pytest
 from world import World
 
 from coder.tools import read as read_module
-from coder.tools.filelines import MAX_LINE, count_lines, lines_from, seek_last
 from coder.tools.read import MAX_BYTES, Read
+from coder.tools.text.lines import MAX_LINE, count_lines, lines_from, seek_last
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_streamed_and_whole_reading_agree(world: World, monkeypatch: pytest.Monk
 
 
 def test_lines_that_span_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coder.tools.filelines.CHUNK", 7)
+    monkeypatch.setattr("coder.tools.text.lines.CHUNK", 7)
     path = tmp_path / "a"
     lines = ["", "ä" * 20, "b", "", "c" * (MAX_LINE + 5), "last"]
     path.write_bytes("\n".join(lines).encode())
@@ -241,7 +241,7 @@ def test_a_missing_path_is_looked_up_by_its_last_name(
     world: World, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if engine == "python":
-        monkeypatch.setattr("coder.tools.search.find_ripgrep", lambda *_: None)
+        monkeypatch.setattr("coder.tools.search.find.find_ripgrep", lambda *_: None)
     world.put(".gitignore", "build/\n")
     for path in ("lib/app.py", "lib/deep/utils/x.py", "build/app.py", "other/config/app.toml"):
         world.put(path, "x\n")

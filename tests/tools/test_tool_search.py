@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World
 
-from coder.tools import ripgrep, search
 from coder.tools.base import ToolResult
-from coder.tools.globbing import Glob
-from coder.tools.globs import BadGlob, expand_braces, matcher
+from coder.tools.glob import Glob
 from coder.tools.grep import Grep
-from coder.tools.listing import List
+from coder.tools.list import List
+from coder.tools.search import find as search
+from coder.tools.search import ripgrep
+from coder.tools.search.globs import BadGlob, expand_braces, matcher
 
 
 @pytest.fixture

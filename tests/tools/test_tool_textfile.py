@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coder.tools.storing import replace_file
-from coder.tools.textfile import CannotEncode, NotText, load
+from coder.fs.atomic import replace_file
+from coder.tools.text.file import CannotEncode, NotText, load
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "latin-1", "gb18030")
 texts = st.text(st.sampled_from("ab \t\r\n\f“é你\u2028"), max_size=40)
@@ -141,7 +141,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
         written.append(1)
         return 1
 
-    monkeypatch.setattr("coder.tools.storing.os.write", full)
+    monkeypatch.setattr("coder.fs.atomic.os.write", full)
     with pytest.raises(OSError, match="No space"):
         replace_file(path, b"new content")
     assert path.read_bytes() == b"old"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from world import World
 
+from coder.fs.atomic import exchange_file
 from coder.tools import changes as changes_module
 from coder.tools.changes import Change, apply, diff_bytes
 from coder.tools.edit import Edit
 from coder.tools.paths import Stop
 from coder.tools.read import Read
-from coder.tools.storing import exchange_file
 from coder.tools.write import Write
 
 
@@ -197,7 +197,7 @@ def test_full_disk_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch
     def full(descriptor: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("coder.tools.storing.os.write", full)
+    monkeypatch.setattr("coder.fs.atomic.os.write", full)
     result = world.call(Write(), path="a.py", content="two\n")
     assert result.for_model == "error: cannot write a.py: no space left on the device; nothing was changed"
     assert world.call(Write(), path="new/b.py", content="two\n").for_model.endswith("nothing was changed")
@@ -239,7 +239,7 @@ def test_a_read_only_folder(world: World, monkeypatch: pytest.MonkeyPatch) -> No
             raise OSError(errno.EROFS, "Read-only file system")
         return real(name, flags, mode, dir_fd=dir_fd)
 
-    monkeypatch.setattr("coder.tools.storing.os.open", refuse)
+    monkeypatch.setattr("coder.fs.atomic.os.open", refuse)
     result = world.call(Write(), path="a.py", content="two\n")
     assert result.for_model == "error: cannot write a.py: the file system is read-only; nothing was changed"
     assert path.read_bytes() == b"one\n"

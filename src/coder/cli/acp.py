@@ -16,7 +16,7 @@ def run(arguments: list[str]) -> int:
     import asyncio
     import gc
 
-    from coder.servers.acp import Chosen, serve
+    from coder.servers.acp.server import Chosen, serve
 
     gc.freeze()
     gc.enable()

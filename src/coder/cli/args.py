@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from coder import __version__
 from coder.cli.errors import UsageError
 from coder.policy.decide import OPERATING_MODES, PRESETS
-from coder.texts import Phrase
+from coder.texts import LANGUAGES, Phrase
 
 Say = Callable[..., str]
 
@@ -77,7 +77,7 @@ def add_folder_options(parser: Parser) -> None:
     add("--cwd", type=Path, default=Path(), metavar="DIR", help=say("cli.help.cwd"))
     add("--config", type=Path, metavar="FILE", help=say("cli.help.config"))
     add("--log-dir", type=Path, metavar="DIR", help=say("cli.help.log_dir"))
-    add("--lang", choices=("en", "zh"), default="", help=say("cli.help.lang"))
+    add("--lang", choices=LANGUAGES, default="", help=say("cli.help.lang"))
 
 
 def main_parser(say: Say | None = None) -> Parser:

@@ -9,9 +9,9 @@ import sys
 
 from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
-from coder.terminal.in_turn import InTurn
-from coder.terminal.question import ask_approval
-from coder.terminal.width import plain, wrap
+from coder.terminal.ask.question import ask_approval
+from coder.terminal.ask.queue import InTurn
+from coder.terminal.render.width import plain, wrap
 from coder.texts import Texts
 
 

@@ -11,7 +11,7 @@ from coder.cli.errors import UsageError
 from coder.cli.start import texts_for, working_folder
 from coder.engine.setup import Options, Settings, read_settings
 from coder.record.store import SessionStore
-from coder.terminal.safe import flat
+from coder.terminal.render.sanitize import flat
 
 
 def parser_for(name: str, arguments: list[str]) -> Parser:

@@ -17,10 +17,10 @@ from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, provider_of, read_settings
 from coder.model.base import ModelError
-from coder.policy.sandbox import probe
-from coder.terminal.safe import safe
+from coder.policy.sandbox.ladder import probe
+from coder.process.executables import find_program
+from coder.terminal.render.sanitize import safe
 from coder.texts import Texts, pick_language
-from coder.tools.programs import find_program
 
 _REACH_SECONDS = 5
 
@@ -104,8 +104,8 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
 
 def _shown(provider: Provider) -> str:
     """The address without a password or a key in it."""
-    from coder.model.address import parse_address
-    from coder.model.faults import HttpFault
+    from coder.model.http.address import parse_address
+    from coder.model.http.faults import HttpFault
 
     try:
         return parse_address(provider.base_url).shown
@@ -114,7 +114,7 @@ def _shown(provider: Provider) -> str:
 
 
 async def _reach(provider: Provider) -> list[str]:
-    from coder.model.chat_completions import ChatCompletions
+    from coder.model.wires.chat_completions.client import ChatCompletions
 
     wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers)
     try:
@@ -134,7 +134,7 @@ def _tokenizer(texts: Texts) -> tuple[str, bool, str]:
 
 
 def _ripgrep(options: Options, missing: str) -> tuple[str, bool, str]:
-    from coder.tools.ripgrep import find_ripgrep
+    from coder.tools.search.ripgrep import find_ripgrep
 
     found = find_ripgrep(options.environ.get("PATH", ""), options.cwd)
     return "ripgrep", found is not None, str(found) if found else missing

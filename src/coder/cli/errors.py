@@ -34,6 +34,6 @@ class UsageError(Fault):
 
 
 def complain(text: str) -> None:
-    from coder.terminal.safe import safe
+    from coder.terminal.render.sanitize import safe
 
     print(f"coder: {safe(text)}", file=sys.stderr)

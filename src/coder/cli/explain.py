@@ -9,7 +9,7 @@ from coder.cli.errors import Exit
 from coder.config.allowlist import Allowlist
 from coder.policy.decide import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_data, as_text, explain
-from coder.terminal.safe import safe, safe_json
+from coder.terminal.render.sanitize import safe, safe_json
 
 
 def run(arguments: list[str]) -> int:

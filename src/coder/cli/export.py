@@ -13,7 +13,7 @@ from coder.protocol.history import HistoryEvent
 from coder.record.files import write_atomically
 from coder.record.log import read_log
 from coder.record.store import SessionStore
-from coder.terminal.safe import safe
+from coder.terminal.render.sanitize import safe
 from coder.texts import Texts
 
 _STYLE = """\

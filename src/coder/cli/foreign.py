@@ -8,7 +8,7 @@ from coder.cli.errors import UsageError
 from coder.engine.setup import Options, Settings
 from coder.record.seal import accept, is_believed
 from coder.record.store import SessionStore
-from coder.terminal.safe import flat
+from coder.terminal.render.sanitize import flat
 
 
 def ask_about_foreign(
@@ -22,8 +22,8 @@ def ask_about_foreign(
         if named:
             return
         raise UsageError("record.foreign", id=flat(session_id))
-    from coder.terminal.question import ask_at_start
-    from coder.terminal.width import plain, wrap
+    from coder.terminal.ask.question import ask_at_start
+    from coder.terminal.render.width import plain, wrap
 
     say = settings.texts.say
     about = say("record.foreign_about", id=flat(session_id), title=flat(store.title(session_id)) or "-")

@@ -11,9 +11,9 @@ import msgspec
 from coder.cli.args import Parser
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
-from coder.config.own import has_own, set_own, unset_own
+from coder.config.user_file import has_own, set_own, unset_own
 from coder.engine.setup import Settings, try_servers
-from coder.terminal.safe import safe, safe_json
+from coder.terminal.render.sanitize import safe, safe_json
 
 
 def run(arguments: list[str]) -> int:

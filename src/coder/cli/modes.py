@@ -16,7 +16,7 @@ from coder.engine.setup import Settings, built_in_commands
 from coder.modes.catalogue import BUILT_IN, Catalogue
 from coder.modes.discover import places
 from coder.protocol.modes import ModeDefinition
-from coder.terminal.safe import safe, safe_json
+from coder.terminal.render.sanitize import safe, safe_json
 from coder.texts import Texts
 
 

@@ -34,8 +34,8 @@ from coder.protocol.events import (
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
 from coder.record.log import now
-from coder.terminal.safe import safe_json
-from coder.terminal.view import LineView, Palette
+from coder.terminal.render.plain import LineView, Palette
+from coder.terminal.render.sanitize import safe_json
 
 if TYPE_CHECKING:
     from coder.cli.asking import Asker

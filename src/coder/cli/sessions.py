@@ -13,7 +13,7 @@ from coder.cli.tables import columns
 from coder.record.files import encode
 from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore
-from coder.terminal.safe import flat, safe_json
+from coder.terminal.render.sanitize import flat, safe_json
 
 
 def run(arguments: list[str]) -> int:

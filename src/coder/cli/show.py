@@ -14,7 +14,7 @@ from coder.protocol.history import HistoryEvent
 from coder.record.files import encode
 from coder.record.log import read_log
 from coder.record.store import SessionStore
-from coder.terminal.safe import flat, safe, safe_json
+from coder.terminal.render.sanitize import flat, safe, safe_json
 
 
 def run(arguments: list[str]) -> int:

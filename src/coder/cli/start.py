@@ -14,7 +14,7 @@ from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import forsake_stdout, prepare
 from coder.config.errors import ConfigError
 from coder.policy.decide import OPERATING_MODES, OperatingMode
-from coder.texts import Fault, Phrase, Texts, pick_language
+from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
 
 if TYPE_CHECKING:
     from coder.record.store import SessionStore
@@ -57,7 +57,7 @@ def texts_for(arguments: list[str]) -> Texts:
             flag = arguments[at + 1]
         elif argument.startswith("--lang="):
             flag = argument.removeprefix("--lang=")
-    if flag not in ("en", "zh"):
+    if flag not in LANGUAGES:
         flag = ""
     return Texts(pick_language(flag, "" if flag else _configured_language(), os.environ))
 
@@ -163,7 +163,7 @@ def _session(chosen: argparse.Namespace) -> int:
         hear_interrupts()
         ask_about_foreign(options, settings, store, resume, named=bool(chosen.resume))
     if interactive:
-        from coder.terminal.loop import run_interactive
+        from coder.terminal.start import run_interactive
 
         _started()
         return run_interactive(options, settings, resume, question)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coder.terminal.width import text_width
+from coder.terminal.render.width import text_width
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -13,7 +13,7 @@ from coder.modes.discover import places
 from coder.policy.visible import visible
 from coder.record.seal import accept, is_believed
 from coder.record.store import SessionStore
-from coder.terminal.safe import flat, safe
+from coder.terminal.render.sanitize import flat, safe
 
 
 def run(arguments: list[str]) -> int:

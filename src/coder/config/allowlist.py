@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.files import locked, read_bounded, reason, set_aside, write_whole
+from coder.config.files import read_bounded, reason
+from coder.fs.private import locked, set_aside, write_whole
 from coder.texts import Phrase
 
 if TYPE_CHECKING:

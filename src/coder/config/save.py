@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.files import create_whole, locked_by_folder, read_bounded, reason, write_whole
+from coder.config.files import read_bounded, reason
 from coder.config.jsonc import decode
-from coder.config.splice import with_member
+from coder.config.jsonc_edit import with_member
+from coder.fs.private import create_whole, locked_by_folder, write_whole
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:

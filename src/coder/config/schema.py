@@ -6,10 +6,12 @@ value is checked, so importing this module builds classes and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
+
+from coder.texts import LANGUAGES
 
 Dialect = Literal["auto", "native", "react-xml"]
 NextSpeaker = Literal["auto", "always", "off"]
@@ -17,7 +19,10 @@ Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 Decision = Literal["allow", "ask", "deny"]
 SandboxMode = Literal["auto", "require", "off"]
 Theme = Literal["auto", "dark", "light", "none"]
-Lang = Literal["", "en", "zh"]
+if TYPE_CHECKING:
+    Lang = str
+else:
+    Lang = Literal[("", *LANGUAGES)]
 Transport = Literal["", "stdio", "http", "streamable-http", "sse"]
 
 DEFAULT_CONTEXT_WINDOW: Final = 128_000

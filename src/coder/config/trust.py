@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from coder.config.errors import ConfigError, shown
-from coder.config.files import locked, read_bounded, reason, set_aside, write_whole
+from coder.config.files import read_bounded, reason
+from coder.fs.private import locked, set_aside, write_whole
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:

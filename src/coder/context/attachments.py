@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from coder.config.errors import shown
+from coder.fs.safe_open import open_file
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, Workspace
-from coder.tools.globs import BadGlob, matcher
-from coder.tools.ignoring import Rules
-from coder.tools.opening import open_file
-from coder.tools.textfile import NotText, load
-from coder.tools.walking import Walk
+from coder.tools.search.globs import BadGlob, matcher
+from coder.tools.search.ignore import Rules
+from coder.tools.search.walk import Walk
+from coder.tools.text.file import NotText, load
 
 # One file at most about 12,000 tokens, all of them about 48,000: what is larger is read in parts by a tool.
 MAX_FILE_BYTES = 48_000

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.atomic import replace_file
+from coder.fs.safe_open import open_inside, real_path
 from coder.texts import Phrase
 from coder.tools.base import Journal
-from coder.tools.opening import open_inside, real_path
 from coder.tools.save_memory import NotSaved, Saved, Scope
-from coder.tools.storing import replace_file
 
 MAX_FACT = 500  # characters: a fact is a sentence; longer text belongs in AGENTS.md or a skill
 MAX_TEXT = 8_000  # characters of one file in the context, about 2,000 tokens in every request
@@ -194,7 +194,7 @@ def note_of(saved: Saved) -> str:
 
 def _checked(fact: str) -> str:
     """The fact on one line; `NotSaved` where it is none."""
-    from coder.policy.secret_formats import secret_in
+    from coder.policy.secrets.formats import secret_in
 
     words = "".join(c if c.isprintable() else " " for c in fact)
     line = " ".join(words.split())

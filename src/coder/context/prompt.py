@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from coder.config.errors import shown
+from coder.fs.safe_open import open_inside
 from coder.texts import Phrase
-from coder.tools.opening import open_inside
 
 # Instructions are read at every request; 32 KB are about 8,000 tokens, more than any good one needs.
 MAX_INSTRUCTIONS = 32_768

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from coder.context.frontmatter import MAX_HEADER, HeadFault, Node, read_header, split
+from coder.fs.safe_open import open_inside, read_open, real_path
 from coder.texts import Phrase
-from coder.tools.opening import open_inside, read_open, real_path
 from coder.tools.skill import LoadedSkill, NoSkill
 
 PROJECT_FOLDERS = (".coder/skills", ".agents/skills", ".claude/skills")

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from coder.engine.aside import retry_text
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
+from coder.engine.side_request import retry_text
 from coder.engine.turn_state import Turn
 from coder.model.base import (
     CallReady,
@@ -30,7 +30,7 @@ from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.engine.joining import Joiner
-    from coder.model.salvaging import Salvaging
+    from coder.model.salvage.wrap import Salvaging
 
 
 class Answer:
@@ -153,14 +153,14 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
 
 def _reading(session: Session, request: ModelRequest, turn: Turn) -> Salvaging:
     """Loaded while the model thinks, not on the way to the first request."""
-    from coder.model.salvaging import Salvaging
+    from coder.model.salvage.wrap import Salvaging
 
     return Salvaging(request.tools, partial(_is_plain, session), turn.text)
 
 
 def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
     """Whether a call in the text would be understood; by its name alone where there are no arguments yet."""
-    from coder.tools.understand import NotPlain, names_a_tool, understood
+    from coder.tools.calls.resolve import NotPlain, names_a_tool, understood
 
     tools = session.desk.tools
     if arguments is None:

@@ -12,7 +12,7 @@ import msgspec
 from coder.config.errors import ConfigError
 from coder.engine.session import Session
 from coder.policy.decide import OperatingMode, Preset, decide
-from coder.policy.verdict import Ruling, ShellVerdict
+from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
@@ -69,7 +69,7 @@ def ruling_of(
 
 def _may_verify(session: Session, line: str) -> bool:
     """One of the commands that may verify by themselves, unless the person said that nothing is to be run."""
-    from coder.engine.verify_words import refused
+    from coder.engine.verify.words import refused
     from coder.policy.verification import may_run
 
     desk, turn = session.desk, session.turn
@@ -107,7 +107,7 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
     asked about."""
     if session.judged is not None and session.judged[0] == line:
         return session.judged[1]
-    from coder.policy.shell import judge
+    from coder.policy.shell.judge import judge
 
     found = judge(line, session.desk.root)
     if found.read_only and line in session.needs_writing and session.desk.mode != "plan":
@@ -119,7 +119,7 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
 def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
     """What a line that is known to be read-only runs in, kept from a repository's programs. None where
     it is not known any more."""
-    from coder.policy.git_environment import read_only_environment
+    from coder.policy.programs.git_environment import read_only_environment
 
     verdict = _verdict(session, line)
     if not verdict.read_only:

@@ -19,14 +19,14 @@ from coder.engine.fitting import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
-from coder.policy.secrets import UnknownPlaceholder
-from coder.policy.verdict import Ruling
+from coder.policy.secrets.redact import UnknownPlaceholder
+from coder.policy.shell.verdict import Ruling
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
 from coder.record.turn_so_far import EDITING, edited_paths
 from coder.texts import Phrase
-from coder.tools.arguments import BadArguments, as_object, checked
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
+from coder.tools.calls.arguments import BadArguments, as_object, checked
 
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
 NOT_RUN = "error: not run: the person cancelled before this call began"
@@ -128,7 +128,7 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
             return tool, as_object(arguments)
         if tool is not None and not _is_patch(name, arguments):
             return tool, checked(arguments, tool.spec.function.parameters)
-    from coder.tools.understand import NotPlain, understood
+    from coder.tools.calls.resolve import NotPlain, understood
 
     try:
         return understood(name, arguments, desk.tools, desk.root)
@@ -221,7 +221,7 @@ async def _execute(
     name = job.tool.spec.name
     if name != "bash" and not is_mcp(name):
         return await job.tool.run(given, session.context, on_output)
-    from coder.engine.shelter import run_command, run_server_tool, start_sheltered
+    from coder.engine.isolation import run_command, run_server_tool, start_sheltered
 
     if name != "bash":
         return await run_server_tool(session, job.tool, given, on_output)
@@ -245,7 +245,7 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
     if (job.call.name in EDITING and result.ok) or job.call.name == "bash":
-        from coder.engine.verify import saw_command, saw_edits
+        from coder.engine.verify.run import saw_command, saw_edits
 
         if job.call.name == "bash":
             saw_command(session, turn, str(job.args.get("command", "")), result)

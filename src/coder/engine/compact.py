@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from coder.config.files import make_private
 from coder.context.compaction import (
     INSTRUCTION,
     NO_SUMMARY,
@@ -24,12 +23,13 @@ from coder.context.compaction import (
     with_request,
 )
 from coder.context.conversation import message_tokens
-from coder.engine.aside import ask_aside
 from coder.engine.fitting import kept_whole
 from coder.engine.notes import rules_note
 from coder.engine.routing import fall_back, model_for_asides
 from coder.engine.session import Session
+from coder.engine.side_request import ask_aside
 from coder.engine.turn_state import Turn
+from coder.fs.private import make_private
 from coder.model.base import ModelError
 from coder.protocol.events import ChatCompressed, Notice
 from coder.protocol.messages import Message, head_length

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coder.engine.command_modes import InstantLine, refusal
-from coder.engine.desk import Desk
+from coder.engine.agent import Desk
+from coder.engine.commands.modes import InstantLine, refusal
 from coder.engine.modes import instant_prompt, set_modes
 from coder.engine.plan import without_pastes
 from coder.engine.turn import run_turn
@@ -52,7 +52,7 @@ async def run_input(desk: Desk, text: str, attached: str = "", pasted: Sequence[
         desk.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is no command
-        from coder.engine.commands import run_slash_command
+        from coder.engine.commands.table import run_slash_command
 
         answer = await run_slash_command(desk, text)
         if isinstance(answer, InstantLine):

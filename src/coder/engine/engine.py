@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from coder.config.files import make_private
-from coder.engine.desk import Desk
+from coder.engine.agent import Desk
 from coder.engine.dispatch import Work, run_op
 from coder.engine.modes import begin_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
+from coder.fs.private import make_private
 from coder.policy.decide import OperatingMode
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
@@ -42,7 +42,7 @@ class Engine:
     def start(self, resume: str | None = None) -> None:
         """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
         if resume:
-            from coder.engine.resuming import resume_session
+            from coder.engine.resume import resume_session
 
             self.desk.session = resume_session(self.desk, resume)
         else:

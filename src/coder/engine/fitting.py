@@ -7,10 +7,10 @@ import time
 
 import msgspec
 
-from coder.config.files import make_private
 from coder.context.conversation import message_tokens
 from coder.context.tokens import byte_length
 from coder.engine.session import Session
+from coder.fs.private import make_private
 from coder.protocol.messages import Message, head_length
 from coder.record.files import write_atomically
 from coder.texts import Phrase

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coder.config.errors import shown
-from coder.policy.git_environment import driver_names, read_only_environment
-from coder.tools.programs import find_program
+from coder.policy.programs.git_environment import driver_names, read_only_environment
+from coder.process.executables import find_program
 
 PATIENCE = 0.15  # seconds that a message waits for it; where it takes longer, a later one has it
 _SECONDS = 5.0  # after which nobody waits for git any more

@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 
 from coder.config.schema import Config, McpServer
-from coder.engine.desk import Desk
+from coder.engine.agent import Desk
 from coder.engine.redact import HIDDEN
 from coder.engine.session import Session
 from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program, secrets_of
 from coder.mcp.servers import MAX_TOOLS, Server, Servers
 from coder.mcp.shapes import Endpoint, McpFault
 from coder.mcp.tools import McpTool
-from coder.policy.sandbox import SandboxLevel
-from coder.policy.sandbox_long import LongSandbox
+from coder.policy.sandbox.ladder import SandboxLevel
+from coder.policy.sandbox.servers import LongSandbox
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Texts
 from coder.tools.base import is_mcp
@@ -81,7 +81,7 @@ def make_servers(
 
 def servers_of(desk: Desk, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
     """Give a desk its servers, and keep what they are let in with out of records."""
-    from coder.engine.shelter import sandbox_level
+    from coder.engine.isolation import sandbox_level
 
     settings = desk.config.mcp.servers
     desk.secrets = [*desk.secrets, *secrets_of(settings, variables)]
@@ -109,7 +109,7 @@ class TriedServers(msgspec.Struct, frozen=True):
 
 async def tried(servers: Servers, texts: Texts) -> TriedServers:
     """Start all and end them again."""
-    from coder.engine.command_mcp import server_data, server_lines
+    from coder.engine.commands.mcp import server_data, server_lines
 
     servers.start()
     try:

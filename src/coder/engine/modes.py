@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder.context.prompt import project_instructions
+from coder.engine.agent import Desk
 from coder.engine.approval import ask_person, ask_to_go_on, known_read_only, ruling_of, somebody_to_ask
-from coder.engine.desk import Desk
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks
 from coder.protocol.events import Notice
@@ -71,7 +71,7 @@ def _any_folder(desk: Desk, names: Sequence[str] = ("modes",)) -> bool:
 def keeper_of(session: Session) -> ModeKeeper:
     """Made when first needed; definitions are read once a session."""
     if session.modes is None:
-        from coder.engine.commands import COMMANDS
+        from coder.engine.commands.table import COMMANDS
         from coder.modes.catalogue import Catalogue
         from coder.modes.discover import places
         from coder.modes.files import reader
@@ -208,7 +208,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
             raise Refused(refusal.for_person(desk.texts))
-    from coder.engine.shelter import run_command
+    from coder.engine.isolation import run_command
 
     # Whatever it does to files is taken back with the turn that follows on it.
     session.undo.begin_turn(session.log.turn + 1)

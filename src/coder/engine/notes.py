@@ -11,10 +11,10 @@ from pathlib import Path
 
 from coder.config.schema import SandboxSection
 from coder.context.prompt import environment_text, first_bytes, mode_note
+from coder.engine.agent import Desk
 from coder.engine.approval import somebody_to_ask
-from coder.engine.desk import Desk
 from coder.engine.session import Session
-from coder.engine.verify_choice import project_check
+from coder.engine.verify.choice import project_check
 from coder.policy.decide import matrix
 from coder.protocol.events import Notice
 

@@ -19,7 +19,7 @@ from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
 if TYPE_CHECKING:
-    from coder.policy.secrets import Redactor
+    from coder.policy.secrets.redact import Redactor
 
 HIDDEN = "[provider key]"
 
@@ -84,7 +84,7 @@ class SessionSecrets:
     @property
     def _redactor(self) -> Redactor:
         if self._made is None:
-            from coder.policy.secrets import Redactor
+            from coder.policy.secrets.redact import Redactor
 
             self._made = Redactor(_placeholder_key(self._home) if self._on else b"")
         return self._made

@@ -9,9 +9,9 @@ from typing import Literal
 import msgspec
 
 from coder.config.models import window_for
-from coder.engine.aside import ask_aside, one_of
 from coder.engine.plan import is_complex
 from coder.engine.session import Session
+from coder.engine.side_request import ask_aside, one_of
 from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 from coder.protocol.events import Notice

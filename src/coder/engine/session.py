@@ -16,8 +16,8 @@ from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
 from coder.context.prompt import read_instructions, system_prompt
 from coder.context.tokens import TokenCounter
+from coder.engine.agent import Desk
 from coder.engine.budget import Budget
-from coder.engine.desk import Desk
 from coder.engine.redact import SessionSecrets
 from coder.engine.turn_state import NOTHING_ASKED, Turn
 from coder.protocol.events import (
@@ -39,16 +39,16 @@ from coder.record.seal import sealed
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
 from coder.record.turn_so_far import TurnSoFar
-from coder.record.undo import UndoJournal
+from coder.record.undo.journal import UndoJournal
 from coder.tools.base import Limits, Todo, ToolContext, ToolResult
 from coder.tools.job import Jobs, ending
 
 if TYPE_CHECKING:
     from coder.modes.state import ModeKeeper
-    from coder.policy.sandbox import Sandbox
-    from coder.policy.verdict import ShellVerdict
-    from coder.record.shell_undo import ShellUndo
-    from coder.tools.background import Job
+    from coder.policy.sandbox.ladder import Sandbox
+    from coder.policy.shell.verdict import ShellVerdict
+    from coder.process.background import Job
+    from coder.record.undo.shell import ShellUndo
 
 
 class Session:

@@ -19,16 +19,16 @@ from coder.config.schema import Config, McpSection, McpServer
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.desk import Desk, ModelChoice, PromptLimits
+from coder.engine.agent import Desk, ModelChoice, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
 from coder.policy.decide import OPERATING_MODES, OperatingMode
-from coder.policy.paths import FolderWorkspace
+from coder.policy.workspace import FolderWorkspace
+from coder.process.child import keep_secret
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Texts, pick_language
-from coder.tools.children import keep_secret
 from coder.tools.registry import built_in_tools
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def _connect(desk: Desk, options: Options, provider: Provider) -> None:
 
         desk.git_state = GitState(desk.root, desk.environment)
     if desk.config.ide.enabled:
-        from coder.context.ide import IdeContext
-        from coder.context.ide_client import IdeClient
+        from coder.context.ide.client import IdeClient
+        from coder.context.ide.context import IdeContext
 
         desk.ide = IdeClient(IdeContext(desk.root), desk.root, options.environ)
     if desk.config.mcp.servers:
@@ -180,7 +180,7 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
     import asyncio
 
     from coder.engine.mcp import make_servers, tried
-    from coder.policy.sandbox import SandboxLevel, probe
+    from coder.policy.sandbox.ladder import SandboxLevel, probe
 
     async def level() -> SandboxLevel:
         return await asyncio.to_thread(probe, settings.home, options.environ.get("PATH"), options.cwd)
@@ -287,7 +287,7 @@ async def with_model_named(provider: Provider) -> Provider:
 
 async def listed_models(provider: Provider) -> list[str]:
     """The models that the server says it has. Raises `ModelError`."""
-    from coder.model.chat_completions import ChatCompletions
+    from coder.model.wires.chat_completions.client import ChatCompletions
 
     names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
     wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers, names=names)
@@ -309,6 +309,6 @@ def provider_of(options: Options, settings: Settings) -> Provider:
 
 def built_in_commands() -> dict[str, str]:
     """The names of the slash commands, each with its arguments as `/help` shows them."""
-    from coder.engine.commands import COMMANDS
+    from coder.engine.commands.table import COMMANDS
 
     return {command.name: command.arguments for command in COMMANDS.values()}

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.desk import Desk
+from coder.engine.agent import Desk
 from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
-from coder.engine.verify import saw_edits
+from coder.engine.verify.run import saw_edits
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -120,7 +120,7 @@ def _hand_over_jobs(parent: Session, child: Session) -> str:
 
 
 def _child(parent: Session, agent: str) -> Session:
-    from coder.engine.shelter import undo_of
+    from coder.engine.isolation import undo_of
 
     task_id = os.urandom(3).hex()
     desk = _child_desk(parent.desk, agent)

@@ -16,13 +16,13 @@ import msgspec
 
 from coder.engine.answer import ask_model
 from coder.engine.calls import run_calls
+from coder.engine.continuation import wants_to_continue
 from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
 from coder.engine.notes import rules_note, settle_git, tell_nested_instructions, with_notes
 from coder.engine.plan import start_with_todos
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
-from coder.engine.speaker import wants_to_continue
 from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
@@ -175,7 +175,7 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
     """True where the turn must go on because a check failed."""
     if not turn.edited:
         return False
-    from coder.engine import verify
+    from coder.engine.verify import run as verify
 
     return await verify.verify_edits(session, turn)
 
@@ -257,7 +257,7 @@ def _end(session: Session, turn: Turn) -> None:
     else:
         session.write_snapshot()
     if turn.edited:
-        from coder.engine.verify import tell_verification
+        from coder.engine.verify.run import tell_verification
 
         tell_verification(session, turn)
     desk.emit(

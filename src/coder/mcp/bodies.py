@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 
 from coder.mcp import jsonrpc
 from coder.mcp.shapes import Json
-from coder.model.http import Response
-from coder.model.sse import LineTooLong, SseParser
+from coder.model.http.client import Response
+from coder.model.http.sse import LineTooLong, SseParser
 
 
 async def messages(response: Response) -> AsyncGenerator[Json, None]:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.mcp.eras import agree, modern_headers, modern_params, shake_hands
 from coder.mcp.jsonrpc import Progress, RpcError, Wire
 from coder.mcp.listing import Listing, list_tools
 from coder.mcp.results import read_result
@@ -27,11 +26,12 @@ from coder.mcp.shapes import (
     StdioEndpoint,
     telling_line,
 )
-from coder.mcp.stdio import StdioWire
+from coder.mcp.stdio_transport import StdioWire
+from coder.mcp.versions import agree, modern_headers, modern_params, shake_hands
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
-    from coder.model.http import HttpClient
+    from coder.model.http.client import HttpClient
 
 __all__ = [
     "CallOutcome",
@@ -225,7 +225,7 @@ class _Opening:
         """An address that takes no posts may have the transport of 2024-11-05, as the specification says."""
         if endpoint.legacy_sse:
             return await self._old_sse(endpoint, http)
-        from coder.mcp.http import HttpWire
+        from coder.mcp.http_transport import HttpWire
 
         self.wire = wire = HttpWire(self.name, endpoint, self.ears, http)
         try:
@@ -242,7 +242,7 @@ class _Opening:
             raise refused from None
 
     async def _old_sse(self, endpoint: HttpEndpoint, http: HttpClient | None) -> Hello:
-        from coder.mcp.old_sse import OldSseWire
+        from coder.mcp.sse_transport import OldSseWire
 
         self.wire = wire = OldSseWire(self.name, endpoint, self.ears, http, self._closed)
         await wire.open()

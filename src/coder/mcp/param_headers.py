@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coder.mcp.eras import header_value
 from coder.mcp.shapes import Json
+from coder.mcp.versions import header_value
 
 Path = tuple[str, ...]
 _MARK = "x-mcp-header"

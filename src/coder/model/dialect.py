@@ -29,7 +29,7 @@ class AutoDialect:
                 self._without_tools.add(request.model)
             else:
                 return
-        from coder.model.react_xml import ReactXml
+        from coder.model.react.xml import ReactXml
 
         async with closing(ReactXml(self._native).stream(request)) as chunks:
             async for chunk in chunks:

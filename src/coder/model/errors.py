@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from coder.model.base import ModelError
-from coder.model.faults import HttpFault
-from coder.model.waits import wait_asked_for
+from coder.model.http.faults import HttpFault
+from coder.model.http.waits import wait_asked_for
 from coder.texts import Phrase
 
 _QUOTE_LIMIT = 500

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from coder.model.base import ChatModel
-from coder.model.chat_completions import ChatCompletions
 from coder.model.retry import RetryingModel
+from coder.model.wires.chat_completions.client import ChatCompletions
 
 Dialect = Literal["native", "react-xml", "auto"]
 
@@ -27,7 +27,7 @@ def make_model(
     wire = ChatCompletions(base_url, api_key, headers, timeout_ms, names=names)
     model = RetryingModel(wire, max_attempts=max_attempts)
     if dialect == "react-xml":
-        from coder.model.react_xml import ReactXml
+        from coder.model.react.xml import ReactXml
 
         return ReactXml(model)
     if dialect == "auto":

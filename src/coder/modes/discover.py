@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 
 from coder.config.errors import shown
+from coder.fs.safe_open import open_inside, real_path
 from coder.modes.faults import ModeFault
 from coder.protocol.modes import ModeCategory, ModeScope
-from coder.tools.opening import open_inside, real_path
 
 MAX_DEPTH = 8
 MAX_FILES = 5_000  # of one folder; past it somebody has mistaken the folder for something else

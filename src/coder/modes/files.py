@@ -6,9 +6,9 @@ import os
 import stat
 from pathlib import Path
 
+from coder.fs.safe_open import open_file
 from coder.modes.render import NotThere, ReadFile, Refused
 from coder.tools.base import OutsideWorkspace, Workspace
-from coder.tools.opening import open_file
 
 
 def reader(workspace: Workspace) -> ReadFile:

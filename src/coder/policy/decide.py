@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
-from coder.policy.verdict import Decision, Ruling, ShellVerdict
+from coder.policy.shell.verdict import Decision, Ruling, ShellVerdict
 from coder.texts import Phrase
 
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]

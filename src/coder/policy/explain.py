@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from coder.policy.decide import OperatingMode, Preset, decide
-from coder.policy.shell import judge
-from coder.policy.verdict import Decision, Ruling, Segment, ShellVerdict
+from coder.policy.shell.judge import judge
+from coder.policy.shell.verdict import Decision, Ruling, Segment, ShellVerdict
 from coder.policy.verification import may_run
 from coder.texts import Phrase, Texts
 

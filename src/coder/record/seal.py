@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.config.files import locked, write_whole
+from coder.fs.private import locked, write_whole
 from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode
 from coder.record.log import now, read_log

@@ -9,8 +9,8 @@ import msgspec
 
 from coder.config.provider import NoProvider
 from coder.engine.setup import Options, Settings
-from coder.terminal.question import ask_at_start
-from coder.terminal.view import LineView
+from coder.terminal.ask.question import ask_at_start
+from coder.terminal.render.plain import LineView
 
 # Where servers of one's own listen unless told otherwise.
 USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (8000, "vLLM"))
@@ -50,7 +50,7 @@ def _listens(port: int) -> bool:
 def _is_a_model_server(url: str) -> bool:
     """These ports are other programs' usual ones too: only who lists models is offered."""
     from coder.model.base import ModelError
-    from coder.model.chat_completions import ChatCompletions
+    from coder.model.wires.chat_completions.client import ChatCompletions
 
     async def lists_models() -> bool:
         wire = ChatCompletions(url, "", {})

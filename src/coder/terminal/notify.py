@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from coder.config.schema import UiSection
-from coder.terminal.safe import safe
+from coder.terminal.render.sanitize import safe
 
 _CLIPBOARD_BYTES = 74_994  # what terminals take at most in one OSC 52 (tmux, xterm: 100,000 in base64)
 _BELL = "\a"

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 
-from coder.tools.programs import own_command
+from coder.process.executables import own_command
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str] | None:

@@ -26,30 +26,30 @@ from coder.protocol.events import (
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
 from coder.protocol.ops import Cancel, UserInput
 from coder.terminal import pager
-from coder.terminal.actions import Actions
-from coder.terminal.approving import Approving
-from coder.terminal.commands import BuiltIn, argument_menus, run_local, with_local_help
-from coder.terminal.display import Display, live_limit
-from coder.terminal.editing import batches, given_back
-from coder.terminal.editor import Editor
-from coder.terminal.files import FileIndex
-from coder.terminal.history import ProjectHistory
-from coder.terminal.in_turn import InTurn
-from coder.terminal.keys import bindings
-from coder.terminal.menu import Arguments, Menus
-from coder.terminal.mode_desk import ModeOp, Modes
+from coder.terminal.ask.at_prompt import Approving
+from coder.terminal.ask.queue import InTurn
+from coder.terminal.input.actions import Actions
+from coder.terminal.input.editing import batches, given_back
+from coder.terminal.input.editor import Editor
+from coder.terminal.input.file_index import FileIndex
+from coder.terminal.input.history import ProjectHistory
+from coder.terminal.input.keys import bindings
+from coder.terminal.input.menu import Arguments, Menus
+from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, with_local_help
 from coder.terminal.models import ModelNames, configured_models
+from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Beacon
-from coder.terminal.output import terminal_output
-from coder.terminal.pacing import Pacer
-from coder.terminal.recap import session_lines
-from coder.terminal.safe import flat, safe
-from coder.terminal.screen import Parts, Screen
-from coder.terminal.show import command_lines
-from coder.terminal.stream import Stream
-from coder.terminal.talk import Talk, begin, context_line, follow, prompt_text, without_seen_diff
-from coder.terminal.theme import Theme, chosen_theme
-from coder.terminal.width import Line, wrap
+from coder.terminal.render.event_lines import command_lines
+from coder.terminal.render.frame_output import terminal_output
+from coder.terminal.render.live_region import Parts, Screen
+from coder.terminal.render.live_rows import Display, live_limit
+from coder.terminal.render.recap import session_lines
+from coder.terminal.render.sanitize import flat, safe
+from coder.terminal.render.theme import Theme, chosen_theme
+from coder.terminal.render.throttle import Pacer
+from coder.terminal.render.transcript import Stream
+from coder.terminal.render.width import Line, wrap
+from coder.terminal.state import Talk, begin, context_line, follow, prompt_text, without_seen_diff
 
 _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
 

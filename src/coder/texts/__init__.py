@@ -1,7 +1,7 @@
-"""What the interface says, in English and Chinese: one catalogue, looked up by key.
+"""What the interface says, one package per language: catalogues of texts, looked up by key.
 
-Only the language in use is imported, and of it the parts that are asked for: texts that a session may
-never need lie in files of their own, named by the first word of their keys. A text missing in Chinese is
+Only the language in use is imported, and of it the modules that are asked for: `core.py` is always needed,
+the other texts lie in modules named by the first word of their keys. A text that a language lacks is
 said in English; a key that nobody wrote is shown as it is, because a person should never see a traceback
 for a missing sentence. With `CODER_STRICT_TEXTS` set (the test suite does) it raises `KeyError` instead.
 This room imports nothing of ours.
@@ -10,15 +10,16 @@ This room imports nothing of ours.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Language = Literal["en", "zh"]
+Language = str
+LANGUAGES: Final[tuple[Language, ...]] = ("en", "zh")  # each is a package beside this file
 
 STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
-# Keys that begin with one of these words are looked up in `<language>_<word>.py` first.
+# Keys that begin with one of these words are looked up in the language's module of that name first.
 PARTS: Final = (
     "acp",
     "approval",
@@ -120,9 +121,7 @@ class Texts:
         """Reasons are often the operating system's own words, which know no language but one."""
         if self.lang == "en" or name not in _REASONS or not isinstance(value, str):
             return value
-        from coder.texts.system_zh import SAID
-
-        return SAID.get(value.lower(), value)
+        return _texts_in(self.lang, "system").get(value.lower(), value)
 
     def _word(self, value: object) -> object:
         if isinstance(value, tuple):
@@ -133,28 +132,25 @@ class Texts:
 def pick_language(flag: str, config: str, environ: Mapping[str, str]) -> Language:
     """`--lang`, else `ui.lang`, else the first locale variable that is set, else English."""
     for chosen in (flag, config):
-        if chosen == "zh":
-            return "zh"
         if chosen:
-            return "en"
+            return chosen if chosen in LANGUAGES else "en"
     locale = next((environ[name] for name in _LOCALE_VARIABLES if environ.get(name)), "")
-    first = locale.partition(":")[0].replace("-", "_").lower()
-    return "zh" if first == "zh" or first.startswith(("zh_", "zh.")) else "en"
+    first = locale.partition(":")[0].replace("-", "_").partition(".")[0]
+    language = first.partition("_")[0].lower()
+    return language if language in LANGUAGES else "en"
 
 
 def catalogue(lang: Language, key: str = "") -> dict[str, str]:
-    """The texts of the part that `key` names, or those that are always at hand."""
+    """The texts of the module that `key` names, or those that are always at hand."""
     part = key.partition(".")[0]
-    if part in PARTS:
-        from importlib import import_module
+    return _texts_in(lang, part if part in PARTS else "core")
 
-        found: dict[str, str] = import_module(f"coder.texts.{lang}_{part}").TEXTS
-        return found
-    if lang == "zh":
-        from coder.texts.zh import TEXTS
-    else:
-        from coder.texts.en import TEXTS
-    return TEXTS
+
+def _texts_in(lang: Language, module: str) -> dict[str, str]:
+    from importlib import import_module
+
+    found: dict[str, str] = import_module(f"coder.texts.{lang}.{module}").TEXTS
+    return found
 
 
 def _look_up(texts: dict[str, str], key: str, *, singular: bool) -> str | None:

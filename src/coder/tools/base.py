@@ -11,7 +11,7 @@ import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
 from coder.texts import Phrase, Texts
-from coder.tools.stamps import FileStamps
+from coder.tools.seen import FileStamps
 
 if TYPE_CHECKING:
     from coder.tools.job import Jobs
@@ -53,9 +53,6 @@ MCP_PREFIX = "mcp__"  # what the names of MCP servers' tools begin with, and no 
 def is_mcp(name: str) -> bool:
     """Whether a tool of this name is a server's."""
     return name.startswith(MCP_PREFIX)
-
-
-KEY_MARK = "PRIVATE KEY"  # a text that holds a key, of which a tool may show a part
 
 
 def summed_up(phrase: Phrase, for_model: str, **more: Any) -> ToolResult:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools.base import (
-    KEY_MARK,
     Arguments,
     Preview,
     ToolCancelled,
@@ -23,9 +23,9 @@ from coder.tools.base import (
 )
 
 if TYPE_CHECKING:
-    from coder.tools.background import Job
-    from coder.tools.output_text import Printed
-    from coder.tools.process import Outcome
+    from coder.process.background import Job
+    from coder.process.output import Printed
+    from coder.process.run import Outcome
 
 # What the model sees of an output: about 3,000 tokens, as much as a careful reader takes in at once.
 FOR_MODEL = 12_000
@@ -90,7 +90,7 @@ class Bash:
         if timeout_ms < 0:
             return failed("timeout_ms must be positive")
         timeout_ms = min(timeout_ms, MAX_TIMEOUT_MS)
-        from coder.tools.process import CutShort, run_process
+        from coder.process.run import CutShort, run_process
 
         script: Path | None = None
         try:
@@ -191,7 +191,7 @@ def quiet(environment: Mapping[str, str]) -> dict[str, str]:
 
 def shell_line(command: str, context: ToolContext) -> tuple[list[str], Path | None]:
     """The argument vector, and the file that holds a command too long for one."""
-    from coder.tools.programs import find_program
+    from coder.process.executables import find_program
 
     shell = find_program("bash", context.environment.get("PATH"), context.workspace.root) or "/bin/sh"
     text = os.fsencode(command)
@@ -204,7 +204,7 @@ def shell_line(command: str, context: ToolContext) -> tuple[list[str], Path | No
 
 
 def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContext) -> ToolResult:
-    from coder.tools.output_text import clean_file, cut_pair
+    from coder.process.output import clean_file, cut_pair
 
     out, err = outcome.out.plain(), outcome.err.plain()
     file = outcome.spilled

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.atomic import ChangedMeanwhile, alone_with, exchange_file, held_now, replace_file
+from coder.fs.safe_open import delete_file, delete_folder, missing_parents, open_file, status_of
+from coder.process.output import KEY_MARK
 from coder.texts import Phrase
-from coder.tools.base import KEY_MARK, Preview, ToolContext, ToolResult, failed, summed_up
-from coder.tools.diffs import Diff, unified
-from coder.tools.opening import delete_file, delete_folder, missing_parents, open_file, status_of
+from coder.tools.base import Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
-from coder.tools.storing import ChangedMeanwhile, alone_with, exchange_file, held_now, replace_file
-from coder.tools.textfile import NotText, load
+from coder.tools.text.diff import Diff, unified
+from coder.tools.text.file import NotText, load
 
 MAX_CHANGED_BYTES = (
     64 * 1024 * 1024

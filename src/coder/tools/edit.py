@@ -20,9 +20,9 @@ from coder.tools.changes import (
     hard_link_note,
     single_result,
 )
-from coder.tools.matching import Found, find, line_of, nearest, numbered
 from coder.tools.paths import Stop, clean, locate, missing, shown
-from coder.tools.textfile import CannotEncode, NotText, Span, TextFile, load
+from coder.tools.text.file import CannotEncode, NotText, Span, TextFile, load
+from coder.tools.text.match import Found, find, line_of, nearest, numbered
 
 _LINES_NAMED = 10
 _LINES_RECORDED = 100

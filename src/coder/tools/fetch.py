@@ -18,8 +18,8 @@ from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, denied
 from coder.tools.paths import clean
 
 if TYPE_CHECKING:
-    from coder.model.address import Address
-    from coder.model.http import HttpClient, Response
+    from coder.model.http.address import Address
+    from coder.model.http.client import HttpClient, Response
 
 SECONDS = 30.0  # for the whole of it, redirects included
 MAX_BYTES = 5 << 20  # of a body
@@ -90,8 +90,8 @@ class Fetch:
     async def run(
         self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
     ) -> ToolResult:
-        from coder.model.faults import HttpFault
-        from coder.model.http import HttpClient
+        from coder.model.http.client import HttpClient
+        from coder.model.http.faults import HttpFault
 
         url: str = args["url"]
         offset, limit = args.get("offset") or 0, args.get("max_chars") or DEFAULT_CHARS
@@ -114,8 +114,8 @@ class Fetch:
         return await _result(page, offset, min(limit, MAX_CHARS))
 
     async def _get(self, client: HttpClient, url: str, context: ToolContext) -> _Page:
-        from coder.model.address import parse_address, proxy_for
-        from coder.model.faults import HttpFault
+        from coder.model.http.address import parse_address, proxy_for
+        from coder.model.http.faults import HttpFault
 
         for _ in range(REDIRECTS + 1):
             address = parse_address(url)
@@ -130,7 +130,7 @@ class Fetch:
 
     async def _checked_address(self, address: Address) -> str:
         """The IP address to connect to. One private address among several is enough to refuse the name."""
-        from coder.model.faults import HttpFault
+        from coder.model.http.faults import HttpFault
 
         try:
             found = await self._lookup(address.host, address.port)
@@ -218,7 +218,7 @@ def _headers() -> dict[str, str]:
 def _next(url: str, response: Response) -> str:
     from urllib.parse import urljoin
 
-    from coder.model.faults import HttpFault
+    from coder.model.http.faults import HttpFault
 
     location = response.headers.get("location", "").strip()
     if not location:
@@ -275,7 +275,7 @@ def _text(page: _Page, kind: str) -> str:
     html = kind in ("text/html", "application/xhtml+xml")
     text = data[: MAX_HTML if html else MAX_BYTES].decode(_charset(page, html), errors="replace")
     if html:
-        from coder.tools.fetch_html import html_to_text
+        from coder.tools.html import html_to_text
 
         text = html_to_text(text, page.url)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")

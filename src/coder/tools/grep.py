@@ -12,15 +12,16 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from coder.fs.safe_open import read_file
+from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import KEY_MARK, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
-from coder.tools.globs import BadGlob, literally, matcher, name_globs
-from coder.tools.ignoring import Place
-from coder.tools.opening import read_file
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
-from coder.tools.ripgrep import MAX_LINE_BYTES
-from coder.tools.search import BadPattern, Line, Outcome, find_lines
+from coder.tools.search.find import BadPattern, Line, Outcome, find_lines
+from coder.tools.search.globs import BadGlob, literally, matcher, name_globs
+from coder.tools.search.ignore import Place
+from coder.tools.search.ripgrep import MAX_LINE_BYTES
 
 DEFAULT_MATCHES = 100
 MAX_MATCHES = 1000
@@ -160,7 +161,7 @@ class _Showing(msgspec.Struct, frozen=True):
 
 def _around(lines: list[Line], place: Place, wanted: int) -> dict[str, dict[int, str]]:
     """The lines around the matches, by path and number, of files that are text and not huge."""
-    from coder.tools.textfile import NotText, load
+    from coder.tools.text.file import NotText, load
 
     near: dict[str, dict[int, str]] = {}
     for path, group in groupby(lines, key=lambda line: line.path) if wanted else ():

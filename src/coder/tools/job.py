@@ -11,7 +11,7 @@ from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
 from coder.tools.bash import FOR_MODEL, MAX_TIMEOUT_MS, TooManyJobs
 
 if TYPE_CHECKING:
-    from coder.tools.background import Job
+    from coder.process.background import Job
 
 MAX_RUNNING = 16
 
@@ -170,7 +170,7 @@ class Jobs:
         """`let_go` or `withdraw` follows. Raises OSError and `TooManyJobs`."""
         if len(self.running) >= MAX_RUNNING:
             raise TooManyJobs(f"{MAX_RUNNING} jobs are running; stop one first (job, action stop)")
-        from coder.tools.background import Job
+        from coder.process.background import Job
 
         job = Job(self.next_number, command, outputs / f"job-{self.next_number}.txt", file_limit, script)
         job.start(argv, cwd, environment)

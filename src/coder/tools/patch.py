@@ -23,10 +23,10 @@ from coder.tools.changes import (
     joined,
     reports,
 )
-from coder.tools.patch_apply import HunkFailed, apply_hunks
-from coder.tools.patch_formats import BadPatch, FilePatch, Hunk, parse
+from coder.tools.patching.apply import HunkFailed, apply_hunks
+from coder.tools.patching.formats import BadPatch, FilePatch, Hunk, parse
 from coder.tools.paths import Stop, clean, locate, missing, shown
-from coder.tools.textfile import CannotEncode, NotText, TextFile, load
+from coder.tools.text.file import CannotEncode, NotText, TextFile, load
 
 _MOST_TOLD = 8000  # characters of what does not fit; beyond them each fault is one line
 

@@ -13,9 +13,9 @@ import re
 import stat
 from pathlib import Path, PurePath
 
+from coder.fs.safe_open import LinkInTheWay, status_of
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
-from coder.tools.opening import LinkInTheWay, status_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
@@ -166,7 +166,7 @@ def unreachable(
 
 def missing(context: ToolContext, path: Path) -> ToolResult:
     """That `path` is not there, with what is there under its name or a similar one."""
-    from coder.tools.search import named  # which needs much of this module
+    from coder.tools.search.find import named  # which needs much of this module
 
     name = shown(context, path)
     parent = path.parent

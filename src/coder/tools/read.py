@@ -12,20 +12,13 @@ from typing import BinaryIO
 
 import msgspec
 
+from coder.fs.safe_open import open_file, status_of
+from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import KEY_MARK, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
-from coder.tools.filelines import (
-    Cancelled,
-    Line,
-    count_lines,
-    lines_from,
-    seek_last,
-    shorten,
-)
-from coder.tools.listing import listed
-from coder.tools.opening import open_file, status_of
+from coder.tools.list import listed
 from coder.tools.paths import (
     Stop,
     clean,
@@ -38,8 +31,16 @@ from coder.tools.paths import (
     status,
     unreachable,
 )
-from coder.tools.stamps import Lines
-from coder.tools.textfile import SAMPLE, NotText, TextFile, detect, load
+from coder.tools.seen import Lines
+from coder.tools.text.file import SAMPLE, NotText, TextFile, detect, load
+from coder.tools.text.lines import (
+    Cancelled,
+    Line,
+    count_lines,
+    lines_from,
+    seek_last,
+    shorten,
+)
 
 DEFAULT_LIMIT = 2000
 MAX_BYTES = 256 * 1024  # of text in one answer
@@ -120,7 +121,7 @@ def _read_meant(
         try:
             status_of(path)
         except FileNotFoundError:
-            from coder.tools.search import only_named
+            from coder.tools.search.find import only_named
 
             other = only_named(context, path)
     if other is None:

@@ -6,10 +6,10 @@ from coder.tools.base import Tool
 from coder.tools.bash import Bash
 from coder.tools.edit import Edit
 from coder.tools.fetch import Fetch
-from coder.tools.globbing import Glob
+from coder.tools.glob import Glob
 from coder.tools.grep import Grep
 from coder.tools.job import JobTool
-from coder.tools.listing import List
+from coder.tools.list import List
 from coder.tools.patch import Patch
 from coder.tools.read import Read
 from coder.tools.save_memory import MemoryFile, SaveMemory

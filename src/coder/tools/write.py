@@ -16,7 +16,7 @@ from coder.tools.changes import (
     single_result,
 )
 from coder.tools.paths import Stop, clean, locate, shown
-from coder.tools.textfile import CannotEncode, NotText, load
+from coder.tools.text.file import CannotEncode, NotText, load
 
 
 class Write:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coder.policy.git_environment import read_only_environment
-from coder.policy.sandbox_bwrap import find_bwrap
+from coder.policy.programs.git_environment import read_only_environment
+from coder.policy.sandbox.bwrap import find_bwrap
 
 from .tree import Tree
 from .vocabulary import Vocabulary, learn

@@ -16,8 +16,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from coder.policy import commands, wrappers
-from coder.policy.tables import names
+from coder.policy.programs import commands, wrappers
+from coder.policy.programs.tables import names
 
 _HOOKS = (
     *(

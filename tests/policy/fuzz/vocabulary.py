@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from coder.policy import commands, git_rules, programs, wrappers
-from coder.policy.flags import Flags
+from coder.policy.programs import commands, wrappers
+from coder.policy.programs import git as git_rules
+from coder.policy.programs import languages as programs
+from coder.policy.programs.flags import Flags
 
 from ..place import rows
 from .tree import real_programs

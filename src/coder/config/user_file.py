@@ -1,0 +1,79 @@
+"""The person's own file, `$CODER_HOME/config.json`, changed in one place at their word.
+
+It is edited in place, under a lock, and only if nothing else of it changes by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coder.config.errors import ConfigError, shown
+from coder.config.files import read_bounded, reason
+from coder.config.jsonc import decode
+from coder.config.jsonc_edit import with_member, without_member
+from coder.config.layers import KeyPath, has, merged, without
+from coder.fs.private import locked, write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def set_own(home: Path, path: KeyPath, value: Any) -> Path:
+    """Put `value` at `path`. The file that was written; raises `ConfigError`."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a line of its own in the person's file
+
+    def change(data: bytes | None, before: dict[str, Any]) -> bytes:
+        if data is None or not data.strip():
+            return msgspec.json.format(msgspec.json.encode(_with(before, path, value))) + b"\n"
+        return with_member(data, path, text) or b""
+
+    return _changed(home, change, lambda before: _with(before, path, value))
+
+
+def has_own(home: Path, path: KeyPath) -> bool:
+    """Whether something stands at `path`. Raises `ConfigError`."""
+    file = home / "config.json"
+    data = read_bounded(file, shown(str(file)))
+    return data is not None and has(decode(data, shown(str(file))) or {}, path)
+
+
+def unset_own(home: Path, path: KeyPath) -> bool:
+    """Take out what stands at `path`; False where nothing does. Raises `ConfigError`."""
+    if not has_own(home, path):
+        return False
+    _changed(
+        home,
+        lambda data, before: without_member(data or b"", path) or b"",
+        lambda before: without(before, path),
+    )
+    return True
+
+
+def _changed(
+    home: Path,
+    change: Callable[[bytes | None, dict[str, Any]], bytes],
+    wanted: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Path:
+    file = home / "config.json"
+    label = shown(str(file))
+    try:
+        with locked(file):
+            data = read_bounded(file, label)
+            before = (decode(data, label) if data is not None else None) or {}
+            after = change(data, before)
+            if decode(after, label) != wanted(before):
+                raise ConfigError("config.own_shape", file=label)
+            write_whole(file.resolve(), after)
+    except OSError as error:
+        raise ConfigError("config.own_not_saved", file=label, why=reason(error)) from None
+    return file
+
+
+def _with(settings: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
+    """Settings with exactly `value` at `path`, not merged into what stood there."""
+    for name in reversed(path):
+        value = {name: value}
+    return merged(without(settings, path), value)

@@ -1,0 +1,1 @@
+"""What the person's editor shows, over the companion that tells of it."""

@@ -1,0 +1,139 @@
+"""MCP as the editor's companion speaks it: JSON-RPC over local streamable HTTP, by hand.
+
+One endpoint: requests are posted and answered as JSON or as a short event stream; what the editor says by
+itself comes over one long event stream. It shares the messages with `coder.mcp` and not the wire: an editor's
+own notifications are what it is for, and the end of its stream is the end of the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from coder.mcp import jsonrpc
+from coder.mcp.bodies import messages
+from coder.model.http.client import HttpClient, Response
+from coder.model.http.faults import HttpFault
+from coder.model.http.sse import LineTooLong
+from coder.texts import Fault
+
+PROTOCOL = "2025-06-18"
+_ANSWER = 60.0  # seconds without a byte; the companion is on this machine and answers at once
+_LISTENING = 7 * 86_400.0  # the editor may say nothing for days; a companion that ends closes the stream
+
+Message = dict[str, Any]
+
+
+class IdeFault(Fault):
+    """The editor cannot be talked to, or says no."""
+
+
+class CompanionWire:
+    """One session with a companion. Any fault ends it; whoever uses it opens another."""
+
+    def __init__(self, port: int, token: str) -> None:
+        # The server refuses any host but this one, and no proxy may stand between.
+        self._url = f"http://127.0.0.1:{port}/mcp"
+        self._http = HttpClient(idle=_ANSWER, connect=5.0, environment={})
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._next_id = 0
+
+    async def open(self) -> list[str]:
+        """Shake hands; the names of the editor's tools."""
+        from coder import __version__
+
+        result = await self.request(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL,
+                "capabilities": {},
+                "clientInfo": {"name": "coder", "version": __version__},
+            },
+        )
+        version = result.get("protocolVersion")
+        self._headers["MCP-Protocol-Version"] = version if isinstance(version, str) else PROTOCOL
+        await self._notify("notifications/initialized")
+        try:
+            tools = (await self.request("tools/list", {})).get("tools")
+        except IdeFault:  # an editor that only tells of its files need not have any
+            return []
+        named = tools if isinstance(tools, list) else []
+        return [str(tool.get("name")) for tool in named if isinstance(tool, dict)]
+
+    async def request(self, method: str, params: Message) -> Message:
+        """The result; raises `IdeFault`."""
+        self._next_id += 1
+        wanted = self._next_id
+        response = await self._post(jsonrpc.request(wanted, method, params))
+        try:
+            if session := response.headers.get("mcp-session-id"):
+                self._headers["Mcp-Session-Id"] = session
+            async for message in messages(response):
+                if message.get("id") == wanted and "method" not in message:
+                    return _result(message)
+        except (HttpFault, LineTooLong) as fault:
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
+        finally:
+            response.abort()
+        raise IdeFault("context.ide.no_answer", method=method)
+
+    async def notifications(self) -> AsyncGenerator[tuple[str, Message], None]:
+        """What the editor says by itself, until it ends the stream; its requests are answered on the way."""
+        headers = {**self._headers, "Accept": "text/event-stream"}
+        try:
+            response = await self._http.request("GET", self._url, headers)
+        except HttpFault as fault:
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
+        try:
+            if response.status != 200:
+                raise IdeFault("context.ide.status", status=response.status)
+            response.idle = _LISTENING
+            async for message in messages(response):
+                method = message.get("method")
+                if isinstance(method, str) and "id" in message:
+                    await self._answer(message["id"], method)
+                elif isinstance(method, str):
+                    params = message.get("params")
+                    yield method, params if isinstance(params, dict) else {}
+        except (HttpFault, LineTooLong) as fault:
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
+        finally:
+            response.abort()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _notify(self, method: str) -> None:
+        (await self._post(jsonrpc.notification(method))).abort()
+
+    async def _answer(self, request_id: object, method: str) -> None:
+        """A ping gets its answer; nothing else can be asked of us."""
+        body: Message = {"jsonrpc": "2.0", "id": request_id}
+        if method == "ping":
+            body["result"] = {}
+        else:
+            body["error"] = {"code": jsonrpc.METHOD_NOT_FOUND, "message": f"{method} is not supported"}
+        (await self._post(body)).abort()
+
+    async def _post(self, message: Message) -> Response:
+        headers = {
+            **self._headers,
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        try:
+            response = await self._http.request("POST", self._url, headers, jsonrpc.encode(message))
+        except HttpFault as fault:
+            raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
+        if response.status >= 300:
+            response.abort()
+            raise IdeFault("context.ide.status", status=response.status)
+        return response
+
+
+def _result(message: Mapping[str, Any]) -> Message:
+    error = message.get("error")
+    if isinstance(error, dict):
+        raise IdeFault("context.ide.says", why=str(error.get("message") or error.get("code")))
+    result = message.get("result")
+    return result if isinstance(result, dict) else {}

@@ -1,0 +1,163 @@
+"""A front end's place at the engine: what stays the same while sessions come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from coder.config.models import tokenizer_of, window_for
+from coder.config.schema import Config
+from coder.context.memory import Memory
+from coder.context.skills import Skills
+from coder.context.tokens import TokenCounter
+from coder.model.base import ChatModel
+from coder.policy.decide import OperatingMode, Preset
+from coder.policy.workspace import FolderWorkspace
+from coder.protocol.events import AnyEvent
+from coder.protocol.messages import ToolSpec
+from coder.protocol.ops import ApprovalReply
+from coder.record.sinks import HistorySink
+from coder.record.store import SessionStore
+from coder.texts import Phrase, Texts
+from coder.tools.base import Tool
+
+if TYPE_CHECKING:
+    from coder.context.ide.client import IdeClient
+    from coder.engine.git_state import GitState
+    from coder.engine.session import Session
+    from coder.mcp.servers import Servers
+    from coder.policy.sandbox.ladder import SandboxLevel
+
+
+class AllowedCommands(Protocol):
+    """The command names that a person allowed for this project with `always`."""
+
+    def names(self) -> Sequence[str]: ...
+
+    def add(self, *names: str) -> None: ...
+
+    def revoke(self, name: str) -> bool: ...
+
+    @property
+    def problem(self) -> Phrase | None: ...
+
+
+class PromptLimits(msgspec.Struct, frozen=True):
+    """`--max-prompt-tokens` and `--warn-prompt-tokens`; 0 where there is none."""
+
+    maximum: int = 0
+    warning: int = 0
+
+
+class ModelChoice(msgspec.Struct, frozen=True):
+    """The model that is asked: its name, how many tokens it takes in, and how they are counted."""
+
+    name: str
+    window: int
+    vocabulary: str
+    tokenizer: str = ""  # what `--tokenizer-model` named, for any model
+
+    @classmethod
+    def of(cls, config: Config, name: str, tokenizer: str = "") -> ModelChoice:
+        return cls(name, window_for(config, name), tokenizer or tokenizer_of(name), tokenizer)
+
+
+class Desk:
+    """Configuration, tools, model and the session that is current."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        texts: Texts,
+        workspace: FolderWorkspace,
+        home: Path,
+        store: SessionStore,
+        model: ChatModel,
+        chosen: ModelChoice,
+        tools: Sequence[Tool],
+        skills: Skills,
+        memory: Memory,
+        allowed: AllowedCommands,
+        environment: Mapping[str, str],
+        can_ask: bool,
+        emit: Callable[[AnyEvent], None],
+        limits: PromptLimits,
+        sinks: Sequence[HistorySink] = (),
+        session_kind: str = "interactive",
+        trusted: bool = False,
+    ) -> None:
+        self.config = config
+        self.texts = texts
+        self.say = texts.say
+        self.workspace = workspace
+        self.home = home
+        self.store = store
+        self.model = model
+        self.chosen = chosen
+        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in tools}
+        self.skills = skills
+        self.memory = memory
+        self.ide: IdeClient | None = None  # the line to the person's editor, where there is to be one
+        self.git_state: GitState | None = None  # asked of git while the session starts
+        self.mcp: Servers | None = None  # others' programs with tools, where any are configured
+        self.told_of_servers: dict[str, Phrase] = {}  # what the person has been told of each
+        self.allowed = allowed
+        self.allowlist_file = ""  # where the setting permission.command_allowlist stands
+        self.environment = environment
+        self.can_ask = can_ask
+        self.emit = emit
+        self.limits = limits
+        self.sinks = sinks
+        self.session_kind = session_kind
+        self.trusted = trusted
+        self.trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
+        self.secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
+        self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
+        self.trying_sandbox = asyncio.Lock()
+        self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
+        self.parent: Desk | None = None  # of a subagent that is bound by whatever mode its parent is in
+        self._mode: OperatingMode = "default"
+        self.mode_chosen = False  # by a flag, which a resumed session does not overrule
+        self.preset: Preset = config.permission.preset
+        self.wanted = asyncio.Event()  # somebody has asked for something; until then the prompt comes first
+        self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
+        self.session: Session  # set by whoever opens the desk, before anything is asked of it
+
+    @property
+    def mode(self) -> OperatingMode:
+        """As it is now: a person may change it while a turn runs."""
+        return self._mode if self.parent is None else self.parent.mode
+
+    @mode.setter
+    def mode(self, mode: OperatingMode) -> None:
+        self._mode, self.parent = mode, None
+
+    def use_model(self, name: str) -> None:
+        """From the next request on; another model has another window and other tokens."""
+        before, self.chosen = self.chosen, ModelChoice.of(self.config, name, self.chosen.tokenizer)
+        if self.chosen.vocabulary != before.vocabulary:
+            self.session.conversation.use_counter(TokenCounter(self.chosen.vocabulary))
+
+    def goodbye(self) -> str:
+        """How to go on with the session that is being left; nothing where nothing was recorded."""
+        recorded = self.store.exists(self.session.id)
+        return self.say("view.bye", id=self.session.id) if recorded else ""
+
+    @property
+    def prompt_limit(self) -> int:
+        """The most tokens that a request may have: the model's window, or less where the person said so."""
+        return min(self.limits.maximum or self.chosen.window, self.chosen.window)
+
+    @property
+    def root(self) -> Path:
+        return self.workspace.root
+
+    @property
+    def specs(self) -> list[ToolSpec]:
+        """The tools in a fixed order: a changed order would void the provider's prompt cache."""
+        return [tool.spec for tool in self.tools.values()]

@@ -1,0 +1,90 @@
+"""`/mcp`: the MCP servers, what became of each, and starting one again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.engine.agent import Desk
+from coder.engine.commands.modes import Reply
+from coder.mcp.names import tool_name
+from coder.texts import Texts
+from coder.tools.base import MCP_PREFIX
+
+if TYPE_CHECKING:
+    from coder.mcp.servers import Server, Servers
+
+
+async def mcp_command(desk: Desk, args: str) -> Reply:
+    servers = desk.mcp
+    if servers is None:
+        return Reply(desk.say("servers.none"))
+    word, _, name = args.partition(" ")
+    if not args:
+        return Reply("\n".join(server_lines(servers, desk.texts)), data={"servers": server_data(servers)})
+    if word != "restart" or not name.strip():
+        return Reply(desk.say("servers.usage"), ok=False, data={"usage": True})
+    return await _restart(desk, servers, name.strip())
+
+
+def mcp_rows(desk: Desk) -> list[tuple[str, str]]:
+    """A row for `/status`; none where there are no servers."""
+    if desk.mcp is None:
+        return []
+    states = [f"{name} {desk.say(f'servers.state.{one.state}')}" for name, one in desk.mcp.all.items()]
+    return [("mcp", ", ".join(states))]
+
+
+async def _restart(desk: Desk, servers: Servers, name: str) -> Reply:
+    server = servers.all.get(name)
+    if server is None:
+        names = ", ".join(servers.all)
+        return Reply(desk.say("servers.no_server", name=name, names=names), ok=False)
+    if desk.mode == "plan":
+        return Reply(desk.say("servers.in_plan", name=name), ok=False)
+    if server.state == "off":
+        return Reply(desk.say("servers.switched_off", name=name), ok=False)
+    await server.close()
+    server.start()
+    await server.settled()
+    if server.fault is not None:
+        return Reply(server.fault.text(desk.texts), ok=False)
+    return Reply("\n".join([desk.say("servers.restarted", name=name), *_lines(server, desk.texts)]))
+
+
+def server_lines(servers: Servers, texts: Texts) -> list[str]:
+    """For a person: a line a server, below it what it can do or why it does not run."""
+    return [line for server in servers.all.values() for line in _lines(server, texts)]
+
+
+def _lines(server: Server, texts: Texts) -> list[str]:
+    say = texts.say
+    words = [say(f"servers.state.{server.state}")]
+    if server.connection is not None:
+        words += [say("servers.tools", n=len(server.remotes)), server.connection.server]
+    lines = [f"{server.name}: {' · '.join(word for word in words if word)}"]
+    if server.state == "ready":
+        lines += [f"  {_shown_name(server.name, remote.name)}" for remote in server.remotes]
+    elif server.fault is not None:
+        lines.append(f"  {server.fault.text(texts)}")
+    return lines
+
+
+def _shown_name(server: str, tool: str) -> str:
+    """With the model's name for it where that is another: permissions and records have it."""
+    name = tool_name(server, tool)
+    return tool if name == f"{MCP_PREFIX}{server}__{tool}" else f"{tool} ({name})"
+
+
+def server_data(servers: Servers) -> list[dict[str, object]]:
+    """For programs."""
+    return [
+        {
+            "name": server.name,
+            "state": server.state,
+            "server": server.connection.server if server.connection is not None else "",
+            "protocol": server.connection.version if server.connection is not None else "",
+            "tools": [remote.name for remote in server.remotes],
+            "fault": str(server.fault) if server.fault is not None and server.state != "ready" else "",
+        }
+        for server in servers.all.values()
+    ]

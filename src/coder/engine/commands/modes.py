@@ -1,0 +1,122 @@
+"""`/name` of a custom mode, and `/modes`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from coder.engine.agent import Desk
+from coder.engine.modes import error_texts, keeper_of, set_modes
+from coder.protocol.events import CommandDone
+from coder.protocol.modes import (
+    InstantModeExecuted,
+    ModeDefinition,
+    ModeError,
+    RenderedMode,
+    SetModeState,
+    TriggerInstantMode,
+)
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a command answers: text for the person, fields for programs."""
+
+    text: str
+    ok: bool = True
+    data: dict[str, object] = {}
+
+
+class InstantLine(msgspec.Struct, frozen=True):
+    """A typed line that starts an instant mode, and what it held besides."""
+
+    op: TriggerInstantMode
+    leftover: str = ""
+
+
+def refusal(op: TriggerInstantMode, executed: InstantModeExecuted) -> CommandDone:
+    """Why an instant mode was not run, for whoever shows answers to lines."""
+    data = _fillable(executed.mode_id, executed.errors)
+    data["values"] = {name: given.value for name, given in op.variables.items() if not isinstance(given, str)}
+    return CommandDone(executed.mode_id, "\n".join(error_texts(executed.errors)), ok=False, data=data)
+
+
+def _fillable(mode_id: str, errors: list[ModeError]) -> dict[str, object]:
+    """`form`: a front end that has one can ask for the values (`fill`), or offer them (`adjust`)."""
+    data: dict[str, object] = {"mode_id": mode_id}
+    if any(error.code in ("missing", "invalid") and error.mode_id == mode_id for error in errors):
+        data["form"] = "fill"
+    return data
+
+
+async def custom_mode(desk: Desk, line: str) -> Reply | InstantLine | None:
+    """What `/name args` comes to; None where no custom mode has that name."""
+    keeper = keeper_of(desk.session)
+    await keeper.catalogue.prepare()
+    invocation = keeper.from_line(line)
+    if invocation.definition is None:
+        return None
+    if invocation.op is None:
+        return Reply("\n".join(error_texts(invocation.errors)), ok=False)
+    if isinstance(invocation.op, TriggerInstantMode):
+        return InstantLine(invocation.op, invocation.leftover)
+    name = invocation.definition.mode_id
+    again = keeper.is_on(name) and len(line.split()) == 1
+    changed = await set_modes(desk.session, invocation.op)
+    if changed.errors:
+        lines, data = error_texts(changed.errors), _fillable(name, changed.errors)
+    else:
+        on = next(m for m in keeper.enabled if m.mode_id == name)
+        lines, data = [desk.say("modes.on", mode=name) + _values(on)], {"mode_id": name}
+    if not changed.errors and again and invocation.definition.variables:
+        data["form"] = "adjust"
+    if invocation.leftover:  # never sent by itself: whoever typed it may want it as a message
+        lines.append(desk.say("modes.leftover", text=invocation.leftover))
+        data["leftover"] = invocation.leftover
+    return Reply("\n".join(lines), ok=not changed.errors, data=data)
+
+
+async def modes_command(desk: Desk, args: str) -> Reply:
+    """`/modes` lists them, `/modes off NAME` takes one out."""
+    keeper = keeper_of(desk.session)
+    await keeper.catalogue.prepare()
+    word, _, name = args.partition(" ")
+    if word == "off" and name.strip():
+        found = keeper.catalogue.find(name.strip())
+        if found is None or not keeper.is_on(found.definition.mode_id):
+            return Reply(desk.say("modes.not_on", mode=name.strip()), ok=False)
+        mode_id = found.definition.mode_id
+        await set_modes(desk.session, SetModeState(keeper.target_without(mode_id)))
+        return Reply(desk.say("modes.off", mode=mode_id))
+    if args:
+        return Reply(desk.say("modes.usage"), ok=False, data={"usage": True})
+    return Reply("\n".join([desk.say("mode.current", mode=desk.mode, names=_OPERATING), *_listed(desk)]))
+
+
+_OPERATING = "plan, default, auto-edit, yolo"
+
+
+def _kind_key(definition: ModeDefinition) -> str:
+    if definition.error is not None:
+        return "modes.state_broken"
+    return "modes.kind_prompt" if definition.category == "prompt" else f"modes.kind_{definition.kind}"
+
+
+def _values(mode: RenderedMode) -> str:
+    """Its variables as labels, as the mode bar shows them."""
+    labels = (f"[{v.name}={'?' if v.value is None else v.value}]" for v in mode.variables)
+    return "".join(f" {label}" for label in labels)
+
+
+def _listed(desk: Desk) -> list[str]:
+    keeper = keeper_of(desk.session)
+    values = {mode.mode_id: _values(mode) for mode in keeper.enabled}
+    lines = []
+    for definition in keeper.catalogue.definitions:
+        on = values.get(definition.mode_id) if definition.command else None  # else another has its name
+        mark = "○" if on is None else "●"
+        state = definition.error.message if definition.error else definition.description
+        if definition.shadowed_by:
+            state = desk.say("modes.state_shadowed", scope=definition.shadowed_by)
+        name = (definition.command or definition.mode_id) + (on or "")
+        kind = desk.say(_kind_key(definition))
+        lines.append(f"{mark} {name}  {definition.scope.label}  {kind}  {state}".rstrip())
+    return lines or [desk.say("modes.none_here")]

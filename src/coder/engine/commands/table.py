@@ -1,0 +1,216 @@
+"""The built-in `/` commands: a table of names and functions.
+
+A command answers with text; front ends only show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from coder.engine.agent import Desk
+from coder.engine.commands.diff import show_diff
+from coder.engine.commands.jobs import ps_command, stop_command
+from coder.engine.commands.mcp import mcp_command
+from coder.engine.commands.memory import memory_answer, skills_answer
+from coder.engine.commands.modes import InstantLine, Reply, custom_mode, modes_command
+from coder.engine.commands.permissions import permissions_command
+from coder.engine.commands.sessions import new_command, resume_command, sessions_command
+from coder.engine.commands.status import status_command
+from coder.engine.commands.undo import redo_command, undo_command
+from coder.engine.commands.usage import budget_text, context_text, loop_text
+from coder.engine.compact import compact_text
+from coder.policy.decide import OPERATING_MODES
+from coder.protocol.events import CommandDone
+from coder.texts import catalogue
+from coder.tools.base import Tool
+from coder.tools.todo import as_text
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A name, its arguments as `/help` shows them, and what it does. Its help text is `help.<name>`."""
+
+    name: str
+    arguments: str
+    run: Callable[[Desk, str], Awaitable[Reply]]
+
+
+async def run_slash_command(desk: Desk, raw: str) -> CommandDone | InstantLine:
+    """Built-in names win; then custom modes. An instant one is handed back: its prompt is a turn."""
+    name, args = [*raw[1:].split(maxsplit=1), "", ""][:2]
+    command = COMMANDS.get(name)
+    session, messages = desk.session, desk.session.conversation.messages
+    before = len(messages)
+    if command is not None and args.strip() and not command.arguments:
+        reply = Reply(desk.say("command.no_arguments", name=name), ok=False, data={"usage": True})
+    elif command is not None:
+        reply = await command.run(desk, args.strip())
+    else:
+        custom = await custom_mode(desk, raw)
+        if isinstance(custom, InstantLine):
+            return custom
+        reply = custom or Reply(_unknown(desk, name), ok=False, data={"usage": True})
+    meta = {"kind": "slash", "input": raw, "command": name, "ok": reply.ok}
+    # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
+    if not (reply.data.get("exit") or reply.data.get("unrecorded")):
+        hide = desk.session.redactor
+        desk.session.log.append("command", hide.redact(reply.text), meta=hide.redact_all(meta))
+    now = session.conversation.messages
+    if session is desk.session and (now is not messages or len(now) != before):
+        session.write_snapshot()
+    return CommandDone(command=raw, text=reply.text, ok=reply.ok, data=reply.data)
+
+
+def _unknown(desk: Desk, name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
+    text = f"Unknown command: /{name}"
+    names = ", ".join(f"/{n}" for n in near) or "/help"
+    return f"{text}\n{desk.say('command.nearest', names=names)}"
+
+
+async def _help(desk: Desk, args: str) -> Reply:
+    if args:
+        name = args.removeprefix("/")
+        command = COMMANDS.get(name)
+        if command is None:
+            return Reply(_unknown(desk, name), ok=False, data={"usage": True})
+        return Reply(f"/{name} {command.arguments}".rstrip() + f"  {desk.say(f'help.{name}')}")
+    rows = [(f"/{c.name} {c.arguments}".rstrip(), desk.say(f"help.{c.name}")) for c in COMMANDS.values()]
+    width = max(len(usage) for usage, _ in rows)
+    lines = [f"{usage.ljust(width)}  {text}" for usage, text in rows]
+    return Reply("\n".join([*lines, "", desk.say("help.keys")]))
+
+
+async def _model(desk: Desk, args: str) -> Reply:
+    if not args:
+        return Reply(desk.say("model.current", model=desk.chosen.name))
+    if " " in args:
+        return Reply(desk.say("model.one_name"), ok=False, data={"usage": True})
+    from coder.config.save import save_model
+
+    desk.use_model(args)
+    desk.session.record_state()
+    problem = save_model(desk.root, args, desk.texts)
+    return Reply("\n".join(filter(None, [desk.say("model.set", model=args), problem])))
+
+
+async def _mode(desk: Desk, args: str) -> Reply:
+    if not args:
+        return Reply(desk.say("mode.current", mode=desk.mode, names=", ".join(OPERATING_MODES)))
+    mode = next((m for m in OPERATING_MODES if m == args), None)
+    if mode is None:
+        return Reply(desk.say("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
+    desk.mode = mode
+    desk.session.record_state()
+    if desk.mcp is not None:
+        from coder.engine.mcp import follow_mode
+
+        await follow_mode(desk)
+    return Reply(desk.say("mode.set", mode=args))
+
+
+def _mode_named(mode: str) -> Callable[[Desk, str], Awaitable[Reply]]:
+    async def run(desk: Desk, args: str) -> Reply:
+        return await _mode(desk, mode)
+
+    return run
+
+
+async def _tools(desk: Desk, args: str) -> Reply:
+    width = max(len(name) for name in desk.tools)
+    return Reply("\n".join(f"{name.ljust(width)}  {_about(desk, tool)}" for name, tool in desk.tools.items()))
+
+
+def _about(desk: Desk, tool: Tool) -> str:
+    """Our own tools in the person's language; others by what they tell the model."""
+    key = f"tool.about.{tool.spec.name}"
+    if key in catalogue("en", key):
+        return desk.say(key)
+    return tool.spec.function.description.split(". ")[0].rstrip(".")
+
+
+async def _skills(desk: Desk, args: str) -> Reply:
+    answer = skills_answer(desk.skills, desk.say)
+    return Reply(answer.text, answer.ok)
+
+
+async def _memory(desk: Desk, args: str) -> Reply:
+    answer = memory_answer(desk.memory, desk.say, args)
+    if answer.note:
+        desk.session.tell_next(answer.note)
+    return Reply(answer.text, answer.ok)
+
+
+async def _todos(desk: Desk, args: str) -> Reply:
+    todos = desk.session.context.todos
+    if not todos:
+        return Reply(desk.say("todos.none"))
+    return Reply(as_text(todos), data={"todos": [msgspec.structs.asdict(todo) for todo in todos]})
+
+
+async def _compact(desk: Desk, args: str) -> Reply:
+    text, ok = await compact_text(desk.session)
+    return Reply(text, ok)
+
+
+async def _diff(desk: Desk, args: str) -> Reply:
+    shown = await show_diff(desk, args)
+    return Reply(shown.text, shown.ok, data={"files": shown.files} if shown.ok else {"usage": True})
+
+
+async def _context(desk: Desk, args: str) -> Reply:
+    return Reply(context_text(desk))
+
+
+async def _budget(desk: Desk, args: str) -> Reply:
+    text, ok = budget_text(desk, args)
+    return Reply(text, ok)
+
+
+async def _loop(desk: Desk, args: str) -> Reply:
+    text, ok = loop_text(desk, args)
+    return Reply(text, ok)
+
+
+async def _fork(desk: Desk, args: str) -> Reply:
+    return Reply(desk.say("fork.linear"), ok=False)
+
+
+async def _exit(desk: Desk, args: str) -> Reply:
+    return Reply("", data={"exit": True})
+
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("help", "[NAME]", _help),
+        Command("model", "[NAME]", _model),
+        Command("permissions", "[PRESET|revoke NAME]", permissions_command),
+        Command("mode", "[NAME]", _mode),
+        *(Command(mode, "", _mode_named(mode)) for mode in OPERATING_MODES),
+        Command("modes", "[off NAME]", modes_command),
+        Command("tools", "", _tools),
+        Command("mcp", "[restart NAME]", mcp_command),
+        Command("ps", "", ps_command),
+        Command("stop", "[ID]", stop_command),
+        Command("skills", "", _skills),
+        Command("memory", "[add FACT|forget N]", _memory),
+        Command("todos", "", _todos),
+        Command("new", "", new_command),
+        Command("resume", "[ID]", resume_command),
+        Command("sessions", "", sessions_command),
+        Command("compact", "", _compact),
+        Command("diff", "[full|PATH]", _diff),
+        Command("undo", "[N|show|force]", undo_command),
+        Command("redo", "[N|force]", redo_command),
+        Command("status", "", status_command),
+        Command("context", "", _context),
+        Command("budget", "[USD|off]", _budget),
+        Command("loop", "[on|off]", _loop),
+        Command("fork", "", _fork),
+        Command("exit", "", _exit),
+    )
+}

@@ -1,0 +1,321 @@
+"""What stands around a command that the model runs: the sandbox it runs in, and the memory that lets `/undo`
+take back what it did to files. The person's own `!` has neither.
+
+A line that runs unasked because it is known to be read-only runs in the sandbox of `plan`: a wrong verdict of
+the parser then costs a failed command, and no file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.engine.agent import Desk
+from coder.engine.approval import environment_for, sets_git
+from coder.engine.session import Session
+from coder.engine.verify.run import saw_shell_changes
+from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.policy.verification import may_run, with_project_tools
+from coder.protocol.events import Notice
+from coder.record.undo.shell import ShellChanges, ShellUndo
+from coder.texts import Phrase
+from coder.tools.base import Tool, ToolContext, ToolResult, failed
+
+_NAMED = 5  # paths that a notice spells out
+
+_AGAIN = (
+    "If that is why it failed, send exactly the same line once more: it is then judged as a command that "
+    "writes, and put to the person where the policy asks."
+)
+
+_CHANGED = "the repositories that this line looks at changed meanwhile; send it again"
+
+Printed = Callable[[str], None]
+
+
+async def run_command(
+    session: Session,
+    args: Mapping[str, Any],
+    on_output: Printed,
+    *,
+    read_only: bool = False,
+    approved: bool = False,
+) -> ToolResult:
+    """A line of the model's, sheltered. `read_only`: it runs unasked, for that reason. `approved`: a person
+    has seen it and said yes."""
+    line = str(args["command"])
+    sandbox = await _sandbox(session, read_only=read_only)
+    if isinstance(sandbox, Phrase):
+        return failed(str(sandbox), sandbox)
+    context = _context(session, line, read_only=read_only)
+    if context is None:
+        return failed(_CHANGED)
+    context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
+    if may_run(line, session.desk.root, session.desk.config.workflow.verify_allow):
+        context.environment = with_project_tools(line, session.desk.root, context.environment)
+    run = partial(session.desk.tools["bash"].run, args, context, on_output)
+    # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
+    held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
+    result = await (run() if held else _covered(session, line, sandbox, run))
+    if "exit_code" not in result.meta:
+        return result
+    rung = "none" if sandbox is None else sandbox.level.rung
+    result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
+    return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
+
+
+def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | None:
+    """What a line runs with; None where a moment ago it was read-only, and is not known to be any more."""
+    context = copy(session.context)
+    if read_only:
+        environment = environment_for(session, line)
+        if environment is None:
+            return None
+        context.environment = environment
+    return context
+
+
+def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:
+    """What the sandbox lets a command do, where its error may come from that. What it printed proves nothing:
+    this says what is so in any case, and asks nobody."""
+    note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}")
+    if note is None:
+        return result
+    told = str(note)
+    if sandbox.plan and session.desk.mode != "plan":
+        session.needs_writing.add(line)
+        told = f"{told} {_AGAIN}"
+    return msgspec.structs.replace(
+        result, for_model=f"{result.for_model}\n[{told}]", phrase=note, summary=str(note)
+    )
+
+
+async def start_sheltered(
+    session: Session, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
+) -> ToolResult:
+    """`bash` with `background`. Undo covers its start; what it changes later is not covered, and said."""
+    desk, command = session.desk, str(args["command"])
+    found = await _sandbox(session, read_only=read_only)
+    if isinstance(found, Phrase):
+        return failed(str(found), found)
+    # Where none is wanted it is still ended with us, whatever ends us.
+    level = SandboxLevel() if found is None else found.level
+    sandbox = _of_job(session, level, plan=read_only or desk.mode == "plan")
+    held = sandbox.plan and level.rung != "none"
+
+    def wrap(argv: list[str]) -> list[str]:
+        if level.rung == "bwrap" and not sandbox.plan:  # locks what steers git further down
+            sandbox.look(undo_of(session).repositories())
+        return sandbox.wrap(argv)
+
+    context = _context(session, command, read_only=read_only)
+    if context is None:
+        return failed(_CHANGED)
+    context.wrap_command = wrap
+    run = partial(desk.tools["bash"].run, args, context, on_output)
+    result = await (run() if held else _covered(session, command, None, run))
+    job = session.jobs.get(str(result.meta.get("job_id")))
+    if job is None:
+        failed_inside = not result.ok and "exit_code" in result.meta
+        return _explained(session, sandbox, command, result) if failed_inside else result
+    job.owner = session.id
+    session.show_job(job)
+    if not held and not session.told_jobs_uncovered:
+        session.told_jobs_uncovered = True
+        desk.emit(Notice(desk.say("job.uncovered")))
+    said = "" if held else f"{_JOB_LIMITS[level.rung]}/undo does not cover what it changes from now on."
+    return msgspec.structs.replace(
+        result,
+        for_model=f"{result.for_model}\n[{said}]" if said else result.for_model,
+        meta={**result.meta, "sandbox": level.rung if found is not None else "none"},
+    )
+
+
+# Nobody waits for a job's end, to put git's files back then: they are closed to it from the start.
+_JOB_LIMITS = {
+    "bwrap": "For a job .git is read-only. ",
+    "landlock": "A job cannot write .git, nor make new files at the top of the workspace. ",
+    "none": "",
+}
+
+
+def _of_job(session: Session, level: SandboxLevel, *, plan: bool) -> Sandbox:
+    from coder.policy.sandbox.servers import LongSandbox
+
+    desk = session.desk
+    settings = desk.config.sandbox
+    kind = Sandbox if plan else LongSandbox
+    return kind(
+        level,
+        desk.root,
+        desk.home,
+        writable=settings.writable,
+        network=settings.network,
+        plan=plan,
+        environment=desk.environment,
+    )
+
+
+async def run_server_tool(
+    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
+) -> ToolResult:
+    """A tool of an MCP server. Where we started that, it is in a sandbox already, and `/undo` covers it."""
+    from coder.mcp.tools import McpTool
+
+    run = partial(tool.run, args, session.context, on_output)
+    if not (isinstance(tool, McpTool) and tool.covered):
+        return await run()
+    sandbox = await _sandbox(session)
+    label = f"{tool.spec.name} {tool.argument(args)}"
+    return await _covered(session, label, sandbox if isinstance(sandbox, Sandbox) else None, run)
+
+
+async def _covered(
+    session: Session, label: str, sandbox: Sandbox | None, run: Callable[[], Awaitable[ToolResult]]
+) -> ToolResult:
+    """Run something that may change files, with the tree looked at before and after."""
+    undo = undo_of(session)
+    await _look(undo, label)
+    try:
+        absent = [] if sandbox is None else sandbox.places().absent
+        if sandbox is not None:
+            sandbox.look(undo.repositories())
+    except BaseException:
+        undo.not_run()
+        raise
+    try:
+        return await run()
+    finally:
+        try:
+            changes = await asyncio.shield(asyncio.to_thread(_after, undo))
+            saw_shell_changes(session, label, map(session.desk.workspace.show, map(Path, changes.changed)))
+            _tell(session, changes)
+        finally:  # whatever else is cancelled
+            if sandbox is not None:
+                _settle(session, sandbox, absent, undo.repositories())
+
+
+def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories: list[str]) -> None:
+    """Nothing that a command left may steer git, outside the sandbox, without being seen."""
+    _warn(session, "sandbox.planted", sandbox.planted(absent))
+    settled = sandbox.settle(repositories)
+    _warn(session, "sandbox.put_back", settled.put_back)
+    _warn(session, "sandbox.left", settled.left)
+
+
+def _warn(session: Session, key: str, files: list[str]) -> None:
+    if files:
+        shown = ", ".join(map(session.desk.workspace.show, map(Path, files[:_NAMED])))
+        session.desk.emit(Notice(session.desk.say(key, files=shown), "warning"))
+
+
+def _wrapping(
+    session: Session, sandbox: Sandbox, line: str, *, approved: bool
+) -> Callable[[list[str]], list[str]]:
+    if not approved or sandbox.plan or "git" not in line:
+        return sandbox.wrap
+    return partial(sandbox.wrap, git_settings=sets_git(session, line))
+
+
+async def _look(undo: ShellUndo, command: str) -> None:
+    looking = asyncio.ensure_future(asyncio.to_thread(undo.before, command))
+    try:
+        await asyncio.shield(looking)
+    except asyncio.CancelledError:  # the first look may take a second; nobody waits for it then
+        loop = asyncio.get_running_loop()
+        looking.add_done_callback(lambda _looked: loop.run_in_executor(None, undo.not_run))  # it takes locks
+        raise
+
+
+def _after(undo: ShellUndo) -> ShellChanges:
+    try:
+        return undo.after()
+    except OSError:  # the journal cannot be written: better said than lost silently
+        return ShellChanges(partial=True)
+
+
+def undo_of(session: Session) -> ShellUndo:
+    if session.shell_undo is None:
+        session.shell_undo = ShellUndo(session.desk.root, session.desk.home, session.undo)
+    return session.shell_undo
+
+
+def _tell(session: Session, changes: ShellChanges) -> None:
+    desk = session.desk
+    if changes.uncovered:
+        shown = ", ".join(changes.uncovered[:_NAMED])
+        desk.emit(Notice(desk.say("shell_undo.uncovered", files=shown), "warning"))
+    if changes.partial and not session.told_partial_undo:
+        session.told_partial_undo = True
+        desk.emit(Notice(desk.say("shell_undo.partial"), "warning"))
+    if changes.git:
+        desk.emit(Notice(desk.say("shell_undo.git")))
+
+
+# the sandbox
+
+
+async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Phrase | None:
+    """None where none is wanted, a sentence where one is required and there is none."""
+    desk = session.desk
+    settings = desk.config.sandbox
+    if settings.mode == "off":
+        return None
+    level = await sandbox_level(desk)
+    if level.rung == "none" and settings.mode == "require":
+        return Phrase("sandbox.required", reason=level.reason or "-")
+    plan = read_only or desk.mode == "plan"
+    if plan not in session.sandboxes:
+        session.sandboxes[plan] = Sandbox(
+            level,
+            desk.root,
+            desk.home,
+            writable=settings.writable,
+            network=settings.network,
+            plan=plan,
+            environment=desk.environment,
+        )
+    return session.sandboxes[plan]
+
+
+async def sandbox_level(desk: Desk) -> SandboxLevel:
+    """Tried out once a machine and kept; said at the first use."""
+    async with desk.trying_sandbox:  # several may want it at once, and it is said once
+        if desk.sandbox_level is not None:
+            return desk.sandbox_level
+        desk.sandbox_level = await asyncio.to_thread(
+            probe, desk.home, desk.environment.get("PATH"), desk.root
+        )
+        described = desk.sandbox_level.describe().text(desk.texts)
+        desk.emit(Notice(desk.say("sandbox.first_use", level=described)))
+    return desk.sandbox_level
+
+
+def sandbox_text(session: Session) -> str:
+    """For `/status`: what is known so far, without trying anything out."""
+    desk = session.desk
+    if desk.config.sandbox.mode == "off":
+        return desk.say("sandbox.off")
+    if desk.sandbox_level is None:
+        return desk.say("sandbox.untried")
+    return desk.sandbox_level.describe().text(desk.texts)
+
+
+def sandbox_for_model(session: Session) -> str:
+    """One sentence for the prompt: what commands may do here. Nothing is tried out for it."""
+    from coder.policy.sandbox.probe import kept
+
+    desk = session.desk
+    settings = desk.config.sandbox
+    if settings.mode == "off":
+        return SandboxLevel().describe_for_model(network=True)
+    level = desk.sandbox_level or kept(desk.home, desk.environment.get("PATH"), desk.root)
+    if level is None:
+        return "Commands run in a sandbox where this machine has one."
+    return level.describe_for_model(network=settings.network)

@@ -1,0 +1,141 @@
+"""A session taken up again: its log alone makes it what it was, as far as its record may be believed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+
+from coder.config.errors import shown
+from coder.context.conversation import count_unanswered
+from coder.context.ledger import Ledger
+from coder.engine.agent import Desk
+from coder.engine.choices import Choices
+from coder.engine.session import Session
+from coder.engine.turn_state import asks_from
+from coder.protocol.events import Notice
+from coder.protocol.messages import Message
+from coder.protocol.usage import tokens_meta
+from coder.record.files import RecordError
+from coder.record.jobs_left import JobsLeft
+from coder.record.log import read_log
+from coder.record.recent import RecentTurns
+from coder.record.replay import Replay
+from coder.record.seal import is_believed
+from coder.record.sinks import JsonlHistorySink
+from coder.record.turn_so_far import NewestTurn
+from coder.tools.todo import restore
+
+
+def resume_session(desk: Desk, session_id: str) -> Session:
+    """Calls that were never answered are answered as interrupted. Raises `RecordError`."""
+    if not desk.store.exists(session_id):
+        raise RecordError("session.missing", id=shown(session_id))
+    believed = is_believed(desk.home, desk.store, session_id)
+    path = desk.store.log_path(session_id)
+    sink = JsonlHistorySink(path)
+    sink.open()
+    if not path.stat().st_size:
+        return Session.new(desk, sink)
+    state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
+    jobs = JobsLeft()
+    for event in read_log(path):
+        for taker in (state, ledger, recent, choices, newest, jobs):
+            # A line in another shape, of another version or of whoever, is passed over as an unknown type is.
+            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+                taker.take(event)
+    session = Session(desk, session_id, [sink], state.created_at)
+    session.ledger = ledger
+    session.budget.limit = choices.limit(session.budget.limit)
+    if choices.loop_guard is not None:
+        session.loop_guard = choices.loop_guard
+    session.pending_asks = asks_from(choices.asks)
+    session.pending_turn = newest.so_far
+    if not believed:
+        _keep_words_only(session, state)
+    _take_over(session, state)
+    _tell_of_memory(session)
+    session.announce(resumed=True, recent=recent.turns)
+    _tell_of_jobs(session, jobs)
+    session.show_state()
+    return session
+
+
+def _keep_words_only(session: Session, state: Replay) -> None:
+    """Somebody else's record: the person named it, so what was said in it is the conversation. What it would
+    have the model be is not asked of it, and nothing that it waited for is offered."""
+    state.pending_approval = None
+    own = Message(role="system", content=session.system_prompt())
+    words = [own if message.role == "system" else message for message in state.messages]
+    state.messages = words if own in words else [own, *words]
+    desk = session.desk
+    desk.emit(Notice(desk.say("record.words_only", id=shown(session.id)), "warning"))
+
+
+def _take_over(session: Session, state: Replay) -> None:
+    session.title = state.title
+    session.usage = state.usage
+    session.mode_meta = state.mode_state
+    session.budget.spent = state.cost
+    if not session.desk.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
+        session.desk.mode = "plan"
+    session.log.turn = state.turn
+    session.next_notes += state.notes
+    session.context.todos = restore(state.todos)
+    session.engine_todos = restore(state.engine_todos)
+    session.undo.begin_turn(state.turn)
+    if state.pending_approval is not None and session.desk.can_ask and state.unanswered:
+        session.pending = state
+        session.conversation.replace(state.messages)
+        session.conversation.unanswered = count_unanswered(state.messages)
+        return
+    unanswered = state.unanswered
+    state.close_open_calls()
+    session.conversation.replace(state.messages)
+    session.conversation.unanswered = count_unanswered(state.messages)
+    session.record_interrupted(unanswered)
+    if state.turn_open:
+        _end_interrupted_turn(session)
+
+
+def _end_interrupted_turn(session: Session) -> None:
+    turn = session.pending_turn
+    meta: dict[str, Any] = {
+        "status": "cancelled",
+        "step_count": turn.steps,
+        "tokens": tokens_meta(turn.usage),
+        "verification": msgspec.to_builtins(turn.checks.result()),
+    }
+    if turn.cost:
+        meta["cost_usd"] = turn.cost
+    session.log.append("turn_end", meta={**meta, "error_message": "interrupted"})
+
+
+def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
+    """Jobs end with the process that ran them. Their ids are not given again."""
+    session.jobs.next_number = left.highest + 1
+    session.next_notes += left.untold.values()
+    for job_id, command in left.running.items():  # killed before it could say so
+        meta = {"job_id": job_id, "state": "ended", "command": command, "stopped_by": "session"}
+        session.log.append("job", meta=meta)
+    gone = left.gone | left.running
+    if gone:
+        names = ", ".join(f"{job_id} ({command})" for job_id, command in gone.items())
+        session.tell_next(
+            f"Background jobs ended with the earlier process: {names}. Start again what you need."
+        )
+        session.desk.emit(Notice(session.desk.say("job.gone", jobs=names)))
+
+
+def _tell_of_memory(session: Session) -> None:
+    """What was remembered or forgotten since the system message was made, and no message has told."""
+    system, *others = session.conversation.messages or [Message(role="system", content="")]
+    told = "\n".join(message.content for message in others)
+    memory, hide = session.desk.memory, session.redactor.redact
+    for title, facts in (
+        ("Remembered since", memory.missing_from(system.content)),
+        ("No longer holds", memory.gone_from(system.content)),
+    ):
+        if new := [fact for fact in map(hide, facts) if fact not in told]:
+            session.tell_next(f"{title}: {'; '.join(new)}")

@@ -1,0 +1,216 @@
+"""Automatic verification after an edit: run the check, tell the model what fails, say what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from coder.engine.session import Session
+from coder.engine.turn_state import Turn
+from coder.engine.verify.choice import choose as choose
+from coder.engine.verify.choice import is_document
+from coder.engine.verify.faults import environment_fault, failing
+from coder.engine.verify.words import asked_for as asked_for
+from coder.engine.verify.words import named, refused
+from coder.policy.decide import decide
+from coder.policy.verification import WHITELIST as WHITELIST
+from coder.policy.verification import same_check
+from coder.protocol.events import Notice, ToolOutput, VerifyChanged
+from coder.texts import Phrase
+from coder.tools.base import ToolResult
+
+_OUTPUT = 8_000  # characters of a failing check that the model is shown: the end, where the errors are
+_CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
+_SHOWN = 5  # paths that a line spells out
+
+FAILED_BEFORE = "failed the same way before the first edit"
+_UNKNOWN = (
+    "Whether this failed before your first edit is not known: if your change did not cause this, say so "
+    "and stop."
+)
+_BEFORE = (
+    "The same check failed the same way before your first edit, so your change did not cause this. Unless "
+    "you were asked to repair it, say so and stop."
+)
+_REPAIR = "Please fix what your change broke; it is then verified again."
+_LAST = (
+    "This was the last automatic check of this turn: nothing is checked after your next answer. Do not go on "
+    "editing; say plainly in your answer what still fails."
+)
+
+
+async def verify_edits(session: Session, turn: Turn) -> bool:
+    """After an answer: run the check where one is due. True where the model has a failure to answer to."""
+    if not _due(session, turn):
+        return False
+    desk = session.desk
+    workflow = desk.config.workflow
+    if why := _forbidden(session, turn):
+        turn.unverified = why  # said at the end
+        turn.checks.saw_end("skipped", "", 0, str(why))
+        return False
+    allow = _allow(session)
+    choice = choose(turn.words.said, workflow.verify_commands, desk.root, turn.edited, allow)
+    checks = turn.checks
+    if checks.current and checks.command == (choice.command or "".join(choice.refused[:1])):
+        return False  # the model has run it
+    if choice.refused:
+        listed = ", ".join((*WHITELIST, *allow))
+        for command in choice.refused:
+            desk.emit(Notice(desk.say("verify.not_listed", command=command, listed=listed), "warning"))
+    if not choice.command:
+        why = Phrase("verify.unlisted" if choice.refused else "verify.skipped")
+        return _not_run(session, turn, why, choice.refused)
+    return await _attempt(session, turn, choice.command)
+
+
+def _due(session: Session, turn: Turn) -> bool:
+    desk, checks = session.desk, turn.checks
+    workflow = desk.config.workflow
+    if not workflow.auto_verify_after_edit or checks.over or checks.runs > workflow.max_verify_attempts:
+        return False
+    changed = checks.changed if checks.status == "passed" else turn.edited
+    if all(map(is_document, changed)) or (checks.current and checks.runs):
+        return False
+    return desk.mode in ("auto-edit", "yolo") or (desk.mode == "default" and asked_for(turn.words.said))
+
+
+def _forbidden(session: Session, turn: Turn) -> Phrase | None:
+    desk = session.desk
+    if refused(turn.words.said or turn.text):
+        return Phrase("verify.refused")
+    ruling = decide("bash", desk.preset, desk.mode, overrides=desk.config.permission.tools)
+    if "bash" not in desk.tools or ruling.decision == "deny":
+        return Phrase("verify.denied")
+    return None
+
+
+def _allow(session: Session) -> list[str]:
+    return [command.strip() for command in session.desk.config.workflow.verify_allow]
+
+
+def _not_run(session: Session, turn: Turn, why: Phrase, unlisted: Iterable[str] = ()) -> Literal[False]:
+    """There is nothing to run, which is said once a turn."""
+    desk = session.desk
+    meta = {"state": "skipped", "reason": str(why), "refused": list(unlisted)}
+    session.log.append("verify", str(why), meta=meta)
+    desk.emit(VerifyChanged(state="skipped", text=why.text(desk.texts)))
+    turn.checks.saw_end("skipped", "", 0, str(why))
+    return False
+
+
+async def _attempt(session: Session, turn: Turn, command: str) -> bool:
+    desk = session.desk
+    attempt = turn.checks.attempts + 1
+    desk.emit(VerifyChanged(state="started", command=command, attempt=attempt))
+    with turn.busy(Phrase("stopped.verify", command=command)):
+        from coder.engine.isolation import run_command  # which tells of what changed here
+
+        result = await run_command(
+            session,
+            {"command": command},
+            lambda text: desk.emit(ToolOutput(call_id="verify", text=text)),
+        )
+    result = session.redactor.hidden(result)
+    exit_code = int(result.meta.get("exit_code", 127))
+
+    def ended(state: Literal["passed", "failed", "gave_up"], text: str, reason: str = "") -> None:
+        meta = {"command": command, "exit_code": exit_code, "attempt": attempt, "state": state}
+        turn.checks.saw_end(state, command, attempt, reason)
+        session.log.append("verify", result.for_model, meta={**meta, "reason": reason} if reason else meta)
+        desk.emit(
+            VerifyChanged(state=state, command=command, attempt=attempt, exit_code=exit_code, text=text)
+        )
+
+    if exit_code == 0:
+        session.checked[command] = failing(result)
+        ended("passed", result.detail)
+        return False
+    if environment_fault(command, result, desk.root, turn.edited):
+        phrase = Phrase("verify.environment", command=command)
+        ended("gave_up", phrase.text(desk.texts), str(phrase))
+        return False
+    now, before = failing(result), turn.checked_before.get(command)
+    session.checked[command] = now
+    ended("failed", result.detail, FAILED_BEFORE if before and now <= before else "")
+    last = turn.checks.runs > desk.config.workflow.max_verify_attempts
+    session.add_note(
+        f"Verification with `{command}` failed (exit code {exit_code}):\n\n{result.for_model[-_OUTPUT:]}\n\n"
+        f"{_since_when(now, before)} {_LAST if last else _REPAIR}",
+        "verify",
+    )
+    return True
+
+
+def _since_when(now: frozenset[str], before: frozenset[str] | None) -> str:
+    if before is None:
+        return _UNKNOWN
+    if before and now <= before:
+        return _BEFORE
+    return (
+        "It passed before your first edit."
+        if not before
+        else "Not all of this failed before your first edit."
+    )
+
+
+# what the model does by itself
+
+
+def saw_edits(session: Session, turn: Turn, paths: Iterable[str]) -> None:
+    """Files were changed by a tool: what is known of checks is from before."""
+    paths = sorted(paths)
+    if paths and not turn.checks.changed and not turn.edited:
+        turn.checked_before = session.checked
+    if paths:
+        session.checked = {}
+    turn.edited.update(paths)
+    turn.checks.saw_change(paths)
+
+
+def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> None:
+    """A check that the model ran itself counts as one."""
+    if "exit_code" not in result.meta:
+        return
+    root = session.desk.root
+    command = same_check(line, root, _allow(session))
+    if not command and " ".join(line.split()) in named(turn.words.said, root):
+        command = " ".join(line.split())
+    if not command or (not result.ok and environment_fault(command, result, root, turn.edited)):
+        return
+    session.checked[command] = failing(result)
+    if turn.edited:
+        turn.checks.saw_own("passed" if result.ok else "failed", command)
+
+
+def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> None:
+    """What a command changed. A check's own products and caches are no change of the project."""
+    turn = session.turn
+    if turn is None or same_check(line, session.desk.root, _allow(session)):
+        return
+    paths = [path for path in paths if not _CACHES.intersection(path.split("/"))]
+    if paths:
+        session.checked = {}
+    if turn.edited:
+        turn.checks.saw_change(paths)
+
+
+# the end
+
+
+def tell_verification(session: Session, turn: Turn) -> None:
+    """One line at the turn's end about what was shown, where no line above says it."""
+    desk, result = session.desk, turn.checks.result()
+    if turn.status != "ok" or not desk.config.workflow.auto_verify_after_edit:
+        return
+    changed = [path for path in result.changed_since if not is_document(path)]
+    if turn.unverified is not None:
+        desk.emit(Notice(turn.unverified.text(desk.texts)))
+    elif result.status == "failed":
+        key = "verify.still_failing" if turn.checks.current else "verify.failed_then_changed"
+        desk.emit(Notice(desk.say(key, command=result.command, attempts=result.attempts), "warning"))
+    elif result.status == "passed" and changed:
+        files = ", ".join(changed[:_SHOWN])
+        desk.emit(Notice(desk.say("verify.changed_since", command=result.command, files=files), "warning"))
+    elif result.status == "passed" and turn.checks.own:
+        desk.emit(Notice(desk.say("verify.by_model", command=result.command)))

@@ -1,0 +1,122 @@
+"""The transport of 2024-11-05: one event stream for all that a server says, and posts beside it.
+
+Deprecated, and still what some addresses that end in `/sse` have. Unlike on the wire that replaced it,
+there is a connection to lose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coder.mcp import jsonrpc
+from coder.mcp.bodies import events
+from coder.mcp.http_transport import HttpWire
+from coder.mcp.jsonrpc import Listener, Progress
+from coder.mcp.shapes import HttpEndpoint, Json, McpFault
+from coder.model.http.address import parse_address
+from coder.model.http.client import HttpClient, Response
+from coder.model.http.faults import HttpFault
+from coder.model.http.sse import LineTooLong
+from coder.texts import Phrase
+
+
+class OldSseWire(HttpWire):
+    """One server. `open` first; when its stream ends, every request that waits fails."""
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: HttpEndpoint,
+        listener: Listener,
+        http: HttpClient | None,
+        on_closed: Callable[[Phrase], None],
+    ) -> None:
+        super().__init__(name, endpoint, listener, http)
+        self._posts = ""
+        self._fault: McpFault | None = None
+        self._on_closed = on_closed
+        self._opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def open(self) -> None:
+        """Until the server has said where it is posted to; raises `McpFault`."""
+        self._stream = asyncio.create_task(self._hear_all())
+        self._posts = await self._opened
+
+    @property
+    def _target(self) -> str:
+        return self._posts
+
+    async def _request(
+        self,
+        method: str,
+        params: Json,
+        headers: dict[str, str] | None,
+        on_progress: Progress | None,
+        *,
+        courtesy: bool,
+    ) -> Json:
+        if self._fault is not None:
+            raise McpFault(self._fault.phrase)
+        number, answer = self._waiting.open(on_progress)
+        if on_progress is not None:
+            params = {**params, "_meta": {"progressToken": number}}
+        try:
+            (await self._post(jsonrpc.request(number, method, params), {})).abort()
+            return jsonrpc.result_of(self._name, await answer)
+        except asyncio.CancelledError:
+            if courtesy:
+                self._leave_behind(jsonrpc.notification("notifications/cancelled", {"requestId": number}))
+            raise
+        finally:
+            self._waiting.close(number)
+
+    async def _hear_all(self) -> None:
+        fault = McpFault("mcp.cut_off", name=self._name)
+        try:
+            await self._hear_events()
+        except (McpFault, jsonrpc.RpcError) as exc:
+            fault = (
+                exc
+                if isinstance(exc, McpFault)
+                else McpFault("mcp.refused", name=self._name, why=exc.message)
+            )
+        except LineTooLong:
+            fault = self._too_long()
+        except HttpFault as exc:
+            fault = self._unreachable(exc)
+        self._fault = fault
+        if not self._opened.done():
+            self._opened.set_exception(fault)
+            return
+        self._waiting.fail(fault)
+        self._on_closed(fault.phrase)
+
+    async def _hear_events(self) -> None:
+        headers = self._all_headers({"Accept": "text/event-stream"})
+        response = await self._http.request("GET", self._url, headers)
+        try:
+            if response.status >= 300:
+                await self._refused(response, "")
+            await self._take_in(response)
+        finally:
+            response.abort()
+
+    async def _take_in(self, response: Response) -> None:
+        """The first event is the address to post to; all others are messages."""
+        async for data in events(response):
+            if not self._opened.done():
+                self._opened.set_result(self._beside(data.strip()))
+                continue
+            for message in jsonrpc.decode(data.encode("utf-8")):
+                self._heard(message)
+
+    def _beside(self, location: str) -> str:
+        """The address in full. It must be of the same origin: our headers go there."""
+        here = f"{self._address.scheme}://{self._address.host_header}"
+        if "://" not in location:
+            folder = self._address.target.partition("?")[0].rpartition("/")[0]
+            location = here + (location if location.startswith("/") else f"{folder}/{location}")
+        if parse_address(location).origin != self._address.origin:
+            raise McpFault("mcp.elsewhere", name=self._name)
+        return location

@@ -1,0 +1,296 @@
+"""A server that runs as a child: a line of JSON a message, in on its stdin, out on its stdout.
+
+What it prints on stderr is kept, as far as it may be wanted to explain its death, and is never shown
+unasked. The loop watches the pipes; a server that does not read makes only its own callers wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable
+
+from coder.mcp import jsonrpc
+from coder.mcp.jsonrpc import LineSplitter, Listener, Progress, Waiting
+from coder.mcp.shapes import Json, McpFault, StdioEndpoint, telling_line
+from coder.process.child import STDOUT, Child, shell_status
+from coder.texts import Phrase
+
+_STDERR_KEPT = 16_384  # bytes; enough for a traceback
+_UNASKED = 1 << 20  # bytes of replies and notifications that a server may leave unread
+_LAST_WORDS = 0.2  # seconds for what a server that has ended still has in its pipes
+_LEAVE = 1.0  # seconds for a server to go by itself once its input has ended
+_TERM = 0.5  # and after SIGTERM
+
+
+class Parcel:
+    """A line on its way out; `done` once it is written, or never will be."""
+
+    __slots__ = ("awaited", "begun", "data", "done")
+
+    def __init__(self, data: bytes, *, awaited: bool) -> None:
+        self.awaited = awaited
+        self.data = memoryview(data)
+        self.done = asyncio.Event()
+        self.begun = False
+
+
+class Outbox:
+    """Lines waiting to be written. A line that was begun is finished, whatever becomes of its sender."""
+
+    def __init__(self, fd: int, on_broken: Callable[[], None]) -> None:
+        self.written = 0
+        self._unasked = 0  # bytes in the queue that nobody waits for
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Parcel] = deque()
+        self._on_broken = on_broken
+        self._watching = False
+        self._closed = False
+
+    def put(self, data: bytes, *, awaited: bool = True) -> Parcel:
+        parcel = Parcel(data, awaited=awaited)
+        if self._closed:
+            parcel.done.set()
+        else:
+            self._queue.append(parcel)
+            self._unasked += 0 if awaited else len(data)
+            self._pump()
+        return parcel
+
+    def take_back(self, parcel: Parcel) -> bool:
+        """Whether the server will never see it."""
+        if parcel.begun or parcel not in self._queue:
+            return False
+        self._queue.remove(parcel)
+        return True
+
+    def post(self, data: bytes) -> None:
+        """A line that nobody waits for; dropped where the server leaves too much unread."""
+        if self._unasked < _UNASKED:
+            self.put(data, awaited=False)
+
+    def _pump(self) -> None:
+        while self._queue and not self._closed:
+            parcel = self._queue[0]
+            try:
+                written = os.write(self._fd, parcel.data[:65536])
+            except BlockingIOError:
+                self._watch(True)
+                return
+            except OSError:
+                self.close()
+                self._on_broken()
+                return
+            parcel.begun = True
+            self.written += written
+            self._unasked -= 0 if parcel.awaited else written
+            parcel.data = parcel.data[written:]
+            if not parcel.data:
+                self._queue.popleft().done.set()
+        self._watch(False)
+
+    def _watch(self, wanted: bool) -> None:
+        if wanted and not self._watching:
+            self._loop.add_writer(self._fd, self._pump)
+        elif self._watching and not wanted:
+            self._loop.remove_writer(self._fd)
+        self._watching = wanted
+
+    def close(self) -> None:
+        """Nothing more is written; whoever waits is let go, and learns why from the wire."""
+        self._watch(False)
+        self._closed = True
+        for parcel in self._queue:
+            parcel.done.set()
+        self._queue.clear()
+
+
+class StdioWire:
+    """One server process. When it ends, every request that waits fails with the reason."""
+
+    repeats = False
+
+    def __init__(
+        self, name: str, endpoint: StdioEndpoint, listener: Listener, on_closed: Callable[[Phrase], None]
+    ) -> None:
+        """Starts it; raises `McpFault` where that cannot be done."""
+        self.skipped = 0  # lines that were no messages: banners, logs
+        self._name = name
+        self._listener = listener
+        self._on_closed = on_closed
+        self._lines = LineSplitter()
+        self._waiting = Waiting(name)
+        self._stderr = bytearray()
+        self._banner = b""
+        self._over = asyncio.Event()
+        self.fault: McpFault | None = None
+        self._closing = False
+        self._never_read = False
+        try:
+            self._child = Child(
+                endpoint.argv,
+                cwd=endpoint.cwd,
+                environment=endpoint.environment,
+                sink=self._printed,
+                with_stdin=True,
+            )
+        except (OSError, ValueError) as exc:
+            raise _start_fault(name, endpoint, exc) from None
+        self._outbox = Outbox(self._child.stdin, self._over.set)
+        self._watch = asyncio.create_task(self._watch_end())
+
+    # what is asked of it
+
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        headers: dict[str, str] | None = None,
+        on_progress: Progress | None = None,
+        courtesy: bool = True,
+    ) -> Json:
+        if self.fault is not None:
+            raise McpFault(self.fault.phrase)
+        number, answer = self._waiting.open(on_progress)
+        if on_progress is not None:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": number}}
+        parcel = self._outbox.put(jsonrpc.encode(jsonrpc.request(number, method, params)) + b"\n")
+        try:
+            await parcel.done.wait()
+            return jsonrpc.result_of(self._name, await answer)
+        except asyncio.CancelledError:
+            if not self._outbox.take_back(parcel) and courtesy:
+                self._post(jsonrpc.notification("notifications/cancelled", {"requestId": number}))
+            raise
+        finally:
+            self._waiting.close(number)
+
+    async def notify(self, method: str, params: Json | None = None) -> None:
+        self._post(jsonrpc.notification(method, params))
+
+    def settle(self, version: str, *, modern: bool) -> None:
+        """Nothing to remember: on this wire the version is in the messages."""
+
+    def unread(self) -> bool:
+        if self._child.stdin < 0:
+            return self._never_read
+        import fcntl
+        import termios
+
+        try:
+            waiting = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))
+        except OSError:
+            return False
+        return self._outbox.written <= int.from_bytes(waiting, sys.byteorder)
+
+    def stderr_tail(self) -> str:
+        return bytes(self._stderr[-_STDERR_KEPT:]).decode("utf-8", "replace")
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    async def close(self, leave: float = _LEAVE) -> None:
+        """End its input, give it a moment to go, then end it and whatever it started."""
+        self._closing = True
+        self._outbox.close()
+        if not self._watch.done():
+            self._child.close_stdin()
+            for patience, number in ((leave, signal.SIGTERM), (_TERM, signal.SIGKILL)):
+                if await _within(self._child.exited, patience):
+                    break
+                self._child.signal_group(number)
+        self._over.set()
+        await asyncio.shield(self._watch)
+
+    # what it does
+
+    def _post(self, message: Json) -> None:
+        self._outbox.post(jsonrpc.encode(message) + b"\n")
+
+    def _printed(self, stream: int, data: bytes) -> None:
+        if stream != STDOUT:
+            self._stderr += data
+            if len(self._stderr) > 4 * _STDERR_KEPT:  # trimmed in large bites
+                del self._stderr[:-_STDERR_KEPT]
+        elif not data:
+            self._over.set()
+        else:
+            for line in self._lines.feed(data):
+                self._line(line)
+
+    def _line(self, line: bytes | None) -> None:
+        if line is None:
+            self._waiting.fail(
+                McpFault("mcp.long_message", name=self._name, limit=jsonrpc.MAX_MESSAGE // (1024 * 1024))
+            )
+            return
+        if not line.strip():
+            return
+        messages = jsonrpc.decode(line)
+        if not messages:
+            self.skipped += 1
+            self._banner = line[:1000]
+        for message in messages:
+            reply = jsonrpc.hear(message, self._waiting, self._listener)
+            if reply is not None:
+                self._post(reply)
+
+    async def _watch_end(self) -> None:
+        """Until the server ends, ends its output, or stops taking input; then nothing of it is left."""
+        exited = asyncio.ensure_future(self._child.exited.wait())
+        over = asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait({exited, over}, return_when=asyncio.FIRST_COMPLETED)
+            if await _within(self._child.exited, _LAST_WORDS):
+                await _within(self._child.drained, _LAST_WORDS)
+        finally:
+            exited.cancel()
+            over.cancel()
+            by_itself = self._child.exited.is_set()
+            self._never_read = self.unread()
+            self._outbox.close()
+            status = self._child.end()
+            self._over.set()
+            self._ended(status if by_itself else None)
+
+    def _ended(self, status: int | None) -> None:
+        if self._closing:
+            self.fault = McpFault("mcp.closed", name=self._name)
+        else:
+            self.fault = _death(self._name, status, self._last_words())
+        self._waiting.fail(self.fault)
+        if not self._closing:
+            self._on_closed(self.fault.phrase)
+
+    def _last_words(self) -> str:
+        """What it said of its end; a program that is no server at all says it on stdout."""
+        return telling_line(self.stderr_tail()) or telling_line(self._banner.decode("utf-8", "replace"))
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
+
+
+def _death(name: str, status: int | None, words: str) -> McpFault:
+    said = Phrase("mcp.said", words=words) if words else Phrase("mcp.said_nothing")
+    if status is None:
+        return McpFault("mcp.hung_up", name=name, said=said)
+    return McpFault("mcp.died", name=name, status=shell_status(status), said=said)
+
+
+def _start_fault(name: str, endpoint: StdioEndpoint, exc: Exception) -> McpFault:
+    program = endpoint.argv[0] if endpoint.argv else ""
+    if isinstance(exc, FileNotFoundError) and endpoint.cwd.is_dir():
+        return McpFault("mcp.no_program", name=name, program=program)
+    why = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    return McpFault("mcp.no_start", name=name, program=program, why=why)

@@ -1,0 +1,174 @@
+"""Where a response body ends, and what its bytes mean: framing and content encoding.
+
+Fed with whatever has arrived; never waits, never reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from coder.model.http.faults import HttpFault
+from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    import zlib
+
+_LINE_LIMIT = 16_384  # bytes of a chunk-size or trailer line
+_INFLATE_STEP = 1 << 20  # bytes inflated at a time, so that a small body cannot become all of memory
+
+
+class Body(Protocol):
+    """Framing of one body. `spare` holds bytes that arrived after its end."""
+
+    done: bool
+    spare: bytes
+
+    def feed(self, data: bytes) -> bytes:
+        """The content among these bytes."""
+        ...
+
+    def end(self) -> None:
+        """The connection has ended; raises `HttpFault` where the body had not."""
+        ...
+
+
+class SizedBody:
+    """`Content-Length`."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self.done = size == 0
+        self.spare = b""
+
+    def feed(self, data: bytes) -> bytes:
+        content, rest = data[: self._left], data[self._left :]
+        self._left -= len(content)
+        self.done = self._left == 0
+        self.spare += rest
+        return content
+
+    def end(self) -> None:
+        if not self.done:
+            raise HttpFault("closed", Phrase("fault.closed_early", n=self._left))
+
+
+class OpenBody:
+    """No length given: the body ends with the connection."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.spare = b""
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+    def end(self) -> None:
+        self.done = True
+
+
+class ChunkedBody:
+    """`Transfer-Encoding: chunked`; extensions and trailers are read and dropped."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.spare = b""
+        self._held = b""  # an unfinished line
+        self._left = 0  # bytes of the current chunk still to come
+        self._closing = False  # the line end after a chunk is still to come
+        self._trailers = False
+
+    def feed(self, data: bytes) -> bytes:
+        if self._held:
+            data, self._held = self._held + data, b""
+        parts: list[bytes] = []
+        at = 0
+        while at < len(data) and not self.done:
+            if self._left:
+                part = data[at : at + self._left]
+                parts.append(part)
+                at += len(part)
+                self._left -= len(part)
+                self._closing = not self._left
+                continue
+            end = data.find(b"\n", at)
+            if end < 0:
+                self._hold(data[at:])
+                at = len(data)
+                break
+            self._line(data[at:end].rstrip(b"\r"))
+            at = end + 1
+        self.spare += data[at:] if self.done else b""
+        return b"".join(parts)
+
+    def _hold(self, line: bytes) -> None:
+        if len(line) > _LINE_LIMIT:
+            raise HttpFault("protocol", Phrase("fault.chunk_line"))
+        self._held = line
+
+    def _line(self, line: bytes) -> None:
+        if self._closing:
+            if line:
+                raise HttpFault("protocol", Phrase("fault.chunk_long"))
+            self._closing = False
+        elif self._trailers:
+            self.done = not line
+        else:
+            self._left = _chunk_size(line)
+            self._trailers = not self._left
+
+    def end(self) -> None:
+        # Some servers leave out the empty line after the last chunk; the content is whole then.
+        if not self.done and not self._trailers:
+            raise HttpFault("closed", Phrase("fault.closed_midway"))
+        self.done = True
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if not digits or len(digits) > 15 or digits.strip(b"0123456789abcdefABCDEF"):
+        raise HttpFault("protocol", Phrase("fault.chunk_size"))
+    return int(digits, 16)
+
+
+def body_for(method: str, status: int, headers: Mapping[str, str]) -> Body:
+    """Which framing a response uses (RFC 9112, section 6.3)."""
+    if method == "HEAD" or status in (204, 304):
+        return SizedBody(0)
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        return ChunkedBody()
+    length = headers.get("content-length", "").strip()
+    if not length:
+        return OpenBody()
+    sizes = {part.strip() for part in length.split(",")}
+    size = sizes.pop()
+    if sizes or not (size.isascii() and size.isdigit()) or len(size) > 15:
+        raise HttpFault("protocol", Phrase("fault.content_length"))
+    return SizedBody(int(size))
+
+
+class Inflater:
+    """gzip and deflate. We ask for neither, but some gateways send them all the same."""
+
+    def __init__(self, encoding: str) -> None:
+        import zlib
+
+        self._raw_allowed = encoding == "deflate"  # "deflate" in the wild may lack the zlib wrapper
+        self._engine: zlib._Decompress = zlib.decompressobj(wbits=47)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        import zlib
+
+        while data:
+            try:
+                piece = self._engine.decompress(data, _INFLATE_STEP)
+            except zlib.error:
+                if not self._raw_allowed:
+                    raise HttpFault("protocol", Phrase("fault.damaged")) from None
+                self._raw_allowed = False
+                self._engine = zlib.decompressobj(wbits=-15)
+                continue
+            self._raw_allowed = False
+            if piece:
+                yield piece
+            data = self._engine.unconsumed_tail

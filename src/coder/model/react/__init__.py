@@ -1,0 +1,1 @@
+"""The ReAct dialect: tool calls as XML in the model's text."""

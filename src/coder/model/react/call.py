@@ -1,0 +1,94 @@
+"""The body of an `<action>` as the arguments of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from coder.model.arguments import call_ready
+from coder.model.base import CallReady
+from coder.model.react.elements import entry_arguments, wrapped_body
+from coder.protocol.messages import ToolSpec, tool_call
+
+_ENTITIES = {"&quot;": '"', "&apos;": "'", "&#39;": "'", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+
+
+Action = tuple[str, str, dict[str, str]]  # the tool, the body, and the other attributes
+
+_ATTRIBUTE = re.compile(r"([\w:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"']+))")
+
+
+def attributes_of(text: str) -> tuple[str, dict[str, str]]:
+    """The tool that an `<action …>` names, and its other attributes."""
+    found = {key.lower(): double or single or bare for key, double, single, bare in _ATTRIBUTE.findall(text)}
+    tool = found.pop("tool", "") or found.pop("name", "")
+    return tool.strip(), found
+
+
+def react_call(call_id: str, action: Action, tools: Sequence[ToolSpec], finish_reason: str) -> CallReady:
+    """A JSON object as it is, elements and attributes named as the tool's parameters; plain text as the one
+    required parameter of the tool."""
+    tool, body, attributes = action
+    body = body.strip()
+    if body.startswith("<![CDATA[") and body.endswith("]]>"):
+        body = body[9:-3].strip()
+    spec = next((spec for spec in tools if spec.name.lower() == tool.lower()), None)
+    if body.startswith("<"):
+        body = wrapped_body(body)
+    if not body and spec is not None:
+        known = spec.function.parameters.get("properties", {})
+        given = {key: value for key, value in attributes.items() if key in known}
+        body = msgspec.json.encode(given).decode("utf-8")
+    if body.startswith(("{", "```")) or not body:
+        return _json_call(call_id, tool, body, finish_reason)
+    if body.startswith("<") and (elements := entry_arguments(body, spec)):
+        return CallReady(call=tool_call(call_id, tool, msgspec.json.encode(elements).decode("utf-8")))
+    parameter = _only_required(spec) if spec is not None else ""
+    if finish_reason == "length" or not parameter:
+        return _without_object(call_id, tool, body, finish_reason)
+    arguments = msgspec.json.encode({parameter: _unquoted(body)}).decode("utf-8")
+    return CallReady(call=tool_call(call_id, tool, arguments))
+
+
+def _json_call(call_id: str, tool: str, body: str, finish_reason: str) -> CallReady:
+    ready = call_ready(call_id, tool, body, finish_reason)
+    if ready.fault and "&quot;" in body:
+        # Entities are taken back only here: as it stands the body is no JSON, so they can mean nothing else.
+        plain = body
+        for entity, character in _ENTITIES.items():
+            plain = plain.replace(entity, character)
+        again = call_ready(call_id, tool, plain, finish_reason)
+        return ready if again.fault else again
+    return ready
+
+
+def _without_object(call_id: str, tool: str, body: str, finish_reason: str) -> CallReady:
+    if finish_reason == "length":
+        fault = (
+            f"The action `{tool}` was cut off by the output limit, so it was not run. Send it again, shorter."
+        )
+    else:
+        fault = f"The body of <action tool={tool!r}> must be one JSON object with the tool's parameters."
+    return CallReady(call=tool_call(call_id, tool, body), fault=fault)
+
+
+def _only_required(spec: ToolSpec) -> str:
+    """The name of the single required parameter, where it takes a text."""
+    required = spec.function.parameters.get("required") or []
+    if len(required) != 1:
+        return ""
+    properties = spec.function.parameters.get("properties") or {}
+    kind = (properties.get(required[0]) or {}).get("type", "string")
+    return str(required[0]) if kind == "string" else ""
+
+
+def _unquoted(body: str) -> str:
+    """Without the quotes of a JSON string around the whole."""
+    if body.startswith('"'):
+        try:
+            return msgspec.json.decode(body, type=str)
+        except (msgspec.DecodeError, UnicodeError):
+            return body
+    return body

@@ -1,0 +1,308 @@
+"""Reads an answer in the ReAct XML dialect as it streams in.
+
+`<thought>` is reasoning, `<action tool="…">` a call, `<final>` the answer; text outside any tag is the
+answer where there is neither action nor final. How the text is cut into pieces makes no difference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from coder.model.base import Chunk, ReasoningDelta, Restarted, TextDelta
+from coder.model.react.call import Action, attributes_of, react_call
+from coder.protocol.messages import ToolSpec
+
+_THOUGHT = r"<(?P<thought>thought|thinking|think)\s{0,8}>"
+_FINAL = r"<(?P<final>final)\s{0,8}>"
+# Any attributes in any order, quoted or not, one of them `tool` or `name`; perhaps closed at once.
+_ATTRIBUTE = r"\s{1,8}[\w:-]{1,40}\s{0,8}=\s{0,8}(?:\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s\"'<>/=]{1,100})"
+_ACTION = rf"<action(?P<action>(?:{_ATTRIBUTE}){{1,8}})\s{{0,8}}(?P<empty>/)?\s{{0,8}}>"
+_OBSERVATION = r"<(?P<observation>observation)(?:\s[^<>]{0,100})?>"
+
+_OPENERS = re.compile("|".join([_THOUGHT, _FINAL, _ACTION, _OBSERVATION]), re.IGNORECASE)
+_OPENERS_WITHOUT_TOOLS = re.compile("|".join([_THOUGHT, _FINAL]), re.IGNORECASE)
+_IN_THOUGHT = re.compile(
+    "|".join([r"</(?P<close>thought|thinking|think)\s{0,8}>", _FINAL, _ACTION]), re.IGNORECASE
+)
+_IN_ACTION = re.compile(
+    "|".join([r"</(?P<close>action)\s{0,8}>", _FINAL, _ACTION, _OBSERVATION]), re.IGNORECASE
+)
+_END_OF_FINAL = re.compile(r"</final\s{0,8}>", re.IGNORECASE)
+_FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_FENCE_BEFORE_TAG = re.compile(r"\s*```\w*\s*\Z")
+
+_TAG_STARTS = (
+    *("<thought", "<thinking", "<think", "<final", "<action", "<observation"),
+    *("</thought", "</thinking", "</think", "</final", "</action"),
+)
+_UNFINISHED_TAG = re.compile(
+    r"</?(?:thought|thinking|think|final|action|observation)\s*|<(?:action|observation)\s[^<>]*"
+)
+_TAG_LIMIT = 600  # characters in which a tag is looked for
+_HELD_LIMIT = 400  # characters of untagged text after which it is taken to be the answer and shown
+
+
+class ReactParser:
+    """`feed` text as it comes, then `finish`. `cut` says that what follows is made up by the model."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self._tools = tools
+        self._openers = _OPENERS if tools else _OPENERS_WITHOUT_TOOLS
+        self.cut = False
+        self._mode: Callable[[], bool] = self._outside
+        self._buffer = ""
+        self._out: list[Chunk] = []
+        self._held = ""  # untagged text whose meaning is not yet known
+        self._showing = False  # untagged text is being shown as the answer
+        self._preamble = ""
+        self._reasoning: list[str] = []
+        self._shown: list[str] = []
+        self._line = ""  # what stands before the buffer on its line
+        self._begun = False  # whether the current element has shown anything
+        self._final: list[str] = []
+        self._tool = ""
+        self._scanned = 0  # how much of an action's body is known to hold no end
+        self._attributes: dict[str, str] = {}
+        self._actions: list[Action] = []
+
+    def feed(self, text: str) -> list[Chunk]:
+        self._buffer += text
+        while self._mode():
+            pass
+        out, self._out = self._out, []
+        return out
+
+    def finish(self, reason: str) -> list[Chunk]:
+        """What the end makes clear: the rest of the text, and the calls if there is no `<final>`."""
+        rest, self._buffer = self._buffer, ""
+        mode = self._mode
+        if mode == self._in_final:
+            self._show_final(_END_OF_FINAL.split(rest)[0] if _only_closed(rest) else rest, last=True)
+        elif mode == self._in_thought:
+            self._think(rest, last=True)
+        elif mode == self._in_action:
+            self._actions.append((self._tool, _unclosed_body(rest), self._attributes))
+        elif mode == self._outside:
+            self._untagged(rest)
+        if mode != self._after_final and mode != self._in_final:
+            self._conclude(reason)
+        out, self._out = self._out, []
+        return out
+
+    def _conclude(self, reason: str) -> None:
+        if not self._actions:
+            self._text(self._held if self._showing else self._held.strip())
+            return
+        before = _FENCE_BEFORE_TAG.sub("", self._preamble).strip()
+        after = self._held.strip().removeprefix("```").strip()
+        if before:
+            self._text(before)
+        if after:
+            self._reason(after)
+        for at, action in enumerate(self._actions):
+            last = at == len(self._actions) - 1
+            call_id = f"call_{os.urandom(9).hex()}"
+            self._out.append(react_call(call_id, action, self._tools, reason if last else ""))
+
+    # outside any tag
+
+    def _outside(self) -> bool:
+        tag = self._openers.search(self._buffer)
+        if tag is None:
+            safe = len(self._buffer) - _possible_tag(self._buffer)
+            self._untagged(self._buffer[:safe])
+            self._buffer = self._buffer[safe:]
+            return False
+        before, self._buffer = self._buffer[: tag.start()], self._buffer[tag.end() :]
+        self._untagged(before)
+        self._open(tag)
+        return True
+
+    def _open(self, tag: re.Match[str]) -> None:
+        names = tag.groupdict()
+        self._line, self._begun = "", False
+        if names.get("final"):
+            self._begin_final()
+        elif names.get("thought"):
+            self._mode = self._in_thought
+        elif names.get("observation"):
+            if self._actions:
+                self.cut = True
+                self._mode = self._ignored
+            else:
+                self._untagged(tag.group())
+        elif not (named := attributes_of(str(names["action"])))[0]:
+            self._untagged(tag.group())
+        else:
+            if not self._actions and not self._showing:
+                self._preamble, self._held = self._held, ""
+            self._tool, self._attributes = named
+            self._mode = self._in_action
+            self._scanned = 0
+            if names["empty"]:
+                self._actions.append((self._tool, "", self._attributes))
+                self._mode = self._outside
+
+    def _untagged(self, text: str) -> None:
+        self._held = (self._held + text) if self._held or self._showing else text.lstrip()
+        if not self._actions and (self._showing or len(self._held) > _HELD_LIMIT):
+            self._showing = True
+            text, self._held = self._held, ""
+            self._text(text)
+
+    def _ignored(self) -> bool:
+        self._buffer = ""
+        return False
+
+    # elements
+
+    def _in_thought(self) -> bool:
+        tag = self._tag_within(_IN_THOUGHT, lambda before: True)
+        if tag is None:
+            self._think(self._take_safe())
+            return False
+        before, self._buffer = self._buffer[: tag.start()], self._buffer[tag.start() :]
+        self._think(before, last=True)
+        self._mode = self._outside
+        if tag.group("close"):
+            self._buffer = self._buffer[len(tag.group()) :]
+        return True
+
+    def _in_action(self) -> bool:
+        tag = self._tag_within(_IN_ACTION, _is_json_object)
+        if tag is None:
+            self._scanned = max(0, len(self._buffer) - _TAG_LIMIT)
+            return False
+        self._actions.append((self._tool, self._buffer[: tag.start()], self._attributes))
+        self._buffer = self._buffer[tag.end() if tag.group("close") else tag.start() :]
+        self._mode = self._outside
+        return True
+
+    def _tag_within(self, tags: re.Pattern[str], may_open: Callable[[str], bool]) -> re.Match[str] | None:
+        """The tag that ends the current element: its own end, or the beginning of another on a line of
+        its own where the end was forgotten. Inside a JSON string nothing is a tag."""
+        action = self._mode == self._in_action
+        json = action and self._buffer[:_TAG_LIMIT].lstrip().startswith("{")
+        for tag in tags.finditer(self._buffer, self._scanned if action else 0):
+            before = self._buffer[: tag.start()]
+            if json and '"' in _JSON_STRING.sub("", before):
+                continue
+            if tag.group("close"):
+                return tag
+            line = (self._line + before).rpartition("\n")[2]
+            if not line.strip() and may_open(before):
+                return tag
+        return None
+
+    def _take_safe(self) -> str:
+        """What of the buffer can be no tag, nor white space before one."""
+        safe = len(self._buffer) - _possible_tag(self._buffer)
+        safe = len(self._buffer[:safe].rstrip())
+        text, self._buffer = self._buffer[:safe], self._buffer[safe:]
+        self._line = (self._line + text).rpartition("\n")[2][-_TAG_LIMIT:]
+        return text
+
+    def _think(self, text: str, *, last: bool = False) -> None:
+        text = self._trimmed(text, last)
+        if text:
+            if not self._begun and self._reasoning:
+                text = "\n" + text
+            self._begun = True
+            self._reason(text)
+
+    def _trimmed(self, text: str, last: bool) -> str:
+        text = text if self._begun else text.lstrip()
+        return text.rstrip() if last else text
+
+    # the answer
+
+    def _begin_final(self) -> None:
+        """`<final>` beats everything before it; what was shown as the answer becomes void."""
+        aside = "".join([*self._shown, self._preamble, self._held]).strip()
+        if self._showing:
+            self._out.append(Restarted())
+            aside = "\n".join([*self._reasoning, aside])
+            self._reasoning = []
+        if aside:
+            self._reason(("\n" if self._reasoning else "") + aside)
+        self._mode = self._in_final
+
+    def _in_final(self) -> bool:
+        for end in _END_OF_FINAL.finditer(self._buffer):
+            before, after = self._buffer[: end.start()], self._buffer[end.end() :]
+            so_far = "".join(self._final) + before
+            if so_far.endswith("`") and not so_far.endswith("```"):
+                continue  # `</final>` quoted in a sentence
+            if not _in_fence(so_far):
+                self._show_final(before, last=True)
+                self._mode = self._after_final
+                return True
+            if not after.strip():
+                self._show_final(before.rstrip())
+                self._buffer = self._buffer[len(before.rstrip()) :]
+                return False  # a fence left open, perhaps: the end of the stream decides
+        self._show_final(self._take_safe())
+        return False
+
+    def _after_final(self) -> bool:
+        return self._ignored()
+
+    def _show_final(self, text: str, *, last: bool = False) -> None:
+        text = self._trimmed(text, last)
+        if text:
+            self._begun = True
+            self._final.append(text)
+            self._out.append(TextDelta(text))
+
+    def _text(self, text: str) -> None:
+        if text:
+            self._shown.append(text)
+            self._out.append(TextDelta(text))
+
+    def _reason(self, text: str) -> None:
+        self._reasoning.append(text)
+        self._out.append(ReasoningDelta(text))
+
+
+def _possible_tag(text: str) -> int:
+    """How many characters at the end may be the beginning of a tag."""
+    at = text.rfind("<", max(0, len(text) - _TAG_LIMIT))
+    if at < 0 or ">" in text[at:]:
+        return 0
+    start = text[at:].lower()
+    may_be = any(name.startswith(start) for name in _TAG_STARTS) or _UNFINISHED_TAG.fullmatch(start)
+    return len(text) - at if may_be else 0
+
+
+def _in_fence(text: str) -> bool:
+    marker = ""
+    for fence in _FENCE.finditer(text):
+        if not marker:
+            marker = fence.group(1)
+        elif marker == fence.group(1):
+            marker = ""
+    return bool(marker)
+
+
+def _only_closed(rest: str) -> bool:
+    parts = _END_OF_FINAL.split(rest)
+    return len(parts) > 1 and not "".join(parts[1:]).strip()
+
+
+def _unclosed_body(rest: str) -> str:
+    """The body of an action that has no end, or whose end seemed to stand inside a JSON string."""
+    body = re.split(r"</action\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
+    torn = _possible_tag(body)
+    return body[:-torn] if torn and body[-torn:].startswith("</") else body
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False

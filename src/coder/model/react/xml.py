@@ -1,0 +1,137 @@
+"""The ReAct XML dialect: tool calls for models that have none of their own.
+
+A `ChatModel` around another. Tools go into the system message, calls and their results into the text;
+the engine above sees what it would see of a native model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+
+from coder.model.base import (
+    CallReady,
+    ChatModel,
+    Chunk,
+    Completed,
+    ModelRequest,
+    Restarted,
+    TextDelta,
+)
+from coder.model.react.parser import ReactParser
+from coder.model.streaming import closing
+from coder.protocol.messages import Message, ToolSpec
+
+_PROTOCOL = """# How to answer
+
+You work in steps. In each step write one of these, and nothing after it:
+
+1. To use tools:
+<thought>why, in a sentence or two</thought>
+<action tool="NAME">{"parameter": "value"}</action>
+
+The body is one JSON object with the tool's parameters. Several <action> elements may follow each other if
+none needs the result of another. Then stop: the results come back as <observation tool="NAME"> elements.
+Never write an <observation> yourself.
+
+2. When the task is done, or needs no tool:
+<thought>why, in a sentence or two</thought>
+<final>the answer to the user</final>
+
+# Tools
+"""
+
+
+class ReactXml:
+    """Speaks the dialect with `inner`, which is never handed a tool."""
+
+    def __init__(self, inner: ChatModel) -> None:
+        self._inner = inner
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        parser = ReactParser(request.tools)
+        completed = Completed(finish_reason="stop")
+        native_calls = False
+        raw: list[str] = []
+        async with closing(self._inner.stream(in_dialect(request))) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, TextDelta):
+                    raw.append(chunk.text)
+                    for out in parser.feed(chunk.text):
+                        yield out
+                    if parser.cut:
+                        break  # the rest is invented; closing the stream saves its cost
+                elif isinstance(chunk, Completed):
+                    completed = chunk
+                else:
+                    if isinstance(chunk, Restarted):
+                        parser = ReactParser(request.tools)
+                        native_calls = False
+                        raw.clear()
+                    native_calls = native_calls or isinstance(chunk, CallReady)
+                    yield chunk
+        calls = native_calls
+        for out in parser.finish(completed.finish_reason):
+            calls = calls or isinstance(out, CallReady)
+            yield out
+        reason = completed.finish_reason
+        reason = "tool_calls" if calls else reason
+        yield msgspec.structs.replace(completed, finish_reason=reason, raw="".join(raw))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def in_dialect(request: ModelRequest) -> ModelRequest:
+    """The same request with tools, calls and results as text."""
+    messages: list[Message] = []
+    if request.tools:
+        first = request.messages[0] if request.messages else None
+        own = first.content + "\n\n" if first is not None and first.role == "system" else ""
+        messages.append(Message(role="system", content=own + _PROTOCOL + _described(request.tools)))
+    rest = request.messages
+    if request.tools and rest and rest[0].role == "system":
+        rest = rest[1:]
+    names = {call.id: call.name for message in rest for call in message.tool_calls}
+    for message in rest:
+        _append(messages, _as_text(message, names))
+    return msgspec.structs.replace(request, messages=messages, tools=())
+
+
+def _described(tools: Sequence[ToolSpec]) -> str:
+    parts: list[str] = []
+    for tool in tools:
+        schema = msgspec.json.encode(tool.function.parameters).decode("utf-8")
+        parts.append(f"\n## {tool.name}\n{tool.function.description.strip()}\nParameters: {schema}\n")
+    return "".join(parts)
+
+
+def _append(messages: list[Message], message: Message) -> None:
+    """Two messages of one side become one: many chat templates insist on turns."""
+    last = messages[-1] if messages else None
+    if last is not None and last.role == message.role and message.role in ("user", "assistant"):
+        messages[-1] = Message(role=message.role, content=f"{last.content}\n\n{message.content}")
+    else:
+        messages.append(message)
+
+
+def _as_text(message: Message, names: dict[str, str]) -> Message:
+    if message.role == "assistant":
+        return Message(role="assistant", content=_assistant_text(message))
+    if message.role == "tool":
+        tool = message.name or names.get(message.tool_call_id or "", "")
+        # A result that holds the closing tag must not look like the end of the observation.
+        content = message.content.replace("</observation", "&lt;/observation")
+        return Message(role="user", content=f'<observation tool="{tool}">\n{content}\n</observation>')
+    return message
+
+
+def _assistant_text(message: Message) -> str:
+    parts: list[str] = []
+    if message.reasoning:
+        parts.append(f"<thought>{message.reasoning.strip()}</thought>")
+    if message.content:
+        parts.append(message.content if message.tool_calls else f"<final>{message.content}</final>")
+    parts += [f'<action tool="{call.name}">{call.function.arguments}</action>' for call in message.tool_calls]
+    return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Tool calls that a model wrote into its text instead of making them natively."""

@@ -1,0 +1,301 @@
+"""Tool calls that a model wrote into its text instead of making them: found, and told from examples.
+
+Small and local models answer with fenced, tagged or bare JSON although they were handed tools. What is found
+here is handed on as the model wrote it. It counts only where nothing follows it, little stands before it, and
+it names a tool with all that the tool requires: anything less may be an example in an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from coder.model.json_repair import NotReadable, read_lenient
+from coder.model.react.elements import element_arguments, entry_arguments
+from coder.protocol.messages import ToolSpec
+
+# Whether a call's name and arguments are plain; with None for the arguments, whether the name is.
+Understands = Callable[[str, Mapping[str, Any] | None], bool]
+Call = tuple[str, str]  # the tool's name and its arguments as JSON text
+
+MOST_PROSE = 800  # characters beside the calls: more is an answer that shows some JSON
+_LONGEST = 400_000  # characters of an answer that is looked at
+
+NAME_KEYS = ("name", "tool", "tool_name", "toolname", "function", "function_name", "action")
+ARGUMENT_KEYS = (
+    *("arguments", "parameters", "args", "params", "input", "kwargs"),
+    *("tool_input", "toolinput", "action_input", "tool_args", "function_args"),
+)
+# What may stand beside name and arguments in a call.
+BESIDE = ("id", "call_id", "type", "thought", "thoughts", "reasoning", "explanation", "comment", "index")
+WRAPPERS = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "actions", "tool_uses")
+LANGUAGES = (
+    *("", "json", "json5", "jsonc", "xml", "text", "tool", "tools", "tool_call", "tool_calls", "tool_code"),
+    *("tool_use", "function", "function_call", "function_calls", "action"),
+)
+
+FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*\n?")
+WRAPPER = re.compile(
+    r"<\|?(tool_calls?|function_calls?|tool_uses?|tool_code|tools?|function|action|call)\|?\s*>",
+    re.IGNORECASE,
+)
+NAMED = re.compile(
+    r"<(function|invoke|tool|tool_call|tool_use|action|call)"
+    r"(?:\s*=\s*|\s+(?:name|tool)\s*=\s*)[\"']?([\w.:/-]{1,100})[\"']?\s*>",
+    re.IGNORECASE,
+)
+TOKEN = re.compile(r"\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?\|>|functools(?=\[)")
+ELEMENT = re.compile(r"<([A-Za-z_][\w.-]{0,99})>")
+_NAME_THEN_OBJECT = re.compile(r"([\w.:/-]{1,100})\s*(?:\[ARGS\])?\s*(?=\{)")
+_CLOSER = re.compile(r"</?\|?[\w:]{1,40}\|?\s*>")
+_BETWEEN = re.compile(r"[\s,;]*")
+_END_TOKENS = re.compile(r"(?:\s|<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text)\|>|</s>)+\Z")
+_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
+_OPENING = re.compile(r"```|~~~|\{|\[(?=TOOL_CALLS\]|\s*\{)|<|functools\[")
+_EXAMPLE = re.compile(
+    r"for example|\be\.g\.|\bexamples?\b|looks? like|(?:would|might|could) look|\bsample\b"
+    r"|例如|比如|例子|示例|样例|形如|长这样",
+    re.IGNORECASE,
+)
+_ASKS_TO_SEE = re.compile(
+    r"\b(?:show|give|print|what (?:is|are)|example|sample|format|syntax)\b.{0,60}"
+    r"\b(?:tool|function)[ _-]?calls?\b"
+    r"|\b(?:tool|function)[ _-]?calls?\b.{0,40}\b(?:looks?|example|sample|format|syntax)\b"
+    r"|(?:工具|函数)调用.{0,20}(?:样|格式|例|什么)|(?:什么|示例|展示|举例|写出|给.{0,4}看).{0,20}(?:工具|函数)调用",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """`start`: where in the text the first call begins."""
+
+    start: int
+    calls: list[Call]
+
+
+def asks_to_see_calls(text: str) -> bool:
+    """Whether a person's message asks what calls look like: the JSON in the answer is the answer then."""
+    return _ASKS_TO_SEE.search(text) is not None
+
+
+def find_calls(text: str, tools: Sequence[ToolSpec], understands: Understands) -> Found | None:
+    """The calls at the end of an answer; None where there are none, or where they are no calls for sure."""
+    end_of_text = _END_TOKENS.search(text)
+    end = end_of_text.start() if end_of_text else len(text)
+    if end > _LONGEST:
+        return None
+    reader = Blocks(text[:end], tools, understands)
+    thinking = _THINKING.match(text)
+    at = prose_from = thinking.end() if thinking else 0
+    start = -1
+    calls: list[Call] = []
+    prose = ""
+    while opening := _OPENING.search(reader.text, at):
+        if opening.start() - prose_from + len(prose) > MOST_PROSE:
+            return None
+        block = reader.block(opening.start())
+        if block is None:
+            at = _past(reader.text, opening.start())
+            continue
+        prose += reader.text[prose_from : opening.start()]
+        start = opening.start() if start < 0 else start
+        calls += block[0]
+        at = prose_from = block[1]
+    if not calls or prose_from < end or _EXAMPLE.search(prose[-200:]):
+        return None
+    return Found(start, calls)
+
+
+def _past(text: str, at: int) -> int:
+    """Past what begins there and is no call: of a code block to its end, for nothing in it is one."""
+    fence = FENCE.match(text, at)
+    if fence is None:
+        return at + 1
+    closing = text.find("\n" + fence[1], fence.end() - 1)
+    return closing + 1 + len(fence[1]) if closing >= 0 else len(text)
+
+
+class Blocks:
+    """Reads pieces of a text that are calls and nothing else."""
+
+    def __init__(self, text: str, tools: Sequence[ToolSpec], understands: Understands) -> None:
+        self.text = text
+        self._tools = {spec.name: spec for spec in tools}
+        self._understands = understands
+
+    def block(self, at: int, depth: int = 0) -> tuple[list[Call], int] | None:
+        """The calls of the block that begins at `at`, and where it ends."""
+        if depth > 3:
+            return None
+        for read in (self._fenced, self._named, self._wrapped, self._behind_token, self._bare, self._element):
+            if (block := read(at, depth)) is not None:
+                return block
+        return None
+
+    def _inside(self, at: int, depth: int) -> tuple[list[Call], int]:
+        """As many blocks as follow each other."""
+        calls: list[Call] = []
+        while True:
+            at = self._between(at)
+            block = self.block(at, depth + 1)
+            if block is None:
+                return calls, at
+            calls += block[0]
+            at = block[1]
+
+    def _between(self, at: int) -> int:
+        between = _BETWEEN.match(self.text, at)
+        return between.end() if between else at
+
+    def _fenced(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        fence = FENCE.match(self.text, at)
+        if fence is None or fence[2].lower() not in LANGUAGES:
+            return None
+        calls, end = self._inside(fence.end(), depth)
+        if not calls:
+            return None
+        if self.text.startswith(fence[1], end):
+            return calls, end + len(fence[1])
+        return (calls, end) if end == len(self.text) else None
+
+    def _wrapped(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        opener = WRAPPER.match(self.text, at)
+        if opener is None:
+            return None
+        calls, end = self._inside(opener.end(), depth)
+        return (calls, self._closed(end)) if calls else None
+
+    def _closed(self, at: int) -> int:
+        """Past the closing tag, which models forget or spell otherwise."""
+        closer = _CLOSER.match(self.text, self._between(at))
+        if closer is None or not (closer[0].startswith("</") or WRAPPER.match(closer[0])):
+            return at
+        return closer.end()
+
+    def _named(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        """`<function=read>{…}</function>`, also with the arguments as elements."""
+        opener = NAMED.match(self.text, at)
+        if opener is None:
+            return None
+        name, inside = opener[2], self._between(opener.end())
+        if self.text.startswith("{", inside):
+            value = self._value(inside)
+            if value is None or not isinstance(value[0], dict) or not self._understands(name, value[0]):
+                return None
+            return [(name, _json(value[0]))], self._closed(value[1])
+        closer = re.compile(rf"</{opener[1]}\s*>", re.IGNORECASE).search(self.text, inside)
+        if closer is None:
+            return None
+        arguments = entry_arguments(self.text[inside : closer.start()], self._spec(name))
+        if arguments is None or not self._understands(name, arguments):
+            return None
+        return [(name, _json(arguments))], closer.end()
+
+    def _behind_token(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        token = TOKEN.match(self.text, at)
+        if token is None:
+            return None
+        inside = self._between(token.end())
+        named = _NAME_THEN_OBJECT.match(self.text, inside)
+        if named is None:
+            calls, end = self._inside(inside, depth)
+            return (calls, end) if calls else None
+        value = self._value(named.end())
+        if value is None or not self._understands(named[1], value[0]):
+            return None
+        return [(named[1], _json(value[0]))], value[1]
+
+    def _bare(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        if self.text[at : at + 1] not in ("{", "["):
+            return None
+        value = self._value(at)
+        calls = self._calls_of(value[0]) if value is not None else []
+        return (calls, value[1]) if value is not None and calls else None
+
+    def _element(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        """`<read><path>x</path></read>`: the tool's exact name, and nothing inside but its parameters."""
+        opener = ELEMENT.match(self.text, at)
+        spec = self._tools.get(opener[1]) if opener else None
+        if opener is None or spec is None:
+            return None
+        end = self.text.find(f"</{opener[1]}>", opener.end())
+        if end < 0:
+            return None
+        arguments = element_arguments(self.text[opener.end() : end], spec)
+        if not arguments or not self._understands(spec.name, arguments):
+            return None
+        return [(spec.name, _json(arguments))], end + len(opener[1]) + 3
+
+    # values
+
+    def _spec(self, name: str) -> ToolSpec | None:
+        return self._tools.get(name) or self._tools.get(name.lower())
+
+    def _value(self, at: int) -> tuple[Any, int] | None:
+        try:
+            value, end = read_lenient(self.text, at)
+        except (NotReadable, ValueError, OverflowError, RecursionError):
+            return None
+        return value, end
+
+    def _calls_of(self, value: Any) -> list[Call]:
+        """Every call that a value stands for; none where any part of it is something else."""
+        if isinstance(value, list):
+            each = [self._calls_of(one) for one in value]
+            return [call for calls in each for call in calls] if all(each) else []
+        if not isinstance(value, dict):
+            return []
+        keys = {str(key).lower(): key for key in value}
+        for wrapper in WRAPPERS:
+            if wrapper in keys and all(key == wrapper or key in BESIDE for key in keys):
+                return self._calls_of(value[keys[wrapper]])
+        call = self._call_of({key: value[name] for key, name in keys.items()})
+        return [call] if call is not None else []
+
+    def _call_of(self, value: dict[str, Any]) -> Call | None:
+        function = value.get("function")
+        if isinstance(function, dict):  # OpenAI's own shape
+            return self._call_of({str(key).lower(): one for key, one in function.items()})
+        name_key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), "")
+        name = str(value.get(name_key, "")).removeprefix("functions.")
+        if not name:
+            return None
+        rest = {key: one for key, one in value.items() if key != name_key and key not in BESIDE}
+        arguments: Any = rest  # `{"tool": "read", "path": "x"}`
+        for key in ARGUMENT_KEYS:
+            if key in rest and len(rest) == 1:
+                arguments = _object(rest[key])
+                break
+        else:
+            spec = self._spec(name)
+            known = spec.function.parameters.get("properties", {}) if spec is not None else {}
+            if spec is None or any(key not in known for key in rest):
+                return None
+        if not isinstance(arguments, dict) or _is_schema(arguments):
+            return None
+        return (name, _json(arguments)) if self._understands(name, arguments) else None
+
+
+def _object(arguments: Any) -> Any:
+    """The arguments; also where they come as JSON text."""
+    if arguments is None or arguments == "":
+        return {}
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        value, end = read_lenient(arguments)
+    except (NotReadable, ValueError, OverflowError, RecursionError):
+        return None
+    return value if end == len(arguments.rstrip()) or end == len(arguments) else None
+
+
+def _is_schema(arguments: Mapping[str, Any]) -> bool:
+    """The tool's definition, recited."""
+    return isinstance(arguments.get("properties"), dict)
+
+
+def _json(arguments: Any) -> str:
+    return msgspec.json.encode(arguments).decode("utf-8")

@@ -1,0 +1,179 @@
+"""Which part of a streamed answer is not shown yet because it may be a tool call."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from coder.model.base import CallReady
+from coder.model.salvage.find import (
+    ARGUMENT_KEYS,
+    BESIDE,
+    ELEMENT,
+    FENCE,
+    LANGUAGES,
+    MOST_PROSE,
+    NAME_KEYS,
+    NAMED,
+    TOKEN,
+    WRAPPER,
+    WRAPPERS,
+    Blocks,
+    Understands,
+)
+from coder.protocol.messages import ToolSpec, tool_call
+
+Prospect = Literal["no", "unclear", "likely"]
+
+_UNCLEAR_LIMIT = 300  # characters held back without a tool's name in them
+_LIKELY_LIMIT = 262_144  # and with one: a file that is written may be long
+_GROWTH = 1.25  # looked at again when it has grown so much: looking costs as much as there is
+
+_LINE = re.compile(r"^[ \t]*(?=[`~{\[<]|functools\[)", re.MULTILINE)
+_KEY = re.compile(r"[\[{\s]*(?:([\"']?)([A-Za-z_]*)(\1)\s*(:)?\s*)?(?:([\"'])([^\"']*)(\5)?)?")
+_NAME = re.compile(rf"[\"'](?:{'|'.join(NAME_KEYS)})[\"']\s*:\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
+_TAGS = (
+    "tool_call",
+    "tool_calls",
+    "function_call",
+    "function_calls",
+    "tool_use",
+    "tool_code",
+    "tools",
+    "tool",
+)
+_OPENERS = (*(f"<{tag}" for tag in _TAGS), "<function", "<invoke", "<action", "<call", "<|python_tag|>")
+_OPENERS_WITH_BARS = ("<|tool_call", "[TOOL_CALLS]", "functools[")
+
+
+class Hold:
+    """`feed` text as it comes; gives back what may be shown. `held` is the rest."""
+
+    def __init__(self, tools: Sequence[ToolSpec], understands: Understands, shown: str) -> None:
+        self._tools = tools
+        self._understands = understands
+        self._shown = len(shown)
+        self._line = shown.rpartition("\n")[2]  # of what is shown, the unfinished line
+        self.held = ""
+        self._looked_at = 0
+        self._prospect: Prospect = "unclear"
+
+    def feed(self, text: str) -> str:
+        self.held += text
+        shown = ""
+        while self.held:
+            if self._shown > MOST_PROSE:  # too much stands before it by now
+                return shown + self._release(len(self.held))
+            begins = self._beginning()
+            if begins < 0:
+                return shown + self._release(len(self.held))
+            shown += self._release(begins)
+            if self._may_be_call():
+                return shown
+            line = self.held.find("\n", 1)
+            shown += self._release(len(self.held) if line < 0 else line + 1)
+        return shown
+
+    def _release(self, count: int) -> str:
+        text, self.held = self.held[:count], self.held[count:]
+        if text:
+            self._shown += len(text)
+            self._line = (self._line + text).rpartition("\n")[2]
+            self._looked_at, self._prospect = 0, "unclear"
+        return text
+
+    def _beginning(self) -> int:
+        """Where a line begins as a call does; -1 where none does."""
+        for line in _LINE.finditer(self.held):
+            if line.start() or not self._line.strip():
+                return line.end()
+        return -1
+
+    def _may_be_call(self) -> bool:
+        size = len(self.held)
+        if not self._looked_at or size >= self._looked_at * _GROWTH or size < _UNCLEAR_LIMIT:
+            self._looked_at = size
+            self._prospect = self._look()
+        limits = {"no": 0, "unclear": _UNCLEAR_LIMIT, "likely": _LIKELY_LIMIT}
+        return size <= limits[self._prospect]
+
+    def _look(self) -> Prospect:
+        reader = Blocks(self.held, self._tools, self._understands)
+        block = reader.block(0)
+        if block is None:
+            return prospect(self.held, self._tools, self._understands)
+        rest = self.held[block[1] :].lstrip(" \t\r\n,;")
+        if not rest or rest.startswith(("</", "<|")):
+            return "likely"
+        return prospect(rest, self._tools, self._understands)
+
+    def cut_call(self) -> CallReady | None:
+        """The call that the output limit cut off, so that the model is told; None where it was none."""
+        name = _named_tool(self.held)
+        if not name or not self._understands(name, None):
+            return None
+        fault = (
+            f"The call of `{name}` was cut off by the output limit before its arguments were complete, so it "
+            "was not run. Send it again with less content, for example in several smaller calls."
+        )
+        return CallReady(tool_call(f"call_{os.urandom(9).hex()}", name, "{}"), fault=fault)
+
+
+def prospect(text: str, tools: Sequence[ToolSpec], understands: Understands) -> Prospect:
+    """Whether a text that begins like this may become a call."""
+    fence = FENCE.match(text)
+    if fence is not None:
+        if fence.end() == len(text) and not fence[0].endswith("\n"):
+            return "unclear"  # the language is not whole yet
+        if fence[2].lower() not in LANGUAGES:
+            return "no"
+        text = text[fence.end() :]
+        return _inner_prospect(text, tools, understands) if text.strip() else "unclear"
+    if set(text) <= set("`~ "):
+        return "unclear"
+    return _inner_prospect(text, tools, understands)
+
+
+def _inner_prospect(text: str, tools: Sequence[ToolSpec], understands: Understands) -> Prospect:
+    text = text.lstrip()
+    if text.startswith("<") or text.startswith(_OPENERS_WITH_BARS) or "[TOOL_CALLS]".startswith(text):
+        return _tag_prospect(text, tools)
+    if not text.startswith(("{", "[")):
+        return "no"
+    key = _KEY.match(text)
+    if key is None or (text.startswith("[") and text[1:].strip() and not text[1:].lstrip().startswith("{")):
+        return "no"
+    name = key[2].lower() if key[2] else ""
+    if not key[4]:  # the key is not whole yet
+        known = (*NAME_KEYS, *ARGUMENT_KEYS, *BESIDE, *WRAPPERS)
+        may_become = any(one.startswith(name) for one in known) and key.end() == len(text)
+        return "unclear" if may_become else "no"
+    if name in NAME_KEYS and key[5]:
+        if not key[7]:
+            return "unclear" if key.end() == len(text) else "no"
+        return "likely" if understands(key[6].removeprefix("functions."), None) else "no"
+    return "unclear" if name in (*NAME_KEYS, *ARGUMENT_KEYS, *BESIDE, *WRAPPERS) else "no"
+
+
+def _tag_prospect(text: str, tools: Sequence[ToolSpec]) -> Prospect:
+    if WRAPPER.match(text) or NAMED.match(text) or TOKEN.match(text):
+        return "likely"
+    element = ELEMENT.match(text)
+    if element is not None:
+        return "likely" if any(spec.name == element[1] for spec in tools) else "no"
+    start = text.lower()
+    openers = (*_OPENERS, *_OPENERS_WITH_BARS, *(f"<{spec.name}>" for spec in tools))
+    if ">" in text or "\n" in text:
+        return "no"
+    may_be = any(one.lower().startswith(start) or start.startswith(one.lower()) for one in openers)
+    return "unclear" if may_be else "no"
+
+
+def _named_tool(text: str) -> str:
+    """The tool that an unfinished call names; empty where it names none."""
+    said = _NAME.search(text[:_UNCLEAR_LIMIT])
+    tag = NAMED.search(text[:_UNCLEAR_LIMIT])
+    element = ELEMENT.match(text)
+    return said[1] if said else tag[2] if tag else element[1] if element else ""

@@ -1,0 +1,100 @@
+"""An answer on its way to the engine, with calls that stand in its text turned into calls.
+
+Text is shown as it comes. What begins like a call is held back until it is clear whether it is one, so that a
+person sees the call run and not its JSON.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.model.base import CallReady, Chunk, Completed, Restarted, TextDelta
+from coder.protocol.messages import ToolSpec, tool_call
+
+if TYPE_CHECKING:
+    from coder.model.salvage.find import Understands
+    from coder.model.salvage.hold import Hold
+
+_MAY_BEGIN_A_CALL = "{<[`~"
+
+
+class Salvaging:
+    """`take` every chunk of one answer; what it gives back is what the answer is."""
+
+    def __init__(self, tools: Sequence[ToolSpec], understands: Understands, asked: str = "") -> None:
+        """`asked`: the person's message, which may ask to see what a call looks like."""
+        self._tools = tools
+        self._understands = understands
+        self._asked = asked
+        self._begin()
+
+    def _begin(self) -> None:
+        self._texts: list[str] = []
+        self._calls = False
+        self._hold: Hold | None = None  # the reader is loaded for the first sign of a call
+
+    def rest(self) -> str:
+        """What has come and was not given back, for an answer that was cut short."""
+        hold, self._hold = self._hold, None
+        return hold.held if hold is not None else ""
+
+    def take(self, chunk: Chunk) -> Sequence[Chunk]:
+        if not self._tools:
+            return (chunk,)
+        if isinstance(chunk, TextDelta):
+            return self._text(chunk)
+        if isinstance(chunk, CallReady) and not self._calls:
+            self._calls = True
+            return (*self._released(), chunk)
+        if isinstance(chunk, Restarted):
+            self._begin()
+        elif isinstance(chunk, Completed):
+            return self._completed(chunk)
+        return (chunk,)
+
+    def _text(self, chunk: TextDelta) -> Sequence[Chunk]:
+        self._texts.append(chunk.text)
+        if self._hold is None:
+            if self._calls or not any(sign in chunk.text for sign in _MAY_BEGIN_A_CALL):
+                return (chunk,)
+            from coder.model.salvage.hold import Hold
+
+            self._hold = Hold(self._tools, self._understands, "".join(self._texts[:-1]))
+        shown = self._hold.feed(chunk.text)
+        return (TextDelta(shown),) if shown else ()
+
+    def _released(self) -> Sequence[Chunk]:
+        held = self.rest()
+        return (TextDelta(held),) if held else ()
+
+    def _completed(self, end: Completed) -> Sequence[Chunk]:
+        hold = self._hold
+        if hold is None or self._calls:
+            return (*self._released(), end)
+        from coder.model.salvage.find import asks_to_see_calls, find_calls
+
+        text = "".join(self._texts)
+        if asks_to_see_calls(self._asked):
+            return (*self._released(), end)
+        if end.finish_reason == "length":
+            ready = hold.cut_call()
+            if ready is None:
+                return (*self._released(), end)
+            self._hold = None
+            return ready, _as_calls(end, text)
+        found = find_calls(text, self._tools, self._understands)
+        if found is None:
+            return (*self._released(), end)
+        self._hold = None
+        shown = len(text) - len(hold.held)
+        before = hold.held if found.start < shown else text[shown : found.start].rstrip()
+        calls = [CallReady(tool_call(f"call_{os.urandom(9).hex()}", *call)) for call in found.calls]
+        return (*([TextDelta(before)] if before else []), *calls, _as_calls(end, text))
+
+
+def _as_calls(end: Completed, text: str) -> Completed:
+    return msgspec.structs.replace(end, finish_reason="tool_calls", raw=end.raw or text, salvaged=True)

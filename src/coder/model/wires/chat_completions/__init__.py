@@ -1,0 +1,1 @@
+"""OpenAI's Chat Completions, over any base URL that speaks it."""

@@ -1,0 +1,188 @@
+"""Which programs only look, and by which of their options they would do more.
+
+A program that is not named here is not known to be read-only. A rule gives the reason why a call is *not*
+read-only, or nothing where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from coder.policy.programs import git as git_rules
+from coder.policy.programs import languages as programs
+from coder.policy.programs.flags import Flags, check_flags
+from coder.policy.programs.tables import names
+from coder.policy.shell.folders import Places
+from coder.policy.shell.words import Word
+from coder.texts import Phrase
+
+Rule = Callable[[list[Word], Places], Phrase | None]
+
+# No option of these writes a file, runs a program or opens a connection.
+HARMLESS = names(
+    """
+    b2sum base32 base64 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
+    expr factor false fgrep fmt fold free getconf grep groups head id join locale logname ls lscpu
+    md5sum nl nproc numfmt od paste pathchk pgrep pr printenv pwd readlink realpath rev seq sha1sum
+    sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail tr true tsort tty type uname
+    unexpand uptime users w wc whereis which whoami : hexdump
+    """
+)
+
+_OPTIONS: dict[str, Flags] = {
+    "arch": Flags(operands=0),  # macOS: it runs its operands
+    "bat": Flags(long=("--pager", "--paging", "--config-file", "--generate-config-file", "--diagnostic",
+                       "--diagnostics", "--lessopen"), short="", words=("cache",)),
+    "diff": Flags(short="l", long=("--output", "--paginate")),
+    "dmesg": Flags(short="CcDEn", long=("--clear", "--read-clear", "--console-off", "--console-on",
+                                        "--console-level"), operands=0),
+    "exa": Flags(),
+    "eza": Flags(),
+    "fd": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
+    "fdfind": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
+    "file": Flags(short="CzZp", long=("--compile", "--uncompress", "--uncompress-noreport",
+                                      "--preserve-date")),
+    # Its long forms look the name up in the network.
+    "hostname": Flags(short="FbfdiaAy", long=("--file", "--boot", "--fqdn", "--long", "--domain", "--alias",
+                                              "--ip-address", "--all-fqdns", "--yp", "--nis"), operands=0),
+    "iconv": Flags(short="o", long=("--output",)),
+    "jq": Flags(short="i", long=("--in-place", "--inplace")),
+    "lsblk": Flags(),
+    "nm": Flags(long=("--plugin",), texts=("@",)),  # `@file` holds more options
+    "objdump": Flags(short="WLP", long=("--plugin", "--dwarf", "--process-links"), texts=("@",)),
+    "readelf": Flags(short="wDP", long=("--debug-dump", "--process-links"), texts=("@",)),
+    "rg": Flags(short="z", long=("--pre", "--hostname-bin", "--search-zip")),
+    "shuf": Flags(short="o", long=("--output",)),
+    "sort": Flags(short="oT", long=("--output", "--compress-program", "--temporary-directory")),
+    # A filter may be a host's name, which is looked up in the network.
+    "ss": Flags(short="KDFrN", long=("--kill", "--diag", "--filter", "--resolve", "--net"), operands=0),
+    "tree": Flags(short="oR", long=("--output",)),
+    "uniq": Flags(operands=1),
+    "who": Flags(long=("--lookup",)),
+    "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp", "--split"), texts=("system",)),
+}  # fmt: skip
+
+# Asking a program for its version: exactly these words and nothing else.
+_VERSIONS: dict[str, frozenset[str]] = {
+    "python": frozenset({"--version", "-V"}),
+    "python3": frozenset({"--version", "-V"}),
+    "node": frozenset({"--version", "-v"}),
+    "npm": frozenset({"--version", "-v"}),
+    "pip": frozenset({"--version", "-V"}),
+    "pip3": frozenset({"--version", "-V"}),
+    "go": frozenset({"version"}),
+    "ruby": frozenset({"--version", "-v"}),
+    "perl": frozenset({"--version", "-v"}),
+    "java": frozenset({"--version", "-version"}),
+    "javac": frozenset({"--version", "-version"}),
+    "php": frozenset({"--version", "-v"}),
+    "bash": frozenset({"--version"}),
+    "gcc": frozenset({"--version"}),
+    "g++": frozenset({"--version"}),
+    "clang": frozenset({"--version"}),
+    "cmake": frozenset({"--version"}),
+    "make": frozenset({"--version"}),
+    "docker": frozenset({"--version"}),
+    "uv": frozenset({"--version"}),
+    "ruff": frozenset({"--version"}),
+    "mypy": frozenset({"--version"}),
+    "curl": frozenset({"--version"}),
+    "tar": frozenset({"--version"}),
+    "rustup": frozenset({"--version"}),
+    "cargo": frozenset({"--version", "-V"}),
+    "rustc": frozenset({"--version", "-V"}),
+    "awk": frozenset({"--version"}),
+    "sed": frozenset({"--version"}),
+    "find": frozenset({"--version"}),
+    "jq": frozenset({"--version"}),
+    "git": frozenset({"--version"}),
+    "rg": frozenset({"--version"}),
+}
+# A file of the project makes these start a program, or write where it says.
+_STEERING_FILES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml")),
+    "npm": (".npmrc",),
+    "go": ("go.mod", "go.work"),
+}
+_PIP_SHOW = frozenset({"-f", "--files", "-v", "--verbose"})
+
+_LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
+    "npm": frozenset({("ls",), ("list",), ("ls", "--depth=0"), ("ls", "-g"), ("ls", "--all")}),
+    "pip": frozenset({("list",), ("freeze",)}),
+    "pip3": frozenset({("list",), ("freeze",)}),
+}
+
+_SPECIAL: dict[str, Rule] = {
+    "awk": programs.awk,
+    "gawk": programs.awk,
+    "mawk": programs.awk,
+    "nawk": programs.awk,
+    "sed": programs.sed,
+    "gsed": programs.sed,
+    "test": programs.single_test,
+    "[": programs.single_test,
+    "[[": programs.double_test,
+    "printf": programs.printf,
+    "read": programs.read,
+    "set": programs.shell_set,
+    "exit": programs.numbers_only,
+    "break": programs.numbers_only,
+    "continue": programs.numbers_only,
+    "return": programs.numbers_only,
+    "wait": programs.numbers_only,
+    "cd": programs.change_folder,
+    "date": programs.date,
+    "ps": programs.ps,
+    "lsof": programs.numeric,
+    "netstat": programs.numeric,
+    "xxd": programs.xxd,
+    "tar": programs.tar,
+    "unzip": programs.unzip,
+    "export": programs.declare,
+    "declare": programs.declare,
+    "local": programs.declare,
+    "readonly": programs.declare,
+    "typeset": programs.declare,
+    "git": git_rules.git,
+}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the table says of one call. `why` is None where the call only looks. `guarded`: see `Segment`."""
+
+    listed: bool
+    why: Phrase | None = None
+    guarded: bool = False
+
+
+def look_up(name: str, args: list[Word], places: Places) -> Known:
+    """What is known of the program `name` called with `args`."""
+    if _asks_version(name, args, places):
+        return Known(True)
+    if name in HARMLESS:
+        return Known(True)
+    if name in _OPTIONS:
+        return Known(True, check_flags(args, _OPTIONS[name]))
+    if name in _SPECIAL:
+        return Known(True, _SPECIAL[name](args, places), guarded=name == "git")
+    return Known(False, Phrase("policy.why.unknown"))
+
+
+def _asks_version(name: str, args: list[Word], places: Places) -> bool:
+    if not all(word.exact for word in args):
+        return False
+    given = tuple(word.text for word in args)
+    if name in ("pip", "pip3") and given[:1] == ("show",):
+        return all(text in _PIP_SHOW or not text.startswith("-") for text in given[1:])
+    version = len(given) == 1 and given[0] in _VERSIONS.get(name, ())
+    if not version and given not in _LISTINGS.get(name, ()):
+        return False
+    marks = _STEERING_FILES.get(name, ())
+    return places.known and not any(_above(folder, mark) for folder in places.folders for mark in marks)
+
+
+def _above(folder: Path, mark: str) -> bool:
+    return any((parent / mark).exists() for parent in (folder, *folder.parents))

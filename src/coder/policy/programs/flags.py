@@ -1,0 +1,79 @@
+"""Options that make an otherwise harmless program write or run something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from coder.policy.programs.tables import names
+from coder.policy.shell.words import Word
+from coder.texts import Phrase
+
+# Options that no program here gives a value, so that a `--` after them surely ends the options.
+_ALONE = names(
+    """
+    -p -u --all --cached --follow --graph --ignore-case --name-only --name-status --no-color --no-ext-diff
+    --numstat --oneline --patch --porcelain --raw --reverse --short --shortstat --staged --stat --unique
+    """
+)
+
+
+class Flags(msgspec.Struct, frozen=True):
+    """What a program must not be given if the call is to count as read-only.
+
+    `short`: letters, wherever they stand in a cluster. `long`: names; abbreviations count, as getopt takes
+    them. `operands`: how many words beside options it may have. `words`, `texts`: words, or parts of words.
+    """
+
+    short: str = ""
+    long: tuple[str, ...] = ()
+    operands: int | None = None
+    words: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def is_long(word: str, names: Iterable[str]) -> bool:
+    """Whether `word` is one of `names`, abbreviated or with a value."""
+    given = word.split("=", 1)[0]
+    return len(given) > 2 and any(name.startswith(given) for name in names)
+
+
+def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
+    """Why this call is not read-only, or nothing."""
+    operands = 0
+    options, ended = True, False
+    for index, word in enumerate(args):
+        if options and word.exact and word.text == "--":
+            # `sort --random-source -- -o x`: there it is a value, and what follows may be options yet.
+            options = ended or (index > 0 and _may_take_value(args[index - 1]))
+            ended = True
+            continue
+        if options and word.maybe_option():
+            if not word.exact:
+                return Phrase("policy.why.expansion_option")
+            if _forbidden(word.text, flags):
+                return Phrase("policy.why.option_writes", option=word.text)
+            # Some take no option after an operand: `uniq in -c` writes the file `-c`.
+            if not ended and (not operands or flags.operands is None):
+                continue
+        operands += 2 if word.splits or (not word.exact and flags.operands is not None) else 1
+        if word.text in flags.words or any(text in word.text for text in flags.texts):
+            return Phrase("policy.why.word_acts", word=word.text)
+    if flags.operands is not None and operands > flags.operands:
+        return Phrase("policy.why.operand_writes")
+    return None
+
+
+def _may_take_value(word: Word) -> bool:
+    """Whether the program may take the word after this one for its value."""
+    plain = word.text in _ALONE or "=" in word.text or word.text[1:].isdigit()
+    return word.maybe_option() and not (word.exact and plain)
+
+
+def _forbidden(option: str, flags: Flags) -> bool:
+    if option.startswith("--"):
+        return is_long(option, flags.long) or any(text in option for text in flags.texts)
+    if option.split("=", 1)[0] in flags.long:
+        return True
+    return any(letter in flags.short for letter in option[1:])

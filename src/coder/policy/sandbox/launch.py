@@ -1,0 +1,382 @@
+"""The child's side of the weaker rungs: a program of its own, run as a file with nothing of ours imported.
+
+It forks. The parent stays outside and sees to it that nothing outlives the command: as "child subreaper"
+it inherits whatever the command leaves behind and ends it. The child shuts itself in with Landlock (files)
+and seccomp (sockets) and becomes the command. Landlock only ever adds permissions, so a folder inside the
+writable workspace cannot be taken out again: the parent puts those few files back afterwards.
+
+    python -I -S -c "…; from launch import main; main()" FOLDER SPEC COMMAND…
+
+Imported rather than run, so that its compiled form is used; SPEC (see `run`) is marshalled: `json` would take
+as long to load as all the rest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import sys
+import time
+
+TYPE_CHECKING = False  # `typing` is not loaded for its sake either
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # `signal` itself loads `enum`: a third of the time that this program has
+
+if TYPE_CHECKING or __package__:
+    from coder.policy.sandbox.seccomp import weak_filter
+else:
+    from seccomp import weak_filter
+
+LIBC = ctypes.PyDLL(None, use_errno=True)  # it keeps Python's lock: for calls that do not wait
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_ALL_OF_ABI_1 = (1 << 13) - 1
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
+
+_KEPT_CAPABILITIES = {
+    0,
+    1,
+    3,
+    4,
+    5,
+    6,
+    7,
+    10,
+}  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
+_GUARDED_BYTES = 4_000_000
+SCOPES_FROM = 6  # the version of Landlock that keeps sockets without a file apart
+CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
+
+
+class Program(ctypes.Structure):
+    """A filter as the kernel takes it."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def program_of(data: bytes) -> tuple[Program, object]:
+    """With the memory that must live as long."""
+    held = ctypes.create_string_buffer(data, len(data))
+    return Program(len(data) // 8, ctypes.cast(held, ctypes.c_void_p)), held
+
+
+def landlock_abi() -> int:
+    """0 where the kernel has none."""
+    version: int = LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(0, version)
+
+
+# Landlock
+
+
+def restrict_files(spec: dict[str, Any]) -> None:
+    """May read all but the hidden, write the writable."""
+    abi = landlock_abi()
+    handled = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+    scoped = SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if abi >= 6 else 0
+    words = [handled] if abi < 4 else [handled, 0] if abi < 6 else [handled, 0, scoped]
+    ruleset = make_ruleset(words)
+    hidden = spec["hidden"]
+    for path in all_but(hidden):
+        _allow(ruleset, path, _READ & handled)
+    for path in spec["readable"]:
+        _allow(ruleset, path, _READ & handled)
+    write = handled & ~_MAKE_CHAR & ~_MAKE_BLOCK
+    for path in spec["writable"]:
+        for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
+            _allow(ruleset, part, write)
+    for path in spec["devices"]:
+        _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
+    enter(ruleset)
+
+
+def make_ruleset(words: list[int]) -> int:
+    attributes = (ctypes.c_uint64 * len(words))(*words)
+    return call(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes)), 0)
+
+
+def enter(ruleset: int) -> None:
+    """This thread and all it starts, from now on."""
+    try:
+        call(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
+    """The fewest paths that together hold all below `top` except the hidden ones."""
+    hidden = set(hidden)
+    above = {top} if hidden else set()
+    for path in hidden:
+        parent = os.path.dirname(path)
+        while len(parent) > len(top):
+            above.add(parent)
+            parent = os.path.dirname(parent)
+    if not hidden:
+        yield top
+    for folder in above - hidden:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            # A link grants what it points to; that has, or lacks, a rule of its own.
+            if path not in hidden and path not in above and path != "/dev" and not os.path.islink(path):
+                yield path
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            access &= _OF_FILES
+        rule = access.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
+        LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # a place that cannot be allowed stays closed
+    finally:
+        os.close(fd)
+
+
+def call(number: int, *arguments: Any) -> int:
+    return checked(LIBC.syscall(number, *arguments))
+
+
+def checked(result: int) -> int:
+    if result < 0:
+        problem = ctypes.get_errno()
+        raise OSError(problem, os.strerror(problem))
+    return result
+
+
+def no_new_privileges() -> None:
+    if LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs")
+
+
+def restrict_calls(network: bool, read_only: bool) -> None:
+    data = weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
+    program, _held = program_of(data)
+    if LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+# the parent: nothing outlives the command
+
+
+class _Ended(Exception):
+    """We were told to stop."""
+
+
+def run(spec: dict[str, Any], command: list[str]) -> int:
+    """`spec`: hidden, readable, writable, devices, guarded (paths), network, shut_in, read_only (bool), cwd;
+    temp (TMPDIR), path (PATH), fresh (where to make a TMPDIR that is gone afterwards), "" where as given."""
+    if spec["fresh"]:
+        spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
+        os.mkdir(spec["temp"], 0o700)
+        spec["writable"].append(spec["temp"])
+    try:
+        return _run(spec, command)
+    finally:
+        if spec["fresh"]:
+            _remove(spec["temp"])
+
+
+def _run(spec: dict[str, Any], command: list[str]) -> int:
+    guarded = {path: _kept(path) for path in spec["guarded"]}
+    parent = _become_keeper()
+    child = os.fork()
+    if child == 0:
+        _become(spec, command, parent)
+    code = _watched(child)
+    for path, kept in guarded.items():
+        if _kept(path) != kept:
+            _put_back(path, kept)
+            # Not where the folder around it was moved or removed: then there is no place to put it.
+            done = _kept(path) == kept
+            became = "has been put back" if done else "could not be put back: its folder is gone"
+            os.write(2, f"coder: {path} was changed by the command and {became}\n".encode())
+    return code
+
+
+def run_watched_twice(spec: dict[str, Any], command: list[str]) -> int:
+    """`run`, for a command that is not shut in: it can end or stop its parent; somebody is still there."""
+    _become_keeper()
+    child = os.fork()
+    if child == 0:
+        os._exit(run(spec, command))
+    return _watched(child)
+
+
+def _become_keeper() -> int:
+    LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to tidy up
+    return os.getpid()
+
+
+def _watched(child: int) -> int:
+    """The exit status of a child, as a shell tells it; nothing that it started is left by then."""
+    try:
+        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGINT, _stop)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except _Ended:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(0.01)  # the command got the signal too, and may end by itself
+        code = -signal.SIGTERM
+    end_descendants()
+    return 128 - code if code < 0 else code
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _Ended
+
+
+def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
+    try:
+        LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(CANNOT)
+        os.chdir(spec["cwd"])
+        for name, value in (("TMPDIR", spec["temp"]), ("PATH", spec["path"])):
+            if value:
+                os.environ[name] = value
+        if spec["shut_in"]:
+            _give_up_powers()
+            restrict_files(spec)
+            restrict_calls(spec["network"], spec["read_only"])
+        _exec(command)
+    except OSError as problem:
+        os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())
+    os._exit(CANNOT)
+
+
+def _exec(command: list[str]) -> NoReturn:
+    """With the signals that Python ignores as they were: else `yes | head` complains of a broken pipe."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
+
+
+def _give_up_powers() -> None:
+    """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
+    no_new_privileges()
+    if os.getuid() == 0:
+        for number in range(64):
+            if number not in _KEPT_CAPABILITIES:
+                LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """End all that the command left, however it detached itself: orphans become our children."""
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        for pid in _children():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.001)
+
+
+def _children() -> list[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return list(_children_by_search())
+
+
+def _children_by_search() -> Iterator[int]:
+    own = str(os.getpid())
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    if file.read().rpartition(")")[2].split()[1] == own:
+                        yield int(name)
+            except OSError:
+                continue
+
+
+# what is put back
+
+
+def _kept(path: str) -> dict[str, tuple[int, bytes]] | None:
+    """Modes and contents of a file or a flat folder; None where there is nothing."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    found = {"": (info.st_mode, b"")}
+    names = sorted(os.listdir(path)) if stat.S_ISDIR(info.st_mode) else [""]
+    for name in names:
+        full = os.path.join(path, name) if name else path
+        mode = os.lstat(full).st_mode
+        found[name] = (mode, _content(full, mode))
+    return found
+
+
+def _content(path: str, mode: int) -> bytes:
+    if stat.S_ISLNK(mode):
+        return os.fsencode(os.readlink(path))
+    if not stat.S_ISREG(mode):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(_GUARDED_BYTES)
+
+
+def _put_back(path: str, kept: dict[str, tuple[int, bytes]] | None) -> None:
+    _remove(path)
+    if kept is None or not os.path.isdir(os.path.dirname(path)):
+        return
+    if stat.S_ISDIR(kept[""][0]):
+        os.mkdir(path, stat.S_IMODE(kept[""][0]))
+    for name, (mode, content) in kept.items():
+        full = os.path.join(path, name) if name else path
+        if stat.S_ISLNK(mode):
+            os.symlink(os.fsdecode(content), full)
+        elif stat.S_ISREG(mode):
+            with open(full, "wb") as file:
+                file.write(content)
+            os.chmod(full, stat.S_IMODE(mode))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            _remove(os.path.join(path, name))
+        os.rmdir(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def main() -> NoReturn:
+    from marshal import loads
+
+    spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us
+    sys.exit((run if spec["shut_in"] else run_watched_twice)(spec, sys.argv[3:]))

@@ -1,0 +1,76 @@
+"""What to say of the sandbox where a command failed with an error that may come from it.
+
+An output proves nothing, so nothing is concluded from it: it only chooses which of the sandbox's rules is
+named, and every one of these sentences is true whatever the command printed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from coder.policy.sandbox.ladder import Sandbox
+from coder.policy.sandbox.places import Places, within
+from coder.texts import Phrase
+
+_LINES, _WIDTH = 400, 2000  # of the end of an output, where the error stands
+_READ_ONLY = r"read-only file system|\bEROFS\b"
+_NO_NETWORK = re.compile(
+    r"could not resolve|name resolution|name or service not known|network is unreachable"
+    r"|socket: operation not|failed to establish a new connection|no address associated"
+    r"|\bEAI_AGAIN\b|\bENETUNREACH\b",
+    re.I,
+)
+_REFUSED = re.compile(
+    rf"{_READ_ONLY}|permission denied|operation not permitted|device or resource busy"
+    r"|\bE(?:ACCES|PERM|BUSY)\b",
+    re.I,
+)
+# A path in an error: in quotes, with a slash, or between colons.
+_PATH = re.compile(
+    r"['\"`‘“]([^'\"`’”\n]+)['\"`’”]|(?:^|[\s:=(\[])(~?[\w.@+-]*/[^\s:'\"`()\[\],;]*)|(?:^|: )([^:\s]+)(?=: )"
+)
+
+
+def note(sandbox: Sandbox, output: str) -> Phrase | None:
+    """The rule that is in question, or None."""
+    lines = [line[:_WIDTH] for line in output[-200_000:].splitlines()[-_LINES:]]
+    offline = not sandbox.network and any(map(_NO_NETWORK.search, lines))
+    if sandbox.plan:
+        # Where nothing can be written the system says so in words of its own; Landlock has none.
+        words = _REFUSED if sandbox.level.rung == "landlock" else re.compile(_READ_ONLY, re.I)
+        return Phrase("sandbox.note.reading") if offline or any(map(words.search, lines)) else None
+    places = sandbox.places()
+    home = sandbox.environment.get("HOME", "")
+    for line in filter(_REFUSED.search, lines):
+        for path in _named(line, places, home):
+            if within(path, places.hidden):
+                return Phrase("sandbox.note.secret", path=path)
+            if within(path, places.locked):
+                return Phrase("sandbox.note.locked", path=path)
+            if _closed(path, places):
+                return Phrase("sandbox.note.write", path=path)
+    return Phrase("sandbox.note.network") if offline else None
+
+
+def _closed(path: str, places: Places) -> bool:
+    """Whether the sandbox alone keeps this from being written."""
+    if within(path, [*places.writable, places.scratch, "/proc", "/dev", "/sys"]):
+        return False
+    if within(path, places.temp) and not within(path, places.seen_in_temp):
+        return False
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return os.access(path, os.W_OK)
+
+
+def _named(line: str, places: Places, home: str) -> Iterator[str]:
+    for match in reversed(list(_PATH.finditer(line))):  # the program that complains stands in front
+        text = next(filter(None, match.groups()))
+        if "\0" in text:
+            continue
+        text = os.path.normpath(home + text[1:] if text.startswith("~/") else text)
+        # A command may have gone elsewhere first: `.git/config` is then that of a repository further down.
+        locked = (path for path in places.locked if not os.path.isabs(text) and path.endswith(f"/{text}"))
+        yield next(locked, os.path.realpath(os.path.join(places.workspace, text)))

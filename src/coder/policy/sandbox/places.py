@@ -1,0 +1,150 @@
+"""Which places a sandboxed command may write, may not read, and finds changed: plain paths, no mechanism.
+
+Every rung of the ladder is built from the same `Places`, so that they differ in strength and not in intent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from coder.policy.sandbox.mounts import aliases
+from coder.policy.secrets.home import HOME_SECRETS
+
+_TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the places that a sandbox replaces, not files of ours
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Absolute, real paths. `writable` begins with the workspace; empty where nothing may be written."""
+
+    workspace: str
+    writable: list[str]
+    hidden: list[str]
+    readable: list[str]  # inside something hidden, and yet needed
+    locked: list[str]  # inside the workspace, and yet not to be written
+    absent: list[str]  # not there, and not to be made: git would take its settings from where it points
+    pinned: list[str]  # folders that hold something locked: they may not be moved out of the way
+    temp: list[str]  # the shared temporary folders, each replaced by `scratch`
+    scratch: str  # shared by the commands of a workspace; read-only where nothing may be written
+    seen_in_temp: list[str]  # below a temporary folder, and yet needed
+
+
+def places_for(
+    workspace: Path,
+    home: Path,
+    writable: Sequence[str],
+    plan: bool,
+    environment: Mapping[str, str],
+    *,
+    git_settings: bool = False,
+    nested: Iterable[str] = (),
+) -> Places:
+    """What holds now: called for each command, because what exists changes. `plan`: nothing may be written.
+    `git_settings`: the person let this line change them. `nested`: what steers git further down."""
+    root = os.path.realpath(workspace)
+    person = os.path.realpath(environment.get("HOME") or Path.home())
+    own = os.path.realpath(home)
+    granted = list(dict.fromkeys(_granted(writable, root, person)))
+    temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *granted))]
+    needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
+    locked, pinned, absent = ([], [], []) if plan else _locked(root, git_settings)
+    locked += [path for path in nested if not plan and path not in locked]
+    return Places(
+        workspace=root,
+        writable=[] if plan else [root, *granted],
+        hidden=_hidden(person, own, {root, *granted}),
+        readable=[path for path in (os.path.join(own, "outputs"),) if os.path.isdir(path)],
+        locked=locked,
+        absent=absent,
+        pinned=pinned,
+        temp=temp,
+        scratch=_scratch(root),
+        seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
+    )
+
+
+def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
+    for text in writable:
+        path = person + text[1:] if text == "~" or text.startswith("~/") else text
+        real = os.path.realpath(os.path.join(root, path))
+        if os.path.exists(real):
+            yield real
+
+
+def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
+    named = [os.path.join(person, name) for name in HOME_SECRETS]
+    real = dict.fromkeys(os.path.realpath(path) for path in (*named, own) if os.path.lexists(path))
+    real.update(dict.fromkeys(aliases(list(real))))
+    return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]
+
+
+def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[str]]:
+    """What runs outside the sandbox one day, or says what is allowed: git's hooks and settings (which name
+    programs: `core.fsmonitor`, `core.hooksPath`), the file that says where they are, coder's own folder."""
+    locked, pinned, absent = [], [], []
+    named = os.path.join(root, ".git")
+    git = os.path.realpath(named)
+    if os.path.isfile(named) and not os.path.islink(named):  # a worktree or submodule: its git lies elsewhere
+        locked.append(named)
+    elif os.path.isdir(git) and _within(git, root):
+        pinned.append(git)
+        found = [os.path.join(git, name) for name in ("config", "config.worktree", "commondir")]
+        kept = found[1:] if git_settings else found
+        locked += [path for path in kept if os.path.isfile(path) and not os.path.islink(path)]
+        absent += [path for path in found[1:] if not os.path.lexists(path)]
+        hooks = os.path.join(git, "hooks")
+        try:
+            os.makedirs(hooks, exist_ok=True)
+        except OSError:
+            hooks = ""
+        if hooks and not os.path.islink(hooks):
+            locked.append(hooks)
+    own = os.path.join(root, ".coder")
+    if os.path.isdir(own) and not os.path.islink(own):
+        locked.append(own)
+    return locked, pinned, absent
+
+
+def _temporary(environment: Mapping[str, str]) -> list[str]:
+    named = [*_TEMP, environment.get("TMPDIR", "")]
+    real = dict.fromkeys(os.path.realpath(path) for path in named if path and os.path.isdir(path))
+    return [path for path in real if path != "/"]
+
+
+def first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
+    """Of what is needed and lies in a temporary folder, the entry of that folder."""
+    for path in needed:
+        for folder in temp:
+            if path and path != folder and _within(path, folder):
+                yield os.path.join(folder, path[len(folder) :].strip("/").split("/")[0])
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def within(path: str, folders: Iterable[str]) -> bool:
+    return any(_within(path, folder) for folder in folders)
+
+
+def _scratch(root: str) -> str:
+    """A temporary folder of this workspace's own, ours alone; it outlives the command and the session."""
+    from hashlib import blake2b
+
+    base = os.environ.get("TMPDIR") or _TEMP[0]
+    ours = os.path.join(base, f"coder-{os.getuid()}")
+    try:
+        os.mkdir(ours, 0o700)
+    except FileExistsError:
+        info = os.lstat(ours)
+        # Someone else may have put a folder or a link there first.
+        if info.st_uid != os.getuid() or info.st_mode & 0o170077 != 0o040000:
+            from tempfile import mkdtemp
+
+            ours = mkdtemp(prefix="coder-")
+    path = os.path.join(ours, blake2b(os.fsencode(root), digest_size=8).hexdigest())
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path

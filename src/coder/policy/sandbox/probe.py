@@ -1,0 +1,192 @@
+"""Which rung of the sandbox ladder holds here: each is tried for real, and the answer kept.
+
+Never at start-up: the first command that needs it pays, once for a kernel, a user and a program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from coder.fs.private import write_whole
+from coder.policy.sandbox.bwrap import find_bwrap
+from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
+from coder.policy.secrets.home import HOME_SECRETS
+from coder.process.child import start_program
+
+_FILE = "sandbox.json"
+_SECONDS = 10
+_SECRET = "probe-secret"  # noqa: S105 - what the probe tries to read, not a password
+# Settings of the kernel that switch user namespaces off without a new release.
+_SWITCHES = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
+_TRIAL = 'echo in > "$1/in" || exit 9; echo out > "$2/out"; cat "$2/$3/key"; exit 0'
+# Where a command has sockets of its own: one that lies in the workspace takes a connection.
+_CONNECTING = (
+    "import _socket as s; a = s.socket(1); a.bind('in.sock'); a.listen(); s.socket(1).connect('in.sock')"
+)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """The cached answer and what it was found under."""
+
+    key: list[str]
+    level: SandboxLevel
+
+
+def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
+    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`, which
+    is not taken from the workspace."""
+    if not sys.platform.startswith("linux"):
+        return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
+    program = find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace)
+    if (known := _known(cache_dir, program)) is not None:
+        return known
+    level = _climb(program, cache_dir)
+    with contextlib.suppress(OSError):
+        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(cache_dir / _FILE, msgspec.json.encode(_Kept(_key(program), level)))
+    return level
+
+
+def kept(cache_dir: Path, path: str | None, workspace: Path | str) -> SandboxLevel | None:
+    """What was found before and still holds; None where it has to be tried."""
+    return _known(cache_dir, find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace))
+
+
+def _known(cache_dir: Path, program: str | None) -> SandboxLevel | None:
+    found = _read(cache_dir / _FILE)
+    return found.level if found is not None and found.key == _key(program) else None
+
+
+def forget(cache_dir: Path) -> None:
+    """Try again the next time, for example after a rung that held has failed."""
+    (cache_dir / _FILE).unlink(missing_ok=True)
+
+
+def _key(program: str | None) -> list[str]:
+    key = ["5", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    if program is not None:
+        key.append(str(Path(program).stat().st_mtime_ns))
+    for switch in _SWITCHES:
+        try:
+            key.append(Path(switch).read_text(encoding="ascii").strip())
+        except OSError:
+            key.append("")
+    return key
+
+
+def _read(file: Path) -> _Kept | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
+    hitch: Hitch | None = Hitch("sandbox.why.missing")
+    if program is not None:
+        level = SandboxLevel("bwrap", program)
+        hitch = trial(level, cache_dir, network=False)
+        if hitch is None:
+            return connecting(filtering(level, cache_dir), cache_dir)
+        if trial(level, cache_dir, network=True) is None:
+            level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
+            return connecting(filtering(level, cache_dir), cache_dir)
+    hitches = (hitch,) if hitch is not None else ()
+    level = SandboxLevel("landlock", hitches=hitches)
+    hitch = trial(level, cache_dir, network=False)
+    return level if hitch is None else SandboxLevel("none", hitches=(*hitches, hitch))
+
+
+def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
+    """The strong rung, with a filter where the kernel takes it."""
+    from coder.policy.sandbox.seccomp import strong_filter
+
+    if not strong_filter("no-unix") or not os.access("/bin/sh", os.X_OK):
+        return level
+    filtered = msgspec.structs.replace(level, filters=True)
+    return filtered if trial(filtered, cache_dir, network=True) is None else level
+
+
+def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
+    """The strong rung, with Unix sockets of the command's own where their connections can be made for it."""
+    # What makes it possible takes away the rights that a setuid program lives by.
+    if not level.filters or Path(level.program).stat().st_mode & stat.S_ISUID:
+        return level
+    watched = msgspec.structs.replace(level, connects=True)
+    return watched if trial(watched, cache_dir, network=True) is None else level
+
+
+def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
+    """None where this rung does what it should; else what went wrong."""
+    from tempfile import mkdtemp
+
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place = Path(mkdtemp(prefix="probe-", dir=cache_dir))
+    except OSError as error:
+        return Hitch("sandbox.why.place", {"why": error.strerror or str(error)}, level.rung)
+    try:
+        problem = _tried(level, place, network)
+        return None if problem is None else msgspec.structs.replace(problem, rung=level.rung)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
+    workspace, outside = place / "inside", place / "outside"
+    secret = outside / HOME_SECRETS[0]
+    workspace.mkdir()
+    secret.mkdir(parents=True)
+    (secret / "key").write_text(_SECRET, encoding="ascii")
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(outside)}
+    sandbox = Sandbox(level, workspace, outside / "none", network=network, environment=environment)
+    script = f'"$4" -I -S -c "$5" || exit 9; {_TRIAL}' if level.connects else _TRIAL
+    # Not a virtual environment's link to it: that may lie in /tmp, which is another inside.
+    python = os.path.realpath(sys.executable)
+    words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING]
+    shell = ["/bin/sh", "-c", script, "sh", *words]
+    try:
+        status, stdout, stderr = _ran(sandbox.wrap(shell), environment)
+    except OSError as error:
+        return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})
+    except subprocess.TimeoutExpired:
+        return Hitch("sandbox.why.late", {"seconds": str(_SECONDS)})
+    finally:
+        shutil.rmtree(sandbox.scratch(), ignore_errors=True)
+    if status != 0 or not (workspace / "in").exists():
+        lines = stderr.decode("utf-8", errors="replace").strip().splitlines()
+        if not lines:
+            return Hitch("sandbox.why.status", {"code": str(status)})
+        return Hitch("sandbox.why.failed", {"line": lines[-1][:200]})
+    if (outside / "out").exists():
+        return Hitch("sandbox.why.writes")
+    return Hitch("sandbox.why.reads") if _SECRET.encode() in stdout else None
+
+
+def _ran(line: list[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:
+    with start_program(
+        line,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return process.returncode, stdout, stderr

@@ -1,0 +1,192 @@
+"""The seccomp filters of the sandbox, as BPF programs.
+
+They close what neither a mount nor a Landlock rule can: the kernel's keyrings, other processes' memory,
+sockets that lead to programs outside. On the child's side (`launch`): it imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # `typing` takes time to load, and this is on the way of every command
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Sockets = Literal["none", "no-unix", "unix"]
+
+Step = tuple[int, int, int, int]
+
+_GENERIC = {
+    "socket": 198, "socketpair": 199, "connect": 203, "keyctl": 219, "add_key": 217, "request_key": 218,
+    "truncate": 45, "prlimit64": 261, "unshare": 97, "clone": 220, "ptrace": 117, "process_vm_readv": 270,
+    "process_vm_writev": 271, "prctl": 167,
+}  # fmt: skip
+_X86_64 = {
+    "socket": 41, "socketpair": 53, "connect": 42, "keyctl": 250, "add_key": 248, "request_key": 249,
+    "truncate": 76, "prlimit64": 302, "unshare": 272, "clone": 56, "ptrace": 101, "process_vm_readv": 310,
+    "process_vm_writev": 311, "prctl": 157,
+}  # fmt: skip
+_I386 = {
+    "socket": 359, "socketpair": 360, "connect": 362, "keyctl": 288, "add_key": 286, "request_key": 287,
+    "unshare": 310, "clone": 120, "ptrace": 26, "process_vm_readv": 347, "process_vm_writev": 348,
+    "prctl": 172, "socketcall": 102,
+}  # fmt: skip
+# The same on every architecture.
+_CLONE3, _IO_URING_SETUP, _PIDFD_GETFD = 435, 425, 438
+# fchmodat2, setxattrat, removexattrat, file_setattr
+_NEW_METADATA = (452, 463, 466, 469)
+# chmod, chown, utime, setxattr, removexattr and their kin
+_METADATA = {
+    "x86_64": (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280),
+    "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88),
+    "riscv64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88),
+}
+_MACHINES = {
+    "x86_64": (0xC000003E, _X86_64),
+    "aarch64": (0xC00000B7, _GENERIC),
+    "riscv64": (0xC00000F3, _GENERIC),
+}
+_I386_ARCHITECTURE = 0x40000003
+_X32_BIT = 0x40000000
+
+_ARGUMENT = (16, 24)  # where the first two stand, their lower halves
+_AF_UNIX, _AF_VSOCK = 1, 40
+_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
+_WITH_CONNECTION = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
+_SOCKET_KIND = 0xF  # of its type, without the flags
+_NEW_CGROUP = 0x02000000
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+_DONE, _DENY, _LACKS = 0x00050000, 0x00050000 | 1, 0x00050000 | 38  # success without effect, EPERM, ENOSYS
+_ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
+
+
+def strong_filter(sockets: Sockets) -> bytes:
+    """For bubblewrap, which shares the kernel's keyrings, the hypervisor's sockets and control groups with
+    everybody: they belong to no namespace. Empty for a machine whose numbers are not known.
+
+    `sockets`: "unix" where connections are made by `sandbox_connect`, "no-unix" where they cannot be."""
+    if os.uname().machine not in _MACHINES:
+        return b""
+    architecture, numbers = _MACHINES[os.uname().machine]
+    own = [*_x32(), *_common(numbers), *_splits(numbers), *_sockets(numbers, sockets)]
+    other = [*_common(_I386), *_splits(_I386), *_sockets(_I386, sockets)]
+    return packed(_by_architecture(architecture, own, other))
+
+
+def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
+    """For Landlock. It does not stop a connection to a socket file (the session bus or a tmux server would
+    run anything for the caller), so there are no such sockets at all; nor, with `read_only`, changes of mode,
+    owner and time. `truncates`: Landlock itself sees to truncate()."""
+    machine = os.uname().machine
+    architecture, numbers = _MACHINES[machine]
+    program = [*_x32(), *_common(numbers)]
+    if not truncates:
+        program += _when(numbers["truncate"], _DENY)
+    for number in (*_METADATA[machine], *_NEW_METADATA) if read_only else ():
+        program += _when(number, _DENY)
+    # Limits of another process of the same user: it would be ended, or never open a file again.
+    first = _ARGUMENT[0]
+    program += [_unless_equal(numbers["prlimit64"], 0, 4), _load(first), _unless_equal(0, 1, 0)]
+    program += [_answer(_DENY), _load(0), *_pairs(numbers)]
+    program += [_unless_equal(numbers["socket"], 1, 0), _answer(_ALLOW), _load(first)]
+    for family in _INTERNET if network else ():
+        program += _when(family, _ALLOW)
+    # Another architecture has other numbers: nothing of it runs.
+    return packed(
+        [_load(4), _unless_equal(architecture, 1, 0), _answer(_DENY), _load(0), *program, _answer(_DENY)]
+    )
+
+
+def connect_filter() -> bytes:
+    """Puts every connect() to whoever holds the listener."""
+    architecture, numbers = _MACHINES[os.uname().machine]
+    own = [*_when(numbers["connect"], _NOTIFY), _answer(_ALLOW)]
+    other = [*_when(_I386["connect"], _NOTIFY), _answer(_ALLOW)]
+    return packed(_by_architecture(architecture, own, other))
+
+
+def packed(program: list[Step]) -> bytes:
+    from struct import pack
+
+    return b"".join(pack("=HBBI", *step) for step in program)
+
+
+def _by_architecture(architecture: int, own: list[Step], other: list[Step]) -> list[Step]:
+    own, other = [_load(0), *own], [_load(0), *other]
+    begin = [_load(4), _unless_equal(architecture, 0, len(own)), *own]
+    return [*begin, _unless_equal(_I386_ARCHITECTURE, 0, len(other)), *other, _answer(_DENY)]
+
+
+def _x32() -> list[Step]:
+    """Which has numbers of its own."""
+    return [(0x35, 0, 1, _X32_BIT), _answer(_LACKS)] if os.uname().machine == "x86_64" else []
+
+
+def _common(numbers: dict[str, int]) -> list[Step]:
+    # A ring's sockets, and those of the older call, would pass by this filter.
+    program = [*_when(_IO_URING_SETUP, _LACKS), *_when(_PIDFD_GETFD, _DENY)]
+    if "socketcall" in numbers:
+        program += _when(numbers["socketcall"], _LACKS)
+    closed = ("keyctl", "add_key", "request_key", "ptrace", "process_vm_readv", "process_vm_writev")
+    for name in closed:
+        program += _when(numbers[name], _DENY)
+    # What ends the command with us stays, also of bubblewrap's first process, whose memory can be written.
+    program += [
+        _unless_equal(numbers["prctl"], 0, 6),
+        _load(_ARGUMENT[0]),
+        _unless_equal(_PR_SET_PDEATHSIG, 0, 3),
+    ]
+    program += [_load(_ARGUMENT[1]), _unless_equal(_SIGKILL, 1, 0), _answer(_DONE), _load(0)]
+    return program
+
+
+def _splits(numbers: dict[str, int]) -> list[Step]:
+    """No namespace of control groups: with one a command could mount them, and freeze or end those that it
+    shares with the person's other programs."""
+    program = _when(_CLONE3, _LACKS)  # its flags cannot be seen; the older call is used instead
+    for name in ("unshare", "clone"):
+        program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), (0x45, 0, 1, _NEW_CGROUP)]
+        program += [_answer(_DENY), _load(0)]
+    return program
+
+
+def _sockets(numbers: dict[str, int], sockets: Sockets) -> list[Step]:
+    """The rest of a program. Datagrams take an address with each message, which nothing can look at: of
+    Unix's sockets only those with a connection."""
+    program = _pairs(numbers)
+    if sockets == "none":
+        return [*program, *_when(numbers["socket"], _DENY), _answer(_ALLOW)]
+    program += [_unless_equal(numbers["socket"], 1, 0), _answer(_ALLOW), _load(_ARGUMENT[0])]
+    program += _when(_AF_VSOCK, _DENY)
+    if sockets == "no-unix":
+        return [*program, *_when(_AF_UNIX, _DENY), _answer(_ALLOW)]
+    return [*program, _unless_equal(_AF_UNIX, 1, 0), _answer(_ALLOW), *_connected()]
+
+
+def _pairs(numbers: dict[str, int]) -> list[Step]:
+    """A pair of datagram sockets can send elsewhere as well."""
+    connected = _connected()
+    return [_unless_equal(numbers["socketpair"], 0, len(connected)), *connected]
+
+
+def _connected() -> list[Step]:
+    program = [_load(_ARGUMENT[1]), (0x54, 0, 0, _SOCKET_KIND)]
+    for kind in _WITH_CONNECTION:
+        program += _when(kind, _ALLOW)
+    return [*program, _answer(_DENY)]
+
+
+def _load(offset: int) -> Step:
+    return 0x20, 0, 0, offset
+
+
+def _unless_equal(value: int, then: int, otherwise: int) -> Step:
+    return 0x15, then, otherwise, value
+
+
+def _answer(value: int) -> Step:
+    return 0x06, 0, 0, value
+
+
+def _when(value: int, answer: int) -> list[Step]:
+    return [_unless_equal(value, 0, 1), _answer(answer)]

@@ -1,0 +1,1 @@
+"""Secrets: how they look, where they lie in a home, and how they are redacted."""

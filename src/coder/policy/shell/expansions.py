@@ -1,0 +1,241 @@
+"""Reads the word nodes of a syntax tree: quotes, expansions, substitutions, arithmetic, patterns.
+
+Only expansions that can do nothing but yield text are let by. Those that evaluate what they find (subscripts,
+`${!x}`, `${x@P}`, arithmetic on variables) run code that a value may hold, and are reported as trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coder.policy.shell.words import (
+    NotUnderstood,
+    Word,
+    ansi_quoted,
+    bare_word,
+    double_quoted_text,
+    joined,
+    single_quoted,
+    starts_expansion,
+)
+from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_PLAIN_OPERATORS = frozenset(
+    {"${", "}", ":-", "-", ":+", "+", ":?", "?", "%", "%%", "#", "##", "/", "//", "/#", "/%", "^", "^^", ",",
+     ",,", "$"}
+)  # fmt: skip
+_ARITHMETIC_TOKENS = frozenset(
+    {"$((", "))", "$[", "]", "((", "(", ")", "+", "-", "*", "/", "%", "**", "<", ">", "<=", ">=", "==", "!=",
+     "<<", ">>", "&", "|", "^", "~", "!", "&&", "||", "?", ":", ","}
+)  # fmt: skip
+_ARITHMETIC_NODES = frozenset(
+    {"binary_expression", "unary_expression", "ternary_expression", "parenthesized_expression", "number"}
+)
+_PATTERN_FORBIDS = frozenset("`$'\"<>;& \t\n\\")
+_DYNAMIC = Phrase("policy.why.evaluates")
+
+
+class WordReader:
+    """Turns a word node into a `Word`, and tells of substitutions and troubles on the way."""
+
+    def __init__(
+        self,
+        data: bytes,
+        on_substitution: Callable[[Node], None],
+        on_trouble: Callable[[Node, Phrase], None],
+    ) -> None:
+        self._data = data
+        self._on_substitution = on_substitution
+        self._on_trouble = on_trouble
+        self._readers: dict[str, Callable[[Node, str], Word]] = {
+            "word": self._bare,
+            "number": self._bare,
+            "variable_name": self._bare,
+            "test_operator": self._bare,
+            "raw_string": lambda _, text: single_quoted(text),
+            "ansi_c_string": lambda _, text: ansi_quoted(text),
+            "string": self._string,
+            "concatenation": self._concatenation,
+            "simple_expansion": self._variable,
+            "expansion": self._expansion,
+            "command_substitution": self._command_substitution,
+            "process_substitution": self._process_substitution,
+            "arithmetic_expansion": self._arithmetic_expansion,
+            "brace_expression": self._braces,
+        }
+
+    def word(self, node: Node) -> Word:
+        """The word at `node`; raises `NotUnderstood` for a kind of node that is not known."""
+        reader = self._readers.get(node.type)
+        if reader is None:
+            raise NotUnderstood("policy.unread.word_kind", kind=node.type)
+        return reader(node, self._text(node))
+
+    def pattern(self, node: Node) -> None:
+        """A pattern of `case` or `[[ =~ ]]`: plain characters only."""
+        if _PATTERN_FORBIDS.intersection(self._text(node)):
+            raise NotUnderstood("policy.unread.pattern")
+
+    def heredoc(self, body: Node) -> None:
+        """The body of a here-document: the text between its expansions must be plain."""
+        if not body.children:
+            return
+        position = body.start_byte
+        for child in body.children:
+            self._literal(position, child.start_byte)
+            if child.type == "heredoc_content":
+                self._literal(child.start_byte, child.end_byte)
+            else:
+                self._unquoted_within(child)
+                self.word(child)
+            position = child.end_byte
+        self._literal(position, body.end_byte)
+
+    def arithmetic(self, node: Node) -> None:
+        """Numbers and operators only: a variable's value would itself be evaluated, subscripts and all."""
+        for child in node.children:
+            if child.type in _ARITHMETIC_NODES:
+                self.arithmetic(child)
+            elif child.is_named:
+                self._on_trouble(child, Phrase("policy.why.arithmetic_variable"))
+                self.substitutions(child)
+            elif child.type not in _ARITHMETIC_TOKENS:
+                self._on_trouble(child, Phrase("policy.why.arithmetic_assigns"))
+
+    def substitutions(self, node: Node) -> None:
+        """Find the substitutions below a node that is already trouble."""
+        if node.type in ("command_substitution", "process_substitution"):
+            self._on_substitution(node)
+            return
+        for child in node.children:
+            self.substitutions(child)
+
+    # -- one reader per kind of node -------------------------------------------------------------------
+
+    def _bare(self, node: Node, text: str) -> Word:
+        start = node.start_byte
+        if text.startswith("#") and (not start or self._data[start - 1] in b" \t\n;&|("):
+            raise NotUnderstood("policy.unread.comment_word")
+        return bare_word(text)
+
+    def _string(self, node: Node, text: str) -> Word:
+        children = node.children
+        if len(children) < 2 or children[0].type != '"' or children[-1].type != '"':
+            raise NotUnderstood("policy.unread.string")
+        parts: list[Word] = []
+        position = children[0].end_byte
+        for child in children[1:]:
+            gap = self._data[position : child.start_byte].decode()
+            if gap.strip(" \t\n"):
+                raise NotUnderstood("policy.unread.string")
+            parts.append(Word(gap))
+            parts.append(self._string_part(child))
+            position = child.end_byte
+        return joined(parts, text)
+
+    def _string_part(self, node: Node) -> Word:
+        text = self._text(node)
+        if node.type == '"':
+            return Word("")
+        if node.type == "string_content":
+            if _has_bare_quote(text):
+                raise NotUnderstood("policy.unread.string_elsewhere")
+            return Word(double_quoted_text(text))
+        if node.type == "$":
+            following = self._data[node.end_byte : node.end_byte + 1].decode("latin-1")
+            if following != '"' and starts_expansion(following):
+                raise NotUnderstood("policy.unread.dollar")
+            return Word(text)
+        if not node.is_named:
+            raise NotUnderstood("policy.unread.string")
+        self._unquoted_within(node)
+        # The tree counts blanks before an expansion to it; in quotes they are text.
+        lead = text[: len(text) - len(text.lstrip(" \t\n"))]
+        inner = self.word(node)
+        many = inner.splits and "@" in text
+        return Word(lead + inner.text, exact=inner.exact, splits=many, shell_text=text)
+
+    def _concatenation(self, node: Node, text: str) -> Word:
+        parts: list[Word] = []
+        position = node.start_byte
+        for child in node.children:
+            if child.start_byte != position:
+                raise NotUnderstood("policy.unread.run_together")
+            position = child.end_byte
+            if child.type == "$":
+                if child is not node.children[-1] and child.end_byte != node.end_byte:
+                    raise NotUnderstood("policy.unread.dollar")
+                parts.append(Word("$"))
+            elif child.is_named:
+                parts.append(self.word(child))
+            else:
+                raise NotUnderstood("policy.unread.word")
+        if position != node.end_byte:
+            raise NotUnderstood("policy.unread.run_together")
+        return joined(parts, text)
+
+    def _variable(self, node: Node, text: str) -> Word:
+        if text.lstrip(" \t\n")[:1] != "$" or len(node.children) != 2:
+            raise NotUnderstood("policy.unread.expansion")
+        return Word("", exact=False, splits=True, shell_text=text)
+
+    def _expansion(self, node: Node, text: str) -> Word:
+        for child in node.children:
+            if child.type in ("regex", "extglob_pattern"):
+                if _PATTERN_FORBIDS.intersection(self._text(child)):
+                    raise NotUnderstood("policy.unread.expansion")
+            elif child.type in ("variable_name", "special_variable_name"):
+                continue
+            elif child.is_named and child.type in self._readers:
+                self.word(child)
+            elif child.is_named or child.type.strip() not in _PLAIN_OPERATORS:
+                self._on_trouble(node, _DYNAMIC)
+                self.substitutions(node)
+                break
+        return Word("", exact=False, splits=True, shell_text=text)
+
+    def _command_substitution(self, node: Node, text: str) -> Word:
+        self._on_substitution(node)
+        return Word("", exact=False, splits=True, shell_text=text)
+
+    def _process_substitution(self, node: Node, text: str) -> Word:
+        self._on_substitution(node)
+        return Word("/dev/fd/", exact=False, shell_text=text)
+
+    def _arithmetic_expansion(self, node: Node, text: str) -> Word:
+        self.arithmetic(node)
+        return Word("", exact=False, splits=True, shell_text=text)
+
+    def _braces(self, node: Node, text: str) -> Word:
+        if any(child.is_named and child.type != "number" for child in node.children):
+            raise NotUnderstood("policy.unread.braces")
+        return Word("", exact=False, splits=True, shell_text=text)
+
+    # -- text ------------------------------------------------------------------------------------------
+
+    def _unquoted_within(self, node: Node) -> None:
+        """`"${x:-'$(y)'}"`: between double quotes, and in a here-document, the single ones are mere text,
+        and y runs; the tree takes them for quotes. In `"${x:-"$\\(y)"}"` bash takes the backslash off before
+        it expands what the inner quotes hold: y runs too."""
+        text = self._text(node)
+        if node.type == "expansion" and ("'" in text or ('"' in text and "\\" in text)):
+            raise NotUnderstood("policy.unread.expansion")
+
+    def _literal(self, start: int, end: int) -> None:
+        double_quoted_text(self._data[start:end].decode())
+
+    def _text(self, node: Node) -> str:
+        return self._data[node.start_byte : node.end_byte].decode()
+
+
+def _has_bare_quote(text: str) -> bool:
+    escaped = False
+    for char in text:
+        if char == '"' and not escaped:
+            return True
+        escaped = char == "\\" and not escaped
+    return False

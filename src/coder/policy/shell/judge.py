@@ -1,0 +1,310 @@
+"""The verdict on a shell line: what each of its commands is, whether it only looks, what is risky in it.
+
+Decides on the syntax tree (`shell_tree`), never on the text. Whatever is not understood fails closed: not
+read-only, and a risk that a person is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from coder.policy.programs import git as git_rules
+from coder.policy.programs.commands import look_up
+from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
+from coder.policy.programs.tables import names
+from coder.policy.programs.wrappers import Inner, unwrap
+from coder.policy.remembered import goes_by_folder, is_interpreter, name_of
+from coder.policy.shell.folders import Places
+from coder.policy.shell.private import looks_private, sweeps
+from coder.policy.shell.redirections import judge_redirect
+from coder.policy.shell.tree import Line, Simple, read_line
+from coder.policy.shell.variables import is_dangerous, may_be_exported
+from coder.policy.shell.verdict import Segment, ShellVerdict
+from coder.policy.shell.words import NotUnderstood, Word
+from coder.process.executables import find_program
+from coder.texts import Phrase
+
+_MOST_NESTED = 6
+_SUBSTITUTION = Phrase("policy.risk.substitution")
+_UNKNOWN_COMMAND = Phrase("policy.risk.unknown_command")
+_UNSEEN = Phrase("policy.risk.unseen")
+_FED_SHELL = Phrase("policy.risk.fed")
+_FORK_BOMB = Phrase("policy.risk.fork_bomb")
+_TRUSTED_FOLDERS = ("/bin/", "/usr/bin/")
+_RESERVED = frozenset(
+    names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
+)
+# What another shell reads otherwise: to dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
+_BASH_ONLY = ("[[", "((", "=(", "<(", ">(", "$'", '$"', "&>", "|&", "<<<")
+# Options by which programs that nobody listed are told what to run, or where to look for it.
+_LEADING = names(
+    """
+    --config --config-file --configfile --plugin --plugins --rulesdir --exec --eval --init-script --project
+    --manifest-path --project-dir --project-directory --rootdir --prefix --cwd --directory --dir --justfile
+    --makefile --require --import --loader --preload --app --post-renderer --kubeconfig --chdir -chdir
+    """
+)
+_FIRST_FOLDER = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
+
+
+def judge(line: str, cwd: Path) -> ShellVerdict:
+    """What is known of `line` when it is run in `cwd`. Never raises."""
+    return _Judge(Places(cwd), posix=not find_program("bash", None, cwd)).line(line)
+
+
+class _Finding:
+    """What has been found out about one command, before it becomes a `Segment`."""
+
+    def __init__(self) -> None:
+        self.rule: Phrase | None = None  # why it is not read-only; None while it is
+        self.opaque = False
+        self.guarded = False
+        self.risks: list[Phrase] = []
+        self.note: Phrase | None = None
+
+    def refuse(self, why: Phrase, *, opaque: bool = False, risk: Phrase | None = None) -> None:
+        self.rule = self.rule or why
+        self.opaque = self.opaque or opaque
+        if risk and risk not in self.risks:
+            self.risks.append(risk)
+
+
+class _Judge:
+    """Judges one line, and the lines inside it, in one place."""
+
+    def __init__(
+        self,
+        places: Places,
+        depth: int = 0,
+        shadowed: frozenset[str] = frozenset(),
+        *,
+        posix: bool = False,
+        cleared: bool = False,
+    ) -> None:
+        self._places = places
+        self._depth = depth
+        self._posix = posix  # the line is for some shell other than bash
+        self._shadowed = shadowed
+        self._cleared = cleared  # what runs now does not get the environment that read-only lines are given
+        self._extra: list[Segment] = []
+
+    def line(self, text: str) -> ShellVerdict:
+        if self._posix and any(mark in text for mark in _BASH_ONLY):
+            return _unparsed(text, Phrase("policy.unread.other_shell"))
+        try:
+            return self._verdict(read_line(text, self._depth), _FIRST_FOLDER.match(text))
+        except NotUnderstood as problem:
+            return _unparsed(text, problem.phrase)
+        except (RecursionError, ValueError, OSError):
+            return _unparsed(text, Phrase("policy.unread.deep_names"))
+
+    def _verdict(self, parsed: Line, first: re.Match[str] | None) -> ShellVerdict:
+        self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
+        segments = self._segments(parsed)
+        if len(self._places.folders) > 1 or not self._places.known:
+            # A `cd` that stands later may come earlier in time (loops, functions): judge again, knowing all.
+            if first and self._depth == 0 and self._places.entered == 1 and self._places.known:
+                self._places.begins_in = first[1]
+            segments = self._segments(parsed)
+        risks = [_SUBSTITUTION] if parsed.substitutes else []
+        if parsed.fork_bomb:
+            risks.append(_FORK_BOMB)
+        for segment in segments:
+            risks.extend(risk for risk in segment.risks if risk not in risks)
+        read_only = all(segment.read_only for segment in segments)
+        drivers = self._places.drivers
+        return ShellVerdict(
+            segments,
+            read_only=read_only,
+            risks=risks,
+            drivers=frozenset().union(*drivers.values()) if drivers else None,
+        )
+
+    def _segments(self, parsed: Line) -> list[Segment]:
+        segments: list[Segment] = []
+        for simple in parsed.commands:
+            segments.append(self._segment(simple))
+            segments.extend(self._extra)
+            self._extra = []
+        return segments
+
+    def _segment(self, simple: Simple) -> Segment:
+        finding = _Finding()
+        if simple.trouble:
+            finding.refuse(simple.trouble, opaque=True)
+        self._assigns(simple.assigns, simple.words, finding, exported=bool(simple.words))
+        for redirect in simple.redirects:
+            effect = judge_redirect(redirect, self._places)
+            if effect.why:
+                finding.refuse(effect.why, opaque=True, risk=effect.risk)  # `always` covers no redirection
+            elif looks_private(redirect.target, self._places):
+                finding.refuse(Phrase("policy.why.private"), opaque=True)
+        if simple.words:
+            if any(looks_private(word, self._places) for word in simple.words):
+                finding.refuse(Phrase("policy.why.private"), opaque=True)
+            self._command(simple.words, finding, fed=simple.fed)
+            # `always tee` is no word on git's hooks, or on coder's own settings.
+            if finding.rule and any(self._places.protected(word.text) for word in simple.words[1:]):
+                finding.opaque = True
+        name = name_of(simple.words)
+        return Segment(
+            command=simple.source,
+            name=self._places.named(name) if goes_by_folder(simple.words) else name,
+            read_only=not finding.rule,
+            opaque=finding.opaque,
+            rule=finding.rule or finding.note or Phrase("policy.reads.only"),
+            risks=finding.risks,
+            guarded=finding.guarded,
+        )
+
+    def _assigns(
+        self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding, *, exported: bool
+    ) -> None:
+        for name, _ in assigns:
+            if name == "IFS" and words and words[0].text == "read":
+                continue  # the usual `while IFS= read -r line`: it lasts for the read alone
+            if is_dangerous(name):
+                finding.refuse(Phrase("policy.why.changes_variable", name=name), opaque=True)
+            elif exported and not may_be_exported(name):
+                finding.refuse(Phrase("policy.why.changes_variable", name=name))
+
+    def _command(self, words: list[Word], finding: _Finding, *, fed: bool = False, nested: int = 0) -> None:
+        """One command and what it runs."""
+        head, args = words[0], words[1:]
+        if not head.exact or not head.text:
+            finding.refuse(Phrase("policy.why.hidden_command"), opaque=True, risk=_UNKNOWN_COMMAND)
+            self._suspect(args, finding)
+            return
+        if nested > _MOST_NESTED:
+            finding.refuse(Phrase("policy.why.wrapped"), opaque=True, risk=_UNSEEN)
+            return
+        if head.shell_text in _RESERVED:
+            raise NotUnderstood("policy.unread.reserved", word=head.text)
+        name = _program(head.text)
+        risk = danger_of(head.text, args)
+        if risk:
+            finding.refuse(
+                Phrase("policy.why.dangerous"), opaque=base_name(head.text) in PRIVILEGED, risk=risk
+            )
+        if name in self._shadowed or head.text in self._shadowed:
+            finding.refuse(Phrase("policy.why.shadowed"), opaque=True)
+            return
+        if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
+            finding.refuse(Phrase("policy.why.not_system"))
+        if sweeps(name, args, self._places):
+            finding.refuse(Phrase("policy.why.sweeps"), opaque=True)
+        inner = unwrap(base_name(head.text), args)
+        if inner is not None:
+            self._wrapper(base_name(head.text), args, inner, finding, fed=fed, nested=nested)
+            return
+        self._known(name, args, finding)
+
+    def _known(self, name: str, args: list[Word], finding: _Finding) -> None:
+        if name == "find":  # all its predicates are known, or it would have been taken for a wrapper
+            return
+        known = look_up(name, args, self._places)
+        finding.guarded = finding.guarded or known.guarded
+        if name == "git" and self._cleared:
+            finding.refuse(Phrase("policy.why.git_cleared"), opaque=True)
+        if known.why:
+            finding.refuse(known.why, opaque=_runs_others(name, args, known.listed))
+        if name in ("cd", "pushd", "popd"):
+            target = args[-1].text if len(args) == 1 and args[0].exact else None
+            self._places.enter(target)
+
+    def _wrapper(
+        self, name: str, args: list[Word], inner: Inner, finding: _Finding, *, fed: bool, nested: int
+    ) -> None:
+        finding.opaque = True
+        finding.note = Phrase("policy.reads.wrapped", name=name)
+        self._assigns(inner.assigns, [], finding, exported=True)
+        if inner.acts:
+            finding.refuse(inner.note or Phrase("policy.why.acts", name=name))
+        if not inner.certain:
+            finding.refuse(inner.note or Phrase("policy.why.unseen"))
+            self._unseen(name, args, finding, fed=fed)
+        if inner.elsewhere:
+            self._places.enter(None)
+        outer, self._cleared = self._cleared, self._cleared or inner.clears
+        for command in inner.commands:
+            self._command(command, finding, fed=fed, nested=nested + 1)
+        for line in inner.lines:
+            posix = self._posix if inner.posix is None else inner.posix
+            inside = _Judge(self._places, self._depth + 1, self._shadowed, posix=posix, cleared=self._cleared)
+            verdict = inside.line(line)
+            self._extra.extend(verdict.segments)
+            for risk in verdict.risks:
+                finding.refuse(Phrase("policy.why.line_acts", name=name), risk=risk)
+            if not verdict.read_only:
+                finding.refuse(Phrase("policy.why.line_acts", name=name))
+        self._cleared = outer
+
+    def _unseen(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
+        """A wrapper whose command is not certain: look for dangers in all that it was given."""
+        operands = [word for word in args if not (word.exact and word.text.startswith("-"))]
+        if name in _SHELLS:
+            script = bool(operands) and not any(word.text == "-s" for word in args)
+            if not script or fed:
+                finding.refuse(Phrase("policy.why.fed_shell"), risk=_FED_SHELL)
+            if any(not word.exact for word in args):
+                finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
+        elif is_interpreter(name) and fed and not operands:
+            finding.refuse(Phrase("policy.why.fed_interpreter"), risk=_FED_SHELL)
+        elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
+            finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
+        if name in _SHELLS or not is_interpreter(name):  # a program in another language is no shell line
+            self._suspect(args, finding)
+
+    def _suspect(self, args: list[Word], finding: _Finding) -> None:
+        """Risks among words that may or may not be run: a bare name of a destructive command, or a line."""
+        for index, word in enumerate(args):
+            # `alias x='rm y'`: what stands behind the equals sign counts as well.
+            for text in {word.text, word.text.split("=", 1)[-1]}:
+                risk = danger_of(text, args[index + 1 :])
+                if risk:
+                    finding.refuse(Phrase("policy.why.may_destroy"), risk=risk)
+                elif any(char in text for char in " \n;&|`$(<>"):
+                    inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
+                    for inner_risk in inner.risks:
+                        finding.refuse(Phrase("policy.why.may_risk"), risk=inner_risk)
+
+
+def _program(path: str) -> str:
+    """The name to look up: a path counts as the system's own program only in the system's own folders."""
+    for folder in _TRUSTED_FOLDERS:
+        if path.startswith(folder) and "/" not in path[len(folder) :]:
+            return path[len(folder) :]
+    return path
+
+
+def _runs_others(name: str, args: list[Word], listed: bool) -> bool:
+    """Whether `always` must not cover this call because it may run something that its name does not say."""
+    if name == "git":
+        return git_rules.runs_programs(args)
+    if not listed:
+        return any(word.text.split("=", 1)[0] in _LEADING for word in args)
+    return name in ("awk", "gawk", "mawk", "nawk", "sed", "gsed", "rg", "fd", "fdfind", "sort")
+
+
+def _aliases(parsed: Line) -> set[str]:
+    """Names that the line gives a new meaning by `alias`."""
+    return {
+        word.text.split("=", 1)[0]
+        for simple in parsed.commands
+        if simple.words and simple.words[0].text == "alias"
+        for word in simple.words[1:]
+    }
+
+
+def _unparsed(text: str, why: Phrase) -> ShellVerdict:
+    segment = Segment(
+        command=text if len(text) <= 2000 else text[:2000] + " …",
+        name="",
+        read_only=False,
+        opaque=True,
+        rule=why,
+        risks=[Phrase("policy.unread", why=why)],
+    )
+    return ShellVerdict([segment], read_only=False, risks=segment.risks, parsed=False)

@@ -1,0 +1,66 @@
+"""What a redirection does to a file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from coder.policy.shell.folders import Places
+from coder.policy.shell.tree import Redirect
+from coder.texts import Phrase
+
+_HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_OVERWRITING = frozenset({">", ">|", "&>", ">&"})
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Why a redirection is not read-only (None: it is), whether `always` may cover it, the risk in it."""
+
+    why: Phrase | None = None
+    opaque: bool = False
+    risk: Phrase | None = None
+
+
+def judge_redirect(redirect: Redirect, places: Places) -> Effect:
+    """The effect of one redirection of a line that runs in `places`."""
+    target = redirect.target
+    if redirect.operator in ("<", "<&", ">&-", "<&-"):
+        return _reading(redirect)
+    if redirect.operator == ">&" and target.exact and (target.text.isdigit() or target.text == "-"):
+        return Effect()
+    if not target.exact:
+        return Effect(
+            Phrase("policy.why.writes_hidden"),
+            True,
+            Phrase("policy.risk.writes_hidden"),
+        )
+    name = target.text
+    if name in _HARMLESS:
+        return Effect()
+    if name.startswith(("/dev/", "/proc/", "/sys/")):
+        return Effect(
+            Phrase("policy.why.writes_device", path=name), True, Phrase("policy.risk.device", path=name)
+        )
+    if not places.inside(name):
+        return Effect(
+            Phrase("policy.why.writes_outside", path=name), True, Phrase("policy.risk.outside", path=name)
+        )
+    if places.protected(name):
+        return Effect(Phrase("policy.why.writes", path=name), True, Phrase("policy.risk.steering", path=name))
+    if redirect.operator in _OVERWRITING and places.exists(name):
+        return Effect(
+            Phrase("policy.why.overwrites", path=name), False, Phrase("policy.risk.overwrites", path=name)
+        )
+    return Effect(Phrase("policy.why.writes", path=name))
+
+
+def _reading(redirect: Redirect) -> Effect:
+    target = redirect.target
+    if redirect.operator in ("<&", ">&-", "<&-"):
+        plain = target.exact and (target.text.isdigit() or target.text == "-")
+        return Effect() if plain else Effect(Phrase("policy.why.descriptor_hidden"), True)
+    if not target.exact:
+        process = target.text == "/dev/fd/" and not target.splits
+        return Effect() if process else Effect(Phrase("policy.why.file_hidden"), True)
+    if target.text.startswith(("/dev/tcp", "/dev/udp", "//")) or "/dev/tcp" in target.text:
+        return Effect(Phrase("policy.why.network"), True, Phrase("policy.risk.network"))
+    return Effect()

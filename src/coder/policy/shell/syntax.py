@@ -1,0 +1,76 @@
+"""From a line of text to its tree-sitter-bash syntax tree, with the checks that need no understanding."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from coder.policy.shell.words import NotUnderstood
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_LINE_BYTES = 64 * 1024
+# The grammar's scanner indexes C tables with code points and crashes the process on some past ASCII
+# (`{` and U+EAB86). To bash such characters are letters of a word that mean nothing, so the tree is made with
+# a letter that no keyword has in place of each of their bytes; texts are still taken from the line itself.
+_ASCII = bytes(range(128)) + b"X" * 128
+_COUNTED = frozenset(
+    {"command", "declaration_command", "unset_command", "test_command", "command_substitution",
+     "process_substitution"}
+)  # fmt: skip
+
+
+def parse(line: str) -> tuple[bytes, Node]:
+    """The bytes of the line and the root of its tree; raises `NotUnderstood` where it has an error."""
+    data = _encoded(line)
+    root = _parser().parse(data.translate(_ASCII)).root_node
+    if root.has_error:
+        raise NotUnderstood("policy.unread.incomplete")
+    if root.end_byte < len(data.rstrip()) or data[: root.start_byte].strip():
+        raise NotUnderstood("policy.unread.not_shell")
+    return data, root
+
+
+def count_commands(root: Node) -> int:
+    """How many commands and substitutions the tree holds, wherever they hide."""
+    found = 0
+    cursor = root.walk()
+    while True:
+        node = cursor.node
+        if node is not None and node.is_named and node.type in _COUNTED:
+            found += 1
+        if cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return found
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _encoded(line: str) -> bytes:
+    """The bytes to parse, after the checks that need no tree."""
+    try:
+        data = line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise NotUnderstood("policy.unread.not_utf8") from None
+    if len(data) > MAX_LINE_BYTES:
+        raise NotUnderstood("policy.unread.long")
+    for char in line:
+        # Blanks other than these are blanks to tree-sitter but letters to bash.
+        if (char < " " and char not in "\t\n") or char == "\x7f" or (char > "\x7f" and char.isspace()):
+            raise NotUnderstood("policy.unread.control")
+    at = line.find("\\\n")
+    while at >= 0:
+        # bash joins `r\<newline>m` to `rm`; tree-sitter sees two words. After a blank both agree.
+        if at and line[at - 1] not in " \t\n":
+            raise NotUnderstood("policy.unread.broken_word")
+        at = line.find("\\\n", at + 1)
+    return data

@@ -1,0 +1,494 @@
+"""A shell line as a list of simple commands, read from the tree-sitter-bash syntax tree.
+
+The tree is not taken on trust: tree-sitter forgives what bash does not, and reads some lines otherwise than
+bash would. So every node must be of a kind that is known here, every gap between tokens must be blank, every
+word must be one word by bash's own rules, and a second reader (`lexer`) must have seen the same expansions,
+quotes, redirections and dividers; anything else raises `NotUnderstood` and the line fails closed.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.policy.shell.expansions import WordReader
+from coder.policy.shell.heredocs import check_heredoc
+from coder.policy.shell.lexer import Odd, marks_of
+from coder.policy.shell.marks import tree_marks
+from coder.policy.shell.syntax import count_commands, parse
+from coder.policy.shell.words import NotUnderstood, Word
+from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_DEPTH = 120
+MAX_COMMANDS = 1000
+MAX_NESTED_LINES = 6
+
+
+class Redirect(msgspec.Struct, frozen=True):
+    """One redirection: `>` and its like, and the word it points at."""
+
+    operator: str
+    target: Word
+
+
+class Simple(msgspec.Struct):
+    """One simple command with all that stands around it. `trouble`: why it cannot be called read-only."""
+
+    source: str
+    words: list[Word] = []
+    assigns: list[tuple[str, Word]] = []
+    redirects: list[Redirect] = []
+    trouble: Phrase | None = None
+    fed: bool = False  # its input is written in the line or comes by a pipe
+
+
+class Line(msgspec.Struct):
+    """All simple commands of a line in the order they stand there."""
+
+    commands: list[Simple] = []
+    functions: set[str] = set()
+    substitutes: bool = False
+    fork_bomb: bool = False
+
+
+def read_line(line: str, depth: int = 0) -> Line:
+    """The simple commands of `line`; raises `NotUnderstood` where it cannot be read with certainty.
+
+    `depth`: how many lines this one stands inside of (`sh -c '…'`).
+    """
+    if depth > MAX_NESTED_LINES:
+        raise NotUnderstood("policy.unread.deep_lines")
+    data, root = parse(line)
+    walker = _Walker(data)
+    walker.statement(root, 0)
+    if walker.reached != count_commands(root):
+        raise NotUnderstood("policy.unread.place")
+    if len(walker.line.commands) > MAX_COMMANDS:
+        raise NotUnderstood("policy.unread.many")
+    _check_twice(data, root)
+    return walker.line
+
+
+def _check_twice(data: bytes, root: Node) -> None:
+    """The second reader must have seen the same."""
+    try:
+        agreed = marks_of(data) == tree_marks(data, root)
+    except (Odd, RecursionError):
+        agreed = False
+    if not agreed:
+        raise NotUnderstood("policy.unread.disagreed")
+
+
+_LISTS = frozenset(
+    {
+        "program", "list", "pipeline", "subshell", "negated_command", "if_statement", "elif_clause",
+        "else_clause", "while_statement", "do_group", "compound_statement", "case_statement", "case_item",
+        "for_statement",
+    }
+)  # fmt: skip
+_KEYWORDS = frozenset(
+    {
+        ";", ";;", "&", "&&", "||", "|", "|&", "(", ")", "{", "}", "!", "\n", "if", "then", "elif", "else",
+        "fi", "while", "until", "do", "done", "case", "in", "esac", "for",
+    }
+)  # fmt: skip
+_STATEMENTS = (_LISTS | {
+    "redirected_statement", "command", "declaration_command", "unset_command", "test_command",
+    "variable_assignment", "variable_assignments", "function_definition", "c_style_for_statement",
+}) - {"do_group", "case_item", "elif_clause", "else_clause"}  # fmt: skip
+_AFTER_DASH = (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")")  # `>&-x` is not one token
+_OPERATORS = frozenset({"=", "==", "!=", "!"})
+_AFTER_BRACKET = frozenset({b" ", b"\t", b"\n"})
+_DOUBLE_OPERATORS = _OPERATORS | {"=~", "<", ">", "&&", "||", "(", ")"}
+
+
+class _Walker:
+    """Walks the statements of a tree and collects the simple commands."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.line = Line(commands=[], functions=set())
+        self.words = WordReader(data, self._substitution, self._trouble)
+        self._depth = 0
+        self._in_substitution = 0
+        self.reached = 0  # must come to `count_commands`: nothing in the tree was passed over
+
+    # -- what the word reader reports back ------------------------------------------------------------
+
+    def _substitution(self, node: Node) -> None:
+        """A command or process substitution: a risk by itself, and its commands are commands of the line."""
+        self.line.substitutes = True
+        self.reached += 1
+        text = self._text(node)
+        if text.startswith("`") and ("\\" in text or "#" in text):
+            raise NotUnderstood("policy.unread.backticks")
+        self._in_substitution += 1
+        children = node.children
+        self._check_dividers(children)
+        for child in children[1:-1]:
+            if child.type == "file_redirect":
+                self.line.commands.append(Simple(self._text(child), redirects=[self._redirect(child)]))
+            else:
+                self._child(child, self._depth + 1)
+        self._in_substitution -= 1
+
+    def _trouble(self, node: Node, reason: Phrase) -> None:
+        self.line.commands.append(Simple(self._text(node), trouble=reason))
+
+    # -- statements ------------------------------------------------------------------------------------
+
+    def statement(self, node: Node, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise NotUnderstood("policy.unread.deep")
+        outer, self._depth = self._depth, depth
+        kind = node.type
+        if kind in _LISTS:
+            self._list(node, depth)
+        elif kind == "command":
+            self.line.commands.append(self._command(node))
+        elif kind == "redirected_statement":
+            self._redirected(node, depth)
+        elif kind in ("declaration_command", "unset_command"):
+            self._declaration(node)
+        elif kind in ("variable_assignment", "variable_assignments"):
+            self._assignments(node)
+        elif kind == "test_command":
+            self._test(node)
+        elif kind == "function_definition":
+            self._function(node, depth)
+        else:
+            raise NotUnderstood("policy.unread.construct", kind=kind)
+        self._depth = outer
+
+    def _list(self, node: Node, depth: int) -> None:
+        children = node.children
+        if node.type == "compound_statement" and children and children[0].type == "((":
+            self.words.arithmetic(node)
+            self._trouble(node, Phrase("policy.why.arithmetic_assigns"))
+            return
+        if node.type == "for_statement":
+            self._loop_variable(node)
+        self._check_dividers(children)
+        piped = node.type == "pipeline"
+        first = len(self.line.commands)
+        for child in children:
+            self._child(child, depth + 1, within_case=node.type == "case_item")
+            if piped and child.type in ("|", "|&"):
+                first = len(self.line.commands)
+            elif piped and child is not children[0]:
+                for command in self.line.commands[first:]:
+                    command.fed = True
+
+    def _child(self, node: Node, depth: int, within_case: bool = False) -> None:
+        """A part of a list: a keyword, a comment, a word (of `for`, `case`) or a statement."""
+        if node.type == "comment":
+            self._check_comment(node)
+        elif not node.is_named:
+            if node.type not in _KEYWORDS or (node.type == ";;" and not within_case):
+                raise NotUnderstood("policy.unread.token", kind=node.type.strip())
+        elif node.type in _STATEMENTS or node.type in _LISTS:
+            self.statement(node, depth)
+        elif node.type == "extglob_pattern":
+            self.words.pattern(node)
+        elif node.type == "heredoc_redirect":
+            raise NotUnderstood("policy.unread.heredoc_alone")
+        else:
+            self.words.word(node)
+
+    def _loop_variable(self, node: Node) -> None:
+        names = [child for child in node.children if child.type == "variable_name"]
+        if len(names) != 1 or node.children[0].type != "for":
+            raise NotUnderstood("policy.unread.loop")
+        name = self._text(names[0])
+        self.line.commands.append(Simple(f"for {name}", assigns=[(name, Word("", exact=False))]))
+
+    def _check_dividers(self, children: list[Node]) -> None:
+        """Two statements side by side need a newline or a divider between them, and nothing else."""
+        for before, after in pairwise(children):
+            gap = self.data[before.end_byte : after.start_byte].decode()
+            blank = gap.replace("\\\n", "")
+            # `{ls` and `![[` are words like others to bash.
+            if blank.strip(" \t\n") or (before.type in ("{", "!") and not blank):
+                raise NotUnderstood("policy.unread.text_between")
+            if (
+                before.type in _STATEMENTS
+                and (after.type in _STATEMENTS or after.type == "comment")
+                and "\n" not in gap.replace("\\\n", "")
+                and (after.type != "comment" or not gap)
+                and not self._after_heredoc(before)
+            ):
+                raise NotUnderstood("policy.unread.divider")
+
+    def _after_heredoc(self, node: Node) -> bool:
+        """A statement that ends with a here-document may have taken the newline in."""
+        return b"<<" in self.data[node.start_byte : node.end_byte] and self.data[node.end_byte - 1] == 10
+
+    def _check_comment(self, node: Node) -> None:
+        start = node.start_byte
+        if self._in_substitution or (start and self.data[start - 1] not in b" \t\n;&|()"):
+            raise NotUnderstood("policy.unread.comment")
+
+    def _function(self, node: Node, depth: int) -> None:
+        name_node = next((child for child in node.children if child.type == "word"), None)
+        if name_node is None:
+            raise NotUnderstood("policy.unread.function_unnamed")
+        name = self.words.word(name_node).text
+        self.line.functions.add(name)
+        self._trouble(name_node, Phrase("policy.why.function"))
+        first = len(self.line.commands)
+        for child in node.children:
+            if child.type in _STATEMENTS:
+                self.statement(child, depth + 1)
+            elif child.type == "file_redirect":
+                self.line.commands.append(Simple(self._text(child), redirects=[self._redirect(child)]))
+            elif child.is_named and child is not name_node and child.type != "comment":
+                raise NotUnderstood("policy.unread.function")
+        body = self.line.commands[first:]
+        if any(command.words and command.words[0].text == name for command in body):
+            self.line.fork_bomb = self.line.fork_bomb or b"&" in self.data or b"|" in self.data
+
+    # -- simple commands -------------------------------------------------------------------------------
+
+    def _command(self, node: Node) -> Simple:
+        simple = Simple(self._text(node), words=[], assigns=[], redirects=[])
+        self.reached += 1
+        self._check_blanks(node.children)
+        for child in node.children:
+            kind = child.type
+            if kind == "command_name":
+                if len(child.children) != 1:
+                    raise NotUnderstood("policy.unread.command_name")
+                simple.words.append(self._command_name(child.children[0]))
+            elif kind == "variable_assignment":
+                simple.assigns.extend(self._assigned(child))
+            elif kind == "file_redirect":
+                simple.redirects.append(self._redirect(child))
+            elif kind == "herestring_redirect":
+                simple.fed = True
+                self._herestring(child)
+            elif kind == "==":
+                simple.words.append(Word("==", shell_text="=="))
+            elif child.is_named:
+                simple.words.append(self.words.word(child))
+            else:
+                raise NotUnderstood("policy.unread.token", kind=kind.strip())
+        return simple
+
+    def _command_name(self, node: Node) -> Word:
+        name = self.words.word(node)
+        if "=" in name.text:
+            raise NotUnderstood("policy.unread.assignment_doubtful")
+        return name
+
+    def _check_blanks(self, children: list[Node]) -> None:
+        """Within a simple command: blanks only between words, and at least one of them."""
+        for before, after in pairwise(children):
+            gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
+            touching = "redirect" in after.type and before.type not in ("word", "number")
+            if gap.strip(" \t") or (not gap and (not touching or self._names_descriptor(before, after))):
+                raise NotUnderstood("policy.unread.run_together")
+
+    def _redirected(self, node: Node, depth: int) -> None:
+        body: Simple | None = None
+        compound = Simple(self._outline(node), words=[], assigns=[], redirects=[])
+        heredocs = 0
+        self._check_no_newline(node.children)
+        first = len(self.line.commands)
+        for child in node.children:
+            if child.type == "command":
+                body = self._command(child)
+                body.source = compound.source
+                self.line.commands.append(body)
+            elif child.type == "file_redirect":
+                self._attach(child, body, compound)
+            elif child.type == "herestring_redirect":
+                self._herestring(child)
+                self._feed(first)
+            elif child.type == "heredoc_redirect":
+                heredocs += 1
+                self._feed(first)
+                self._heredoc(child, body, compound, depth)
+            elif child.type in _STATEMENTS:
+                self.statement(child, depth + 1)
+                body = self._last_of_list(child)
+            else:
+                raise NotUnderstood("policy.unread.redirect_kind", kind=child.type)
+        if heredocs > 1:
+            raise NotUnderstood("policy.unread.heredocs")
+        if compound.redirects:
+            self.line.commands.append(compound)
+
+    def _last_of_list(self, node: Node) -> Simple | None:
+        """tree-sitter hangs `> x` on all of `a && b > x`; to bash it is `b`'s alone."""
+        if node.type not in ("list", "pipeline") or not self.line.commands[-1].words:
+            return None
+        return self.line.commands[-1]
+
+    def _feed(self, first: int) -> None:
+        for command in self.line.commands[first:]:
+            command.fed = True
+
+    def _attach(self, node: Node, body: Simple | None, compound: Simple) -> None:
+        """tree-sitter hangs words after `2>x` on the redirection; to bash they are the command's."""
+        extra: list[Word] = []
+        redirect = self._redirect(node, extra)
+        (body or compound).redirects.append(redirect)
+        if body is not None and body.source != compound.source:
+            body.source = f"{body.source} {self._text(node)}"
+        if extra and body is None:
+            raise NotUnderstood("policy.unread.redirect_words")
+        if body is not None:
+            body.words.extend(extra)
+
+    def _heredoc(self, node: Node, body: Simple | None, compound: Simple, depth: int) -> None:
+        check_heredoc(node, self.data)
+        for child in node.children:
+            if child.type == "heredoc_body":
+                self.words.heredoc(child)
+            elif child.type in ("heredoc_start", "heredoc_end", "file_descriptor", "<<", "<<-"):
+                continue
+            elif child.type == "file_redirect":
+                self._attach(child, body, compound)
+            elif child.type in _STATEMENTS:
+                first = len(self.line.commands)
+                self.statement(child, depth + 1)
+                self._feed(first)
+            elif child.is_named or child.type not in _KEYWORDS:
+                raise NotUnderstood("policy.unread.heredoc")
+
+    def _herestring(self, node: Node) -> None:
+        for child in node.children:
+            if child.is_named and child.type != "file_descriptor":
+                self.words.word(child)
+
+    def _check_no_newline(self, children: list[Node]) -> None:
+        for before, after in pairwise(children):
+            gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
+            if gap.strip(" \t") or (not gap and self._names_descriptor(before, after)):
+                raise NotUnderstood("policy.unread.redirect")
+
+    def _names_descriptor(self, before: Node, after: Node) -> bool:
+        """`{name}>file` assigns the variable `name`; the tree takes it for a word."""
+        return (
+            "redirect" in after.type
+            and before.type != "compound_statement"
+            and (self.data[before.end_byte - 1] == ord("}"))
+        )
+
+    def _redirect(self, node: Node, extra: list[Word] | None = None) -> Redirect:
+        operator = ""
+        targets: list[Word] = []
+        self._check_no_newline(node.children)
+        for child in node.children:
+            if child.type == "file_descriptor":
+                continue
+            if not child.is_named:
+                operator = child.type.strip()
+                if (
+                    operator.endswith("-")
+                    and self.data[child.end_byte : child.end_byte + 1] not in _AFTER_DASH
+                ):
+                    raise NotUnderstood("policy.unread.redirect")
+            else:
+                targets.append(self.words.word(child))
+        if operator in (">&-", "<&-"):  # it has no target: the words behind it are the command's
+            targets.insert(0, Word("-"))
+        if not targets or not operator or (extra is None and len(targets) > 1):
+            raise NotUnderstood("policy.unread.redirect_nowhere")
+        if extra is not None:
+            extra.extend(targets[1:])
+        return Redirect(operator, targets[0])
+
+    # -- assignments, tests ----------------------------------------------------------------------------
+
+    def _assignments(self, node: Node) -> None:
+        nodes = [node] if node.type == "variable_assignment" else node.children
+        self._check_blanks(list(nodes))
+        assigns = [pair for child in nodes for pair in self._assigned(child)]
+        self.line.commands.append(Simple(self._text(node), assigns=assigns))
+
+    def _assigned(self, node: Node) -> list[tuple[str, Word]]:
+        if node.type != "variable_assignment":
+            raise NotUnderstood("policy.unread.assignment")
+        target, *rest = node.children
+        if not rest or rest[0].type not in ("=", "+=") or rest[0].start_byte != target.end_byte:
+            raise NotUnderstood("policy.unread.assignment")
+        if len(rest) > 2 or (len(rest) == 2 and rest[1].start_byte != rest[0].end_byte):
+            raise NotUnderstood("policy.unread.assignment")
+        if target.type == "subscript":
+            self._trouble(target, Phrase("policy.why.subscript"))
+            self.words.substitutions(target)
+        name = self._text(target).split("[")[0]
+        value = Word("")
+        if len(rest) == 2 and rest[1].type == "array":
+            for item in rest[1].children:
+                if item.is_named:
+                    self.words.word(item)
+                if self._text(item).startswith("["):  # `a=([x]=1)`: x is evaluated
+                    self._trouble(item, Phrase("policy.why.subscript"))
+            value = Word("", exact=False, splits=True)
+        elif len(rest) == 2:
+            value = self.words.word(rest[1])
+        return [(name, value)]
+
+    def _declaration(self, node: Node) -> None:
+        """`export`, `declare`, `local`, `readonly`, `unset`: kept as a command with its assignments."""
+        self.reached += 1
+        self._check_blanks(node.children)
+        keyword, *rest = node.children
+        simple = Simple(self._text(node), words=[Word(self._text(keyword))], assigns=[])
+        for child in rest:
+            if child.type == "variable_assignment":
+                simple.assigns.extend(self._assigned(child))
+            elif child.type == "variable_name":
+                simple.words.append(Word(self._text(child)))
+            else:
+                simple.words.append(self.words.word(child))
+        self.line.commands.append(simple)
+
+    def _test(self, node: Node) -> None:
+        """`[ … ]` is a command like any other; `[[ … ]]` is syntax and evaluates arithmetic."""
+        self.reached += 1
+        double = node.children[0].type == "[["
+        words = [Word("[[" if double else "[")]
+        after = node.children[0].end_byte
+        if self.data[after : after + 1] not in _AFTER_BRACKET:  # `[[a > b ]]`: the command `[[a` writes b
+            raise NotUnderstood("policy.unread.run_together")
+        self._check_no_newline(node.children)
+        self._test_words(node.children[1:-1], words, double)
+        simple = Simple(self._text(node), words=words)
+        self.line.commands.append(simple)
+
+    def _test_words(self, nodes: list[Node], words: list[Word], double: bool) -> None:
+        if double:
+            self._check_no_newline(nodes)
+        else:
+            self._check_blanks(nodes)
+        for node in nodes:
+            if node.type in ("unary_expression", "binary_expression", "parenthesized_expression"):
+                self._test_words(node.children, words, double)
+            elif node.type == "test_operator" or not node.is_named:
+                text = self._text(node).strip()
+                if node.type != "test_operator" and text not in (_DOUBLE_OPERATORS if double else _OPERATORS):
+                    raise NotUnderstood("policy.unread.operator")
+                words.append(Word(text))
+            elif node.type in ("regex", "extglob_pattern"):
+                self.words.pattern(node)
+                words.append(Word("", exact=False))
+            else:
+                words.append(self.words.word(node))
+
+    # -- text ------------------------------------------------------------------------------------------
+
+    def _text(self, node: Node) -> str:
+        return self.data[node.start_byte : node.end_byte].decode()
+
+    def _outline(self, node: Node) -> str:
+        """A statement's text without the body of its here-document."""
+        text = self._text(node)
+        return text.split("\n", 1)[0] if "<<" in text else text

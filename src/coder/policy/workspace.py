@@ -1,0 +1,136 @@
+"""The folder that all tools stay inside: paths made absolute, links followed, containment on real paths."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from coder.fs.safe_open import real_path
+from coder.tools.base import OutsideWorkspace
+
+_MOST_BYTES = 4095
+_OWN_RECORD = ("config.json", "history", "sessions")
+
+
+class FolderWorkspace:
+    """A workspace that is a folder. `readable`: further folders that may be read, never written."""
+
+    def __init__(self, root: Path, readable: Sequence[Path] = ()) -> None:
+        self._root = Path(os.path.realpath(root))
+        self._readable = [Path(os.path.realpath(folder)) for folder in readable]
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def also_reading(self, folder: Path) -> FolderWorkspace:
+        """The same, with one more folder that may be read."""
+        return FolderWorkspace(self._root, [*self._readable, folder])
+
+    def resolve(self, path: str, *, write: bool = False) -> Path:
+        """The absolute path, links followed; raises `OutsideWorkspace` where that may not be touched."""
+        wanted = self._absolute(path)
+        real = self._real(wanted, path)
+        if real.is_relative_to(self._root):
+            if write:
+                self._refuse_own_files(real, path)
+                self._refuse_own_files(Path(os.path.normpath(wanted)), path)
+            return real
+        if not write and any(real.is_relative_to(folder) for folder in self._readable):
+            return real
+        raise OutsideWorkspace(
+            f"{_printable(path)} is outside the workspace {_printable(str(self._root))}. "
+            "Use a path inside the workspace."
+        )
+
+    def show(self, path: Path) -> str:
+        """Relative to the workspace with `/`, or absolute where it is elsewhere; always printable."""
+        try:
+            shown = path.relative_to(self._root).as_posix()
+        except ValueError:
+            shown = path.as_posix()
+        return _printable(shown)
+
+    def _absolute(self, path: str) -> Path:
+        if not path or not path.strip():
+            raise OutsideWorkspace("The path is empty. Name a file or folder in the workspace.")
+        if "\0" in path:
+            raise OutsideWorkspace("The path has a NUL byte in it, which no file name can have.")
+        if path.startswith("file:"):
+            path = self._from_url(path)
+        if len(path.encode("utf-8", "surrogatepass")) > _MOST_BYTES:
+            raise OutsideWorkspace(f"The path is longer than {_MOST_BYTES} bytes, which no file can have.")
+        if path == "~" or path.startswith("~/"):
+            path = str(Path.home()) + path[1:]
+        return self._root / path
+
+    def _from_url(self, url: str) -> str:
+        from urllib.parse import unquote, urlsplit
+
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise OutsideWorkspace(f"{_printable(url)} is not a file address.") from None
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise OutsideWorkspace(f"{_printable(url)} is on another machine or is not an absolute path.")
+        path = unquote(parts.path, errors="surrogateescape")
+        if "\0" in path:
+            raise OutsideWorkspace("The path has a NUL byte in it, which no file name can have.")
+        return path
+
+    def _real(self, wanted: Path, given: str) -> Path:
+        """Links followed as far as the path exists; what is to be created hangs on the real folder."""
+        try:
+            real = os.path.realpath(wanted)
+            os.lstat(real)
+        except OSError as problem:
+            if problem.errno == errno.ELOOP:
+                raise OutsideWorkspace(f"{_printable(given)} is a loop of links.") from None
+            if problem.errno == errno.ENAMETOOLONG:
+                raise OutsideWorkspace(f"{_printable(given)} has a name too long for a file.") from None
+            return Path(real_path(wanted))
+        except (ValueError, UnicodeError):
+            raise OutsideWorkspace(f"{_printable(given)} is not a name that a file can have.") from None
+        if Path(real).is_symlink():
+            raise OutsideWorkspace(f"{_printable(given)} is a loop of links.")
+        return Path(real)
+
+    def _refuse_own_files(self, path: Path, given: str) -> None:
+        """The agent may not rewrite git's internals, loosen its own policy or change its record."""
+        if not path.is_relative_to(self._root):
+            return
+        parts = tuple(part.casefold() for part in path.relative_to(self._root).parts)
+        if ".git" in parts or any(path.is_relative_to(folder) for folder in self._git_elsewhere()):
+            raise OutsideWorkspace(
+                f"{_printable(given)} belongs to git's own files, which only git writes. Use git commands."
+            )
+        if len(parts) >= 2 and parts[0] == ".coder" and parts[1] in _OWN_RECORD:
+            raise OutsideWorkspace(
+                f"{_printable(given)} holds coder's own settings or record, which the agent may not change."
+            )
+
+    def _git_elsewhere(self) -> list[Path]:
+        """Git's own files under another name: `.git` is a link, or a file that says where they are."""
+        git = self._root / ".git"
+        try:
+            if git.is_file():
+                with git.open("rb") as stream:
+                    git = self._root / os.fsdecode(stream.read(_MOST_BYTES)).removeprefix("gitdir:").strip()
+            elif not git.is_symlink():
+                return []
+            folder = Path(os.path.realpath(git))
+        except (OSError, ValueError):
+            return []
+        return [folder] if self._root in folder.parents else []
+
+
+def _printable(text: str) -> str:
+    """Text that can be encoded: bytes that are no UTF-8 are shown as \\xNN, stray surrogates as \\uNNNN."""
+    return "".join(_escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
+
+
+def _escaped(surrogate: str) -> str:
+    code = ord(surrogate)
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

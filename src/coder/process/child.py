@@ -1,0 +1,266 @@
+"""A child process that this process owns: its pipes, its end, its group and what has left the group.
+
+The child leads its own session, so that one signal to its group reaches whatever it started. Whoever
+makes a `Child` must end it: after `end` nothing of it is left. The loop watches its pipes and its end;
+there is no polling, and no thread but those of a `Mediated` line (and one that waits where the system has no
+pidfd).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+MARK = "CODER_COMMAND"  # in the environment of every child: whose child a stray process is
+STDOUT, STDERR = 1, 2
+_TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
+_DRAIN_READS = 16  # of at most 64 KiB each, which is what a pipe holds
+_STRAY_ROUNDS = 5  # each may bring to light the children of what it ended
+
+_secrets: set[str] = set()
+_owned: set[int] = set()  # children that somebody else has, who wants to learn how they ended
+
+
+Starting = Callable[[], subprocess.Popen[bytes]]
+
+
+class Mediated(list[str]):
+    """A command line with a way of its own to be started, which a copy would lack: `start` is handed the
+    start itself, and calls it where the child comes under some supervision."""
+
+    def __init__(self, words: Iterable[str], start: Callable[[Starting], subprocess.Popen[bytes]]) -> None:
+        super().__init__(words)
+        self.start = start
+
+
+class Child:
+    """One running program. `sink` gets what it prints, by stream, and empty bytes where a stream ends."""
+
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        cwd: Path,
+        environment: Mapping[str, str],
+        sink: Callable[[int, bytes], None],
+        with_stdin: bool = False,
+    ) -> None:
+        """Start `argv`, with empty input unless told otherwise. Raises OSError where it cannot be started."""
+        self.loop = asyncio.get_running_loop()
+        self.exited = asyncio.Event()
+        self.drained = asyncio.Event()  # both streams are at their end
+        self.stdin = -1
+        self._sink = sink
+        self._mark = os.urandom(8).hex()
+        _close_process()
+        self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, with_stdin=with_stdin)
+        self.pid = self._popen.pid
+        _owned.add(self.pid)
+        self._watch_pipes()
+        self._watch_end()
+
+    def _watch_pipes(self) -> None:
+        assert self._popen.stdout is not None
+        assert self._popen.stderr is not None
+        self._pipes = {self._popen.stdout.fileno(): STDOUT, self._popen.stderr.fileno(): STDERR}
+        if self._popen.stdin is not None:
+            self.stdin = self._popen.stdin.fileno()
+            os.set_blocking(self.stdin, False)
+        for fd in self._pipes:
+            os.set_blocking(fd, False)
+            self.loop.add_reader(fd, self._readable, fd)
+
+    def _watch_end(self) -> None:
+        self._pidfd = -1
+        if hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                self._pidfd = os.pidfd_open(self.pid)
+        if self._pidfd >= 0:
+            self.loop.add_reader(self._pidfd, self._ended)
+        else:  # not Linux, or an old kernel: a thread that waits without reaping
+            threading.Thread(target=self._wait_in_thread, daemon=True).start()
+
+    def _wait_in_thread(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self.loop.call_soon_threadsafe(self.exited.set)
+
+    def _ended(self) -> None:
+        self.loop.remove_reader(self._pidfd)
+        self.exited.set()
+
+    def _readable(self, fd: int) -> None:
+        try:
+            data = os.read(fd, 65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        stream = self._pipes[fd]
+        if not data:
+            self.loop.remove_reader(fd)
+            del self._pipes[fd]
+            if not self._pipes:
+                self.drained.set()
+        self._sink(stream, data)
+
+    def close_stdin(self) -> None:
+        """The program reads the end of its input."""
+        if self.stdin >= 0 and self._popen.stdin is not None:
+            self.stdin = -1
+            with contextlib.suppress(OSError):
+                self._popen.stdin.close()
+
+    def signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def end(self, *, gently: bool = False, drain: bool = False) -> int:
+        """End the group and what has left it, at once; the exit status as `subprocess` tells it. `drain`: the
+        sink still gets what is in the pipes."""
+        self._end_group(gently=gently)
+        self._end_strays()
+        if drain:
+            self._drain()
+        self._close()
+        return self._popen.returncode
+
+    def _drain(self) -> None:
+        """Bounded: a process out of our reach may hold a pipe open and go on writing."""
+        for fd, stream in list(self._pipes.items()):
+            for _ in range(_DRAIN_READS):
+                try:
+                    data = os.read(fd, 65536)
+                except OSError:
+                    break
+                if not data:
+                    break
+                self._sink(stream, data)
+
+    def _end_group(self, *, gently: bool) -> None:
+        """End every process of the group. The leader is reaped only afterwards, so the group id cannot
+        have been given to anyone else."""
+        if gently and not self.exited.is_set():
+            self.signal_group(signal.SIGTERM)
+            deadline = time.monotonic() + _TERM_GRACE
+            while time.monotonic() < deadline and not self._is_zombie():
+                time.sleep(0.005)
+        self.signal_group(signal.SIGKILL)
+
+    def _is_zombie(self) -> bool:
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        except ChildProcessError:
+            return True
+        return found is not None
+
+    def _end_strays(self) -> None:
+        """End what left the group (setsid, a double fork): this process reaps orphans, so they become its
+        children, and the mark in their environment says whose they were."""
+        for _ in range(_STRAY_ROUNDS):
+            strays = [pid for pid in _own_children() if self._is_stray(pid)]
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+            if not strays:
+                return
+
+    def _is_stray(self, pid: int) -> bool:
+        if pid in _owned:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(pid) == self.pid:  # ended with the group, but nobody else will collect it
+                return True
+        return _has_mark(pid, self._mark) or _is_dead_wrapper(pid)
+
+    def _close(self) -> None:
+        for fd in self._pipes:
+            self.loop.remove_reader(fd)
+        if self._pidfd >= 0:
+            self.loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        self.close_stdin()
+        for pipe in (self._popen.stdout, self._popen.stderr):
+            if pipe is not None:
+                pipe.close()
+        self._popen.wait()
+        _owned.discard(self.pid)
+
+
+def _start(
+    argv: list[str], cwd: Path, environment: Mapping[str, str], *, with_stdin: bool
+) -> subprocess.Popen[bytes]:
+    """A plain Popen: it forks by vfork, and the loop watches its pipes and pidfd itself, which costs a
+    third of what asyncio's own subprocesses do."""
+    return start_program(
+        argv,
+        bufsize=0,
+        cwd=cwd,
+        env=dict(environment),
+        stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def start_program(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """`subprocess.Popen`, for a line that may be `Mediated`."""
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(argv, **options)
+
+    return argv.start(start) if isinstance(argv, Mediated) else start()
+
+
+def keep_secret(values: Iterable[str]) -> None:
+    """No child may read these from this process: they are taken out before the next one starts."""
+    _secrets.update(values)
+
+
+def _close_process() -> None:
+    from coder.process.hardening import close_process
+
+    close_process(_secrets)
+
+
+def _own_children() -> list[int]:
+    found: list[int] = []
+    for task in glob("/proc/self/task/*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in Path(task).read_bytes().split()]
+    return found
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _is_dead_wrapper(pid: int) -> bool:
+    """What a sandbox leaves of itself: ended, so without a mark to read, and nobody's to collect but ours."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    return name == "bwrap" and rest.split()[0] == "Z"
+
+
+def shell_status(returncode: int) -> int:
+    """As a shell reports it: 128 + the signal's number where one ended the program."""
+    return 128 - returncode if returncode < 0 else returncode

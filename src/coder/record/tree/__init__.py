@@ -1,0 +1,1 @@
+"""The workspace's tree before and after a command: scanned, indexed, stored, watched."""

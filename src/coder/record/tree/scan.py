@@ -1,0 +1,473 @@
+"""What a workspace holds, and what has changed in it since last asked: the memory behind undoing the shell.
+
+An index of every file by its stat; only what changed is read, hashed and kept. Paths are bytes, as the system
+has them. `.git` is left out, and so is what `.gitignore` hides unless it was asked for (`also`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from coder.record.tree.index import Base, Entries, IndexFile, Kind, Saved, Seen
+from coder.record.tree.store import BlobStore
+from coder.record.tree.watch import Watch
+from coder.record.undo.tidy import forget_unused
+from coder.tools.search.ignore import Rules
+
+_RACY_NS = 50_000_000  # a file touched this recently may change again without its times telling
+_FEW = 1_000  # entries that can all be asked about each time, at the price of a few milliseconds
+_REPOSITORIES = 20  # further down that are asked whether git's own state has changed
+_GIT, _IGNORE = b".git", b".gitignore"
+
+
+class TreeLimits(msgspec.Struct, frozen=True):
+    """How much is kept: beyond it a change is still noticed and named, but cannot be taken back."""
+
+    file_bytes: int = 8 << 20
+    total_bytes: int = 512 << 20
+    entries: int = 200_000
+
+
+_LEFT_OUT = Seen("other", 0, 0, 0, 0, 0, b"")
+
+
+Changed = dict[bytes, tuple[Seen | None, Seen | None]]
+
+
+class Tree:
+    """The entries below `root`, as of the last `sync`. `folder` is where contents and index are kept."""
+
+    def __init__(self, root: Path, folder: Path, limits: TreeLimits, excluded: Sequence[Path] = ()) -> None:
+        self.root = os.fsencode(os.path.realpath(root))
+        self.folder = folder
+        self.limits = limits
+        self.store = BlobStore(folder, limits.total_bytes)
+        self.entries: Entries = {}
+        self.index = IndexFile(folder / "index")
+        self.also: set[bytes] = set()  # kept whatever .gitignore says
+        self.shared = False  # other sessions are at work here
+        self.partial = False  # more entries than the limit: those beyond it are not known
+        self._excluded = {os.fsencode(os.path.realpath(path)) for path in excluded}
+        self._ignored: set[bytes] = set()
+        self._repositories: set[bytes] = set()  # git's own folders further down: left out, but missed if gone
+        self._heads: set[bytes] = set()  # what a bare repository has, and little else
+        self._linked: set[bytes] = set()  # files with further hard links: those are written unseen by a watch
+        self._new_links: set[int] = set()  # inodes that got a further name
+        self._formerly_ignored: set[bytes] = set()
+        self._dropped: list[bytes] = []  # folders that are gone, during one sync
+        self.arrived: set[bytes] = set()  # folders that are others than before, as of the last sync
+        self._rules: dict[bytes, Rules] = {}
+        self._straight: dict[bytes, bool] = {}  # folders without a link above them, during one sync
+        self._rules_changed = False
+        self._rules_told = False  # some have, during one sync
+        self._settled = False  # there is a former state that changed rules could disagree with
+        self._watch: Watch | None = None
+        self._unsaved = False
+        self._touched: set[bytes] = set()  # entries that are others than `note` has last written
+
+    # asking
+
+    def sync(self, *, doubt_links: bool = False) -> Changed:
+        """Bring the index up to date; what changed since the last time. The first time nothing has.
+        `doubt_links`: files may have been written by way of further names, which nobody is told of."""
+        first = self._watch is None and not self._settled
+        if first:
+            self._load()
+        changed: Changed = {}
+        self._straight.clear()
+        self._dropped.clear()
+        self.arrived.clear()
+        ignored, self._rules_told = set(self._ignored), False
+        told = None if self._watch is None else self._watch.changed()
+        if told is None:
+            self._walk_all(changed)
+        else:
+            self._look_at(told, changed)
+        self._find_linked()
+        doubt_links = doubt_links or len(self.entries) <= _FEW or self._came_and_went()
+        for path in self.also | self._linked | (self._written_unseen() if doubt_links else set()):
+            self._look_alone(path, changed)
+        self._miss(told, changed)
+        if self._rules_told:  # made and hidden at once: it can be named at least
+            new = {path for path in self._ignored - ignored if not self._is_within(path, ignored)}
+            changed |= dict.fromkeys(new, (_LEFT_OUT, None))
+        self._formerly_ignored.clear()  # all that was hidden is known by now
+        self.store.flush()
+        self._unsaved = self._unsaved or bool(self._touched)
+        if first:
+            self.save()
+            with contextlib.suppress(OSError):
+                os.utime(self.folder)  # in use, also where nothing has changed
+            forget_unused(self.folder.parent, self.folder.name)
+        return {path: pair for path, pair in changed.items() if not first and _differ(*pair)}
+
+    def inner_git(self) -> list[Path]:
+        """Git's own folders further down, as far as they are asked whether their state has changed."""
+        return [Path(os.fsdecode(path)) for path in sorted(self._repositories)[:_REPOSITORIES]]
+
+    def content(self, seen: Seen) -> bytes | None:
+        """What an entry held; None where it was not kept."""
+        return self.store.get(seen.digest) if seen.digest else None
+
+    def repositories(self) -> list[bytes]:
+        """Git's own folders further down, and folders that may be bare ones, as of the last `sync`."""
+        return sorted(self._repositories | {os.path.dirname(path) for path in self._heads})
+
+    # walking
+
+    def _walk_all(self, changed: Changed) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = Watch()
+        self._rules.clear()
+        while True:
+            self._rules_changed = False
+            unseen = self.entries.keys() - self.also
+            self._visit(self.root, changed, unseen)
+            for path in unseen:
+                self._gone(path, self.entries.pop(path), changed)
+            if not self._rules_changed:
+                self._settled = True
+                return
+            self._reread_rules()
+
+    def _look_at(self, told: set[bytes], changed: Changed) -> None:
+        """Only what the kernel told of; `.gitignore` files first, because they decide about the rest."""
+        for path in sorted(told, key=lambda p: (not p.endswith(b"/" + _IGNORE), p)):
+            self._refresh(path, changed)
+            if self._rules_changed:
+                self._reread_rules()
+                self._visit(os.path.dirname(path), changed, set())
+                self._rules_changed = False
+
+    def _reread_rules(self) -> None:
+        self._rules_told = True
+        self._rules.clear()
+        # What appears only because a rule is gone was there before: undo must not take it for new.
+        self._formerly_ignored |= self._ignored
+        self._ignored.clear()
+
+    def _refresh(self, path: bytes, changed: Changed) -> None:
+        if path in self._ignored or self._left_out(path):
+            return
+        try:
+            info = self._lstat(path)
+        except PermissionError:  # something was done in a folder that was closed to us then
+            changed[path] = (_LEFT_OUT, None)
+            return
+        if info is None:
+            self._drop(path, changed)
+            return
+        folder = stat.S_ISDIR(info.st_mode)
+        if path not in self.entries and self._hidden(path, folder):
+            return
+        if folder:
+            old = self.entries.get(path)
+            assert self._watch is not None
+            if old is None or old.inode != info.st_ino or not self._watch.watching(path):
+                self._drop(path, changed)
+                self._put(path, info, changed)
+                self._visit(path, changed, set())
+                return
+            if old.mode != stat.S_IMODE(info.st_mode):  # it may have been closed to us up to now
+                self._visit(path, changed, set())
+        elif self._is_folder(path):
+            self._drop(path, changed)
+        self._put(path, info, changed)
+
+    def _find_linked(self) -> None:
+        """The other names of files that got a further one: nobody is told of those."""
+        if self._new_links:
+            self._linked |= {path for path, seen in self.entries.items() if seen.inode in self._new_links}
+            self._new_links.clear()
+
+    def _miss(self, told: set[bytes] | None, changed: Changed) -> None:
+        """What is left out cannot be brought back; where it was deleted, that is named."""
+        ignored = self._ignored if told is None else self._ignored & told
+        if self._dropped:
+            within = tuple(self._dropped)
+            ignored |= {path for path in self._ignored if path.startswith(within)}
+        for path in [p for p in ignored | self._repositories if not os.path.lexists(p)]:
+            self._ignored.discard(path)
+            self._repositories.discard(path)
+            changed[path] = (_LEFT_OUT, None)
+
+    def _written_unseen(self) -> set[bytes]:
+        """Files may be written by way of a further name that is gone by now, or lies where nobody watches."""
+        found = set()
+        for path, seen in self.entries.items():
+            if seen.kind == "file":
+                with contextlib.suppress(OSError):
+                    info = os.lstat(path)
+                    times = (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
+                    if times != (seen.mtime, seen.ctime, seen.size):
+                        found.add(path)
+        return found
+
+    def _came_and_went(self) -> bool:
+        """Whether there was a name that is gone again: it may have been a further one of any file."""
+        made = self._watch.made() if self._watch is not None else set()
+        return any(path not in self.entries and not os.path.lexists(path) for path in made)
+
+    def _look_alone(self, path: bytes, changed: Changed) -> None:
+        """A path that has to be asked about each time: a tool wrote it, or it has other names."""
+        try:
+            info = self._lstat(path)
+        except PermissionError:
+            return
+        if info is None:
+            self._drop(path, changed)
+        elif not stat.S_ISDIR(info.st_mode):
+            self._put(path, info, changed)
+
+    def _lstat(self, path: bytes) -> os.stat_result | None:
+        """None where there is nothing, or only something else by way of a folder that has become a link.
+        PermissionError where it is in a folder that is closed to us."""
+        parent = os.path.dirname(path)
+        straight = self._straight.get(parent)
+        if straight is None:
+            straight = self._straight[parent] = os.path.realpath(parent) == parent
+        try:
+            return os.lstat(path) if straight else None
+        except PermissionError:
+            raise
+        except OSError:
+            return None
+
+    def _visit(self, top: bytes, changed: Changed, unseen: set[bytes]) -> None:
+        """All below `top`; what is met is taken out of `unseen`."""
+        assert self._watch is not None
+        stack = [top]
+        while stack:
+            folder = stack.pop()
+            self._watch.add(folder)
+            try:
+                with os.scandir(folder) as found:
+                    listed = list(found)
+            except OSError:
+                # Closed to us for now: what is in it has not gone away.
+                unseen -= {path for path in unseen if path.startswith(folder + b"/")}
+                continue
+            for entry in listed:
+                path = entry.path
+                if path in self._ignored or self._left_out(path):
+                    continue
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if path not in self.entries and self._hidden(path, is_folder):
+                    continue
+                try:
+                    info = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                unseen.discard(path)
+                self._put(path, info, changed)
+                if is_folder and path in self.entries:
+                    stack.append(path)
+
+    def _left_out(self, path: bytes) -> bool:
+        if path.endswith(b"/" + _GIT):
+            if len(path) > len(self.root) + len(_GIT) + 1 and os.path.lexists(path):
+                self._repositories.add(path)
+            return True
+        return path in self._excluded
+
+    def _hidden(self, path: bytes, is_folder: bool) -> bool:
+        rules = self._rules_in(os.path.dirname(path))
+        if not rules.hide(os.fsdecode(path), is_folder=is_folder):
+            return False
+        self._ignored.add(path)
+        return True
+
+    def _rules_in(self, folder: bytes) -> Rules:
+        rules = self._rules.get(folder)
+        if rules is None:
+            text = os.fsdecode(folder)
+            if folder == self.root:
+                rules = Rules.at(Path(text), Path(text))
+            else:
+                rules = self._rules_in(os.path.dirname(folder)).inside(text)
+            self._rules[folder] = rules
+        return rules
+
+    # the index
+
+    def _put(self, path: bytes, info: os.stat_result, changed: Changed) -> None:
+        if path.endswith(b"/HEAD"):
+            self._heads.add(path)
+        old = self.entries.get(path)
+        mode = stat.S_IMODE(info.st_mode)
+        if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
+            if path not in self._linked or old is None or old.inode != info.st_ino:
+                self._new_links.add(info.st_ino)
+            self._linked.add(path)
+        if stat.S_ISDIR(info.st_mode):
+            new = Seen("folder", mode, 0, 0, 0, info.st_ino, b"")
+            if new == old:
+                return
+            if old is None or old.inode != new.inode:
+                self.arrived.add(path)
+        else:
+            times = (info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size, mode)
+            if old is not None and (old.mtime, old.ctime, old.inode, old.size, old.mode) == times:
+                return
+            new = self._read(path, info, mode)
+            if old is not None and not new.digest and _only_closed(old, new):
+                new = msgspec.structs.replace(new, digest=old.digest)
+        if old is None and len(self.entries) >= self.limits.entries:
+            self.partial = True
+            return
+        self.entries[path] = new
+        self._touched.add(path)
+        if path.endswith(b"/" + _IGNORE) and (old is None or old.digest != new.digest):
+            self._rules_changed = self._rules_changed or self._settled
+        self._record(path, old, new, changed)
+
+    def _read(self, path: bytes, info: os.stat_result, mode: int) -> Seen:
+        kind: Kind = "other"
+        content: bytes | None = None
+        if stat.S_ISREG(info.st_mode):
+            kind = "file"
+            if info.st_size <= self.limits.file_bytes:
+                content = _content(path, self.limits.file_bytes)
+        elif stat.S_ISLNK(info.st_mode):
+            kind = "link"
+            content = _target(path)
+        digest = (self.store.add(content) if content is not None else None) or b""
+        newest = max(info.st_mtime_ns, info.st_ctime_ns)
+        ctime = 0 if newest > time.time_ns() - _RACY_NS else info.st_ctime_ns
+        return Seen(kind, mode, info.st_size, info.st_mtime_ns, ctime, info.st_ino, digest)
+
+    def _drop(self, path: bytes, changed: Changed) -> None:
+        self._linked.discard(path)
+        old = self.entries.pop(path, None)
+        if old is None:
+            return
+        self._gone(path, old, changed)
+        if old.kind == "folder":
+            if self._watch is not None:
+                self._watch.forget(path)
+            below = path + b"/"
+            self._dropped.append(below)
+            for gone in [p for p in self.entries if p.startswith(below)]:
+                self._gone(gone, self.entries.pop(gone), changed)
+
+    def _gone(self, path: bytes, old: Seen, changed: Changed) -> None:
+        self._touched.add(path)
+        self._record(path, old, None, changed)
+        self._rules_changed = self._rules_changed or path.endswith(b"/" + _IGNORE)
+
+    def _is_folder(self, path: bytes) -> bool:
+        old = self.entries.get(path)
+        return old is not None and old.kind == "folder"
+
+    def _record(self, path: bytes, old: Seen | None, new: Seen | None, changed: Changed) -> None:
+        earlier = changed.get(path)
+        if earlier is not None:
+            old = earlier[0]
+        elif old is None and self._is_within(path, self._formerly_ignored):
+            return
+        changed[path] = (old, new)
+
+    def _is_within(self, path: bytes, folders: set[bytes]) -> bool:
+        while folders and len(path) > len(self.root):
+            if path in folders:
+                return True
+            path = os.path.dirname(path)
+        return False
+
+    # keeping it from one process to the next
+
+    def _load(self) -> None:
+        self.store.forget_old(in_use=self.shared)
+        saved = self.index.read(self.store.packs())
+        if saved is not None:
+            self._take_up(saved)
+
+    def go_on_from(self, base: Base) -> bool:
+        """Take up what another session saw last, so that `sync` tells what has changed since; False where
+        that is not known any more."""
+        saved = base.read(self.store.packs())
+        if saved is None:
+            return False
+        self._take_up(saved)
+        return True
+
+    def _take_up(self, saved: Saved) -> None:
+        self.entries = saved.entries
+        self._ignored = set(saved.ignored)
+        self._settled = True
+
+    def save(self) -> None:
+        """Raises nothing: an index that cannot be kept is made again."""
+        if self._unsaved:
+            self._unsaved = False
+            self.store.flush()
+            self.index.write(self.store.packs(), self.entries, sorted(self._ignored))
+
+    def note(self, base: Base) -> None:
+        """Have what was seen last on disk, for whoever comes after a kill. Raises OSError."""
+        if base.wanted_whole:
+            self.save()
+            base.whole(self.index, self.store.packs(), self.entries, sorted(self._ignored))
+        else:
+            base.add({path: self.entries.get(path) for path in self._touched})
+        self._touched.clear()
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self.save()
+            self._watch.close()
+        self.store.close()
+
+
+def _differ(old: Seen | None, new: Seen | None) -> bool:
+    if old is None or new is None:
+        return old is not new
+    if (old.kind, old.mode) != (new.kind, new.mode):
+        return True
+    if old.digest and new.digest:
+        return old.digest != new.digest
+    # Times of modification can be set. The other one is not known where it was too young to be told by.
+    touched = bool(old.ctime) and old.ctime != new.ctime
+    return touched or (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
+
+
+def _only_closed(old: Seen, new: Seen) -> bool:
+    """Whether a file that we may not read any more still is what it was."""
+    was, now = (old.kind, old.inode, old.size, old.mtime), (new.kind, new.inode, new.size, new.mtime)
+    return was == now and not new.mode & stat.S_IRUSR
+
+
+def _content(path: bytes, limit: int) -> bytes | None:
+    """The bytes of a regular file; None where it is none any more, or may not be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        parts = []
+        size = 0
+        while size <= limit and (part := os.read(fd, 1 << 20)):
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts) if size <= limit else None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _target(path: bytes) -> bytes | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None

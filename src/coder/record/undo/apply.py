@@ -1,0 +1,195 @@
+"""What a path holds, and making it hold something else: the hands of undo.
+
+Links are never followed: a link is put back as a link, and nothing is read or written through one, also
+where a folder becomes a link at that very moment (`fs.safe_open`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from coder.fs.atomic import alone_with, replace_file
+from coder.fs.safe_open import (
+    LinkInTheWay,
+    delete_file,
+    delete_folder,
+    open_file,
+    parent_of,
+    read_at,
+    status_of,
+)
+
+_LARGEST = 256 << 20  # beyond what any tool writes and any command's change is kept of: somebody else's file
+
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Held(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a path held: nothing (a `file` without `blob`), bytes, a link's target, or a folder."""
+
+    blob: str | None = None
+    mode: int = 0
+    kind: Literal["file", "link", "folder", "other"] = "file"
+
+    @property
+    def nothing(self) -> bool:
+        return self.kind == "file" and self.blob is None
+
+    def same(self, other: Held) -> bool:
+        """The same content; permission bits are looked at apart."""
+        return self.kind == other.kind and self.blob == other.blob
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One path on its way from what it holds to what it shall hold. `content` is not read for folders."""
+
+    path: str
+    now: Held
+    goal: Held
+    content: bytes = b""
+    merged: bool = False
+
+    @property
+    def idle(self) -> bool:
+        return self.now.same(self.goal) and (self.goal.nothing or self.now.mode == self.goal.mode)
+
+
+def path_of(text: str) -> Path:
+    return Path(os.fsdecode(text.encode("utf-8", errors="surrogateescape")))
+
+
+def text_of(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", errors="surrogateescape")
+
+
+def digest(content: bytes) -> str:
+    return blake2b(content, digest_size=20).hexdigest()
+
+
+def state_of(path: Path) -> tuple[Held, bytes]:
+    """What the path holds, with the bytes; raises OSError where that cannot be told, or is too large to be
+    held. What is reached only by way of a folder that has become a link is something else, and not at this
+    path."""
+    try:
+        with parent_of(path) as folder:
+            try:
+                return _found(path.name, folder)
+            except PermissionError:
+                with opened_up(path):
+                    return _found(path.name, folder)
+    except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
+        return Held(), b""
+
+
+@contextlib.contextmanager
+def opened_up(path: Path) -> Iterator[None]:
+    """A file or folder that is closed to its owner, too, is open for as long as it takes to look at it."""
+    mode = stat.S_IMODE(status_of(path).st_mode)
+    _set_bits(path, mode | stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        yield
+    finally:
+        _set_bits(path, mode)
+
+
+def _found(name: str, folder: int) -> tuple[Held, bytes]:
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    mode = stat.S_IMODE(info.st_mode)
+    if stat.S_ISDIR(info.st_mode):
+        return Held(None, mode, "folder"), b""
+    if stat.S_ISLNK(info.st_mode):
+        target = os.fsencode(os.readlink(name, dir_fd=folder))
+        return Held(digest(target), 0, "link"), target
+    if not stat.S_ISREG(info.st_mode):
+        return Held(None, mode, "other"), b""
+    if info.st_size > _LARGEST:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+    content = read_at(name, folder) or b""
+    return Held(digest(content), mode), content
+
+
+def take(steps: Iterable[Step]) -> list[Step]:
+    """Make every path hold its goal. What is in the way goes first, folders come before what is in them.
+    The steps that changed something."""
+    wanted = [step for step in steps if not step.idle]
+    folders = [s for s in wanted if s.now.kind == s.goal.kind == "folder"]
+    for step in sorted(folders, key=lambda s: s.path):
+        _set_bits(path_of(step.path), step.goal.mode | stat.S_IRWXU)
+    for step in sorted(wanted, key=lambda s: s.path, reverse=True):  # the innermost first
+        if step.goal.nothing or (step.now.kind != step.goal.kind and not step.now.nothing):
+            _clear(step)
+    # Looked at before anything is made: a link in the place of a folder would show what it leads to.
+    done = [step for step in wanted if step.goal.nothing and not os.path.lexists(path_of(step.path))]
+    for step in sorted(wanted, key=lambda s: s.path):
+        if not step.goal.nothing:
+            _make(path_of(step.path), step)
+            done.append(step)
+    for step in sorted(wanted, key=lambda s: s.path, reverse=True):
+        if step.goal.kind == "folder":  # last: a folder without write permission cannot be filled
+            with contextlib.suppress(OSError):
+                _set_bits(path_of(step.path), step.goal.mode)
+    return done
+
+
+def _refuse_other(step: Step) -> None:
+    """What somebody has written at this very moment was not looked at, and is not replaced."""
+    path = path_of(step.path)
+    now = state_of(path)[0]
+    if not now.same(step.now) and not now.same(step.goal):
+        raise OSError(errno.EBUSY, "it is being changed at this very moment", step.path)
+
+
+def _clear(step: Step) -> None:
+    path = path_of(step.path)
+    if step.now.kind == "folder":
+        try:
+            delete_folder(path)
+        except OSError as error:
+            if error.errno in _CLOSED:  # else a person has put something there, and it is told that it stays
+                raise
+        return
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), alone_with([path]):
+        _refuse_other(step)
+        delete_file(path)
+
+
+def _make(path: Path, step: Step) -> None:
+    with parent_of(path, make=True) as folder:
+        if step.goal.kind == "folder":
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path.name, dir_fd=folder)
+        elif step.goal.kind == "link":
+            temporary = f".coder-{os.urandom(6).hex()}.tmp"
+            os.symlink(os.fsdecode(step.content), temporary, dir_fd=folder)
+            os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        elif step.now.same(step.goal):
+            _set_bits(path, step.goal.mode)
+        else:
+            with alone_with([path]):
+                if step.now.kind == "file":
+                    _refuse_other(step)
+                replace_file(path, step.content, step.goal.mode)
+
+
+def _set_bits(path: Path, mode: int) -> None:
+    """By a descriptor: a change by name would follow a link. One that only names the file needs no permission
+    to read it."""
+    descriptor = open_file(path, getattr(os, "O_PATH", os.O_RDONLY))
+    try:
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise LinkInTheWay(os.fspath(path))
+        if hasattr(os, "O_PATH"):
+            Path(f"/proc/self/fd/{descriptor}").chmod(mode)
+        else:
+            os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,209 @@
+"""The files of one session's undo journal, and what they say about how far an undo or redo has got.
+
+    turn-N.jsonl      the changes of a turn that can be undone
+    turn-N.undone     those of one that was undone
+    redo-N.jsonl      what that undo did to each path: doing it again leads back
+    undoing-N.jsonl   the same while an undo is under way (or was, when it was cut off)
+    redoing-N.jsonl   what a redo that is under way does
+    moves.jsonl       what undo, redo and turns that are forgotten have done lately, for other sessions to
+                      know: a command of theirs may have been running all the while
+    objects/          contents by their digests
+
+One rename decides: a turn is undone as soon as it is called so, and not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from coder.record.files import write_all, write_atomically
+from coder.record.undo.apply import digest
+from coder.record.undo.plan import Change, on_the_way
+
+KEPT_TURNS = 20
+MOVES = "moves.jsonl"
+_LATELY_NS = 86_400_000_000_000  # no command of another session is thought to run for longer
+_MOST_LATELY = 50_000
+UNDOING, REDOING, _REDO = "undoing", "redoing", "redo"
+
+
+class JournalFiles:
+    """What lies in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    # contents
+
+    def keep(self, content: bytes, limit: int | None = None) -> str:
+        """Its digest, under which it can be had again unless it is longer than `limit`."""
+        name = digest(content)
+        blob = self.folder / "objects" / name
+        if (limit is None or len(content) <= limit) and not blob.exists():
+            blob.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(blob, content)
+        return name
+
+    def content(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / "objects" / name).read_bytes()
+        except OSError:
+            return None
+
+    # changes
+
+    def turn(self, turn: int) -> Path:
+        return self.folder / f"turn-{turn:06d}.jsonl"
+
+    def undone(self, turn: int) -> Path:
+        return self.folder / f"turn-{turn:06d}.undone"
+
+    def redo(self, turn: int) -> Path:
+        return self._way(_REDO, turn)
+
+    def _way(self, name: str, turn: int) -> Path:
+        return self.folder / f"{name}-{turn:06d}.jsonl"
+
+    def changes(self, file: Path) -> list[Change]:
+        changes = []
+        for line in file.read_bytes().splitlines():
+            with contextlib.suppress(msgspec.DecodeError):  # torn by a kill: that change was never made
+                changes.append(_decode_change(line))
+        return changes
+
+    def append(self, name: str, data: bytes) -> None:
+        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            write_all(fd, data)
+        finally:
+            os.close(fd)
+
+    def add_changes(self, name: str, changes: Iterable[Change]) -> None:
+        # Each begins on a line of its own, also after one that a kill has torn.
+        self.append(name, b"".join(b"\n" + _encode_change(change) + b"\n" for change in changes))
+        os.utime(self.folder)  # tells other sessions that there is something new in it
+
+    def write_changes(self, file: Path, changes: Iterable[Change]) -> None:
+        write_atomically(file, b"".join(_encode_change(change) + b"\n" for change in changes))
+
+    # how far it has got
+
+    def turns(self) -> list[int]:
+        return sorted(_number(path) for path in self.folder.glob("turn-*.jsonl"))
+
+    def redos(self) -> list[int]:
+        """Those that were undone to the end; the last one first."""
+        undone = {_number(path) for path in self.folder.glob("turn-*.undone")}
+        return sorted(n for path in self.folder.glob("redo-*.jsonl") if (n := _number(path)) in undone)
+
+    def begun(self, name: str) -> dict[int, list[Change]]:
+        """What an undo (`UNDOING`) or redo (`REDOING`) that was cut off was about to do, by its turn."""
+        files = sorted(self.folder.glob(f"{name}-*.jsonl"))
+        return {_number(file): self.changes(file) for file in files}
+
+    def begin(self, name: str, turn: int, moves: list[Change]) -> None:
+        """Before the first step of an undo or redo: whoever is cut off can go on from here to either side."""
+        file = self._way(name, turn)
+        earlier = {move.path: move for move in self.changes(file)} if file.exists() else {}
+        self.write_changes(
+            file, (earlier | {move.path: _from_the_start(earlier, move) for move in moves}).values()
+        )
+
+    def end(self, name: str, turn: int) -> None:
+        """It is done to the end."""
+        if name == UNDOING:
+            self.turn(turn).rename(self.undone(turn))
+        else:
+            self.undone(turn).rename(self.turn(turn))
+        self.settle()
+
+    def drop(self, name: str, turn: int) -> None:
+        """It was gone back on."""
+        self._way(name, turn).unlink(missing_ok=True)
+
+    def settle(self) -> None:
+        """Complete what a kill may have left between the rename that decides and what belongs to it."""
+        turns, undone = set(self.turns()), {_number(path) for path in self.folder.glob("turn-*.undone")}
+        for file in self.folder.glob(f"{UNDOING}-*.jsonl"):
+            if _number(file) in undone:
+                file.replace(self.redo(_number(file)))
+            elif _number(file) not in turns:
+                file.unlink(missing_ok=True)
+        for file in [*self.folder.glob(f"{_REDO}-*.jsonl"), *self.folder.glob(f"{REDOING}-*.jsonl")]:
+            if _number(file) not in undone:
+                file.unlink(missing_ok=True)
+
+    def forget_old(self, coming: list[Change]) -> None:
+        """A new turn ends what could be done again. Keep the newest turns, and the contents they need."""
+        turns = list(self.folder.glob("turn-*.undone"))
+        turns += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
+        ways = [
+            path
+            for ended in ("redo-*.jsonl", "undoing-*.jsonl", "redoing-*.jsonl")
+            for path in self.folder.glob(ended)
+        ]
+        moves = self._remember_lately(turns)
+        for file in (*ways, *turns):
+            file.unlink(missing_ok=True)
+        objects = self.folder / "objects"
+        if not (ways or turns) or not objects.exists():
+            return
+        kept = [change for turn in self.turns() for change in self.changes(self.turn(turn))]
+        kept += moves
+        needed = {blob for change in (*kept, *coming) for blob in (change.before.blob, change.after.blob)}
+        for blob in objects.iterdir():
+            if blob.name not in needed:
+                blob.unlink(missing_ok=True)
+
+    def _remember_lately(self, forgotten: list[Path]) -> list[Change]:
+        """What was done to files not long ago, whatever becomes of the turns; that whose contents may be
+        asked for."""
+        file = self.folder / MOVES
+        known = self.changes(file) if file.exists() else []
+        oldest = time.time_ns() - _LATELY_NS
+        added = [change for turn in forgotten for change in self.changes(turn)]
+        lately = distinct(change for change in (*known, *added) if change.at >= oldest)[-_MOST_LATELY:]
+        if lately != known:
+            with contextlib.suppress(OSError):  # a full disk: the turn that begins matters more
+                self.write_changes(file, lately)
+        return [change for change in lately if change.by_tool]
+
+
+def distinct(changes: Iterable[Change]) -> list[Change]:
+    """Each once, also where a kill has left it in two files."""
+    found = {(change.path, change.at, change.before, change.after): change for change in changes}
+    return sorted(found.values(), key=lambda change: change.at)
+
+
+def _from_the_start(earlier: dict[str, Change], move: Change) -> Change:
+    """What it is on the way is not what it was."""
+    begun = earlier.get(move.path)
+    if begun is None or not on_the_way(begun, move.before):
+        return move
+    return msgspec.structs.replace(move, before=begun.before)
+
+
+def _number(file: Path) -> int:
+    return int(file.stem.rpartition("-")[2])
+
+
+def _encode_change(change: Change) -> bytes:
+    # ASCII escapes carry lone surrogates, which is how a file name that is not UTF-8 survives
+    from json import dumps
+
+    return dumps(msgspec.to_builtins(change)).encode("ascii")
+
+
+def _decode_change(line: bytes) -> Change:
+    from json import JSONDecodeError, loads
+
+    try:
+        return msgspec.convert(loads(line), Change)
+    except JSONDecodeError as error:
+        raise msgspec.DecodeError(str(error)) from error

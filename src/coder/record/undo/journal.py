@@ -1,0 +1,345 @@
+"""Turn-level undo, with or without git, across restarts.
+
+What every path held before and after each change of a turn is kept here, whether a file tool or the shell
+made it. Undo goes back through the changes one by one. A person's later change is merged where it is about
+other lines, else it is named and nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from coder.record.files import encode, write_atomically
+from coder.record.undo.apply import Held, Step, path_of, state_of, take, text_of
+from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
+from coder.record.undo.plan import KILLED, MERGED_BYTES, Change, Plan, Sight, plan
+from coder.record.undo.tidy import KEPT, forget_unused, take_away_leftovers
+
+__all__ = ["KEPT_TURNS", "UndoJournal", "UndoOutcome"]
+_RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
+
+
+class UndoOutcome(msgspec.Struct, frozen=True):
+    """What an undo or redo did, or would do, or why it did nothing: `turn` is 0 where there was nothing.
+
+    `kept`: left as it is, because something else is in it by now; `shared`: left, because a command of
+    another session ran when it changed; `unsure`: left, because it may have changed after a command was
+    killed; `kept_copies`: where a forced undo put what it replaced."""
+
+    turn: int = 0
+    restored: list[str] = []
+    removed: list[str] = []
+    merged: list[str] = []
+    kept: list[str] = []
+    conflicts: list[str] = []
+    uncovered: list[str] = []
+    kept_copies: list[str] = []
+    shared: list[str] = []
+    unsure: list[str] = []
+
+    @property
+    def refused(self) -> bool:
+        """Nothing was done, or would be."""
+        done = self.restored or self.removed or self.merged
+        return bool(self.conflicts or (not done and (self.shared or self.unsure)))
+
+    @property
+    def whole(self) -> bool:
+        return not (self.conflicts or self.shared or self.unsure)
+
+
+class _Task(msgspec.Struct, frozen=True):
+    """What an undo or redo goes back through. `name`: how it is called in the files while it is under way;
+    `begun`: what it was about to do when it was cut off. `drops`: the one that was cut off, and is gone back
+    on."""
+
+    turn: int
+    changes: list[Change]
+    name: str = ""
+    begun: list[Change] = []
+    drops: str = ""
+    rest: bool = False  # what the undo of a turn has left, because it may be somebody else's doing
+
+
+class UndoJournal:
+    """The undo memory of one session, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = JournalFiles(folder)
+        self.lock = threading.RLock()  # commands are looked at in threads
+        self._turn = 0
+        self._written: set[Path] | None = None
+        self._has_run = False  # a command, in this process
+
+    @property
+    def turn(self) -> int:
+        return self._turn
+
+    def begin_turn(self, turn: int) -> None:
+        self._turn = turn
+
+    # what tools and the shell tell
+
+    def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
+        """Durable before it returns: a kill between this and the change loses nothing. `path` is resolved."""
+        with self.lock:
+            before = self._hold(path)
+            bits = mode if mode is not None else before.mode
+            later = Held() if after is None else Held(self.files.keep(after, MERGED_BYTES), bits)
+            made = [text_of(p) for p in path.parents if not p.exists()]
+            self.written().add(path)
+            self.add([Change(text_of(path), before, later, made, by_tool=True)])
+
+    def add(self, changes: Iterable[Change], turn: int = 0) -> None:
+        """Further changes of this turn (or of `turn`), whose contents have been kept with `keep`."""
+        now = time.time_ns()
+        changes = [msgspec.structs.replace(change, at=now) for change in changes]
+        with self.lock:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            manifest = self.files.turn(turn or self._turn)
+            if not manifest.exists():
+                self.files.forget_old(changes)
+                forget_unused(self.folder.parent, self.folder.name)
+            self.files.add_changes(manifest.name, changes)
+
+    def command_begins(self, command: str) -> None:
+        """Kept until `commands_ended`: what a later process finds there was cut off. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        running = self.folder / _RUNNING
+        if not self._has_run and running.exists():
+            self.files.append(_CUT_OFF, running.read_bytes())
+            running.unlink()
+        self._has_run = True
+        self.files.append(_RUNNING, encode([self._turn, command]) + b"\n")
+
+    def commands_ended(self, *, journalled: bool = True) -> None:
+        """Where what they did could not be journalled, that stays known. Raises OSError."""
+        running = self.folder / _RUNNING
+        if not journalled and running.exists():
+            if not (self.folder / _CUT_OFF).exists():  # needs no room on the disk
+                running.rename(self.folder / _CUT_OFF)
+                return
+            self.files.append(_CUT_OFF, running.read_bytes())
+        running.unlink(missing_ok=True)
+
+    def was_covered(self, commands: Iterable[tuple[int, str]]) -> None:
+        """What these had changed when they were killed has been found out."""
+        found = set(commands)
+        left = [one for one in self.cut_off() if one not in found]
+        for name in (_CUT_OFF, _RUNNING):
+            (self.folder / name).unlink(missing_ok=True)
+        if left:
+            self.files.append(_CUT_OFF, b"".join(encode(one) + b"\n" for one in left))
+
+    def cut_off(self) -> list[tuple[int, str]]:
+        """Turns and commands that a kill ended: nobody looked at what they had changed by then."""
+        found: list[tuple[int, str]] = []
+        for name in (_CUT_OFF, _RUNNING):
+            with contextlib.suppress(OSError):
+                for line in (self.folder / name).read_bytes().splitlines():
+                    with contextlib.suppress(msgspec.DecodeError):  # torn
+                        found.append(msgspec.json.decode(line, type=tuple[int, str]))
+        return found
+
+    def written(self) -> set[Path]:
+        """The paths that tools of this session wrote; in a resumed one, all that its turns changed."""
+        if self._written is None:
+            self._written = set(self.pending_changes())
+        return self._written
+
+    def keep(self, content: bytes, *, only_to_merge: bool = False) -> str:
+        """Keep a content under its digest, which is returned; what is only there to merge has a bound."""
+        return self.files.keep(content, MERGED_BYTES if only_to_merge else None)
+
+    # taking back
+
+    def undo(self, *, force: bool = False) -> UndoOutcome:
+        """Take back the newest turn that changed files; nothing of it where a file is in conflict. What may
+        be somebody else's doing is left, and taken back by `force`, also afterwards."""
+        self._settle()
+        for task in self._to_undo(force):
+            outcome = self._go(task, force)
+            if outcome.turn:
+                return outcome
+        return UndoOutcome()
+
+    def undo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
+        """The newest `count` turns, newest first; stops at the first that cannot be taken back whole."""
+        return _while_whole(count, lambda: self.undo(force=force))
+
+    def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
+        """What `undo_turns` would do; changes nothing."""
+        self._settle()
+        sight = Sight()
+        waiting = self._to_undo(force)
+
+        def imagined() -> UndoOutcome:
+            for task in waiting:
+                found = self._planned(task, sight, force)
+                if not (task.rest and found.nothing_to_do):
+                    sight.imagine(found.steps.values())
+                    return _told(task, found, force=force)
+            return UndoOutcome()
+
+        return _while_whole(count, imagined)
+
+    def redo(self, *, force: bool = False) -> UndoOutcome:
+        """Do again the turn that was undone last, unless something was changed since."""
+        self._settle()
+        for turn, moves in self.files.begun(UNDOING).items():
+            return self._go(_Task(turn, moves, begun=moves, drops=UNDOING), force)
+        turn = min(self.files.redos(), default=0)
+        if not turn:
+            return UndoOutcome()
+        begun = self.files.begun(REDOING).get(turn, [])
+        return self._go(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
+
+    def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
+        """The `count` turns that were undone last, in the order in which they once were made."""
+        return _while_whole(count, lambda: self.redo(force=force))
+
+    def pending_changes(self) -> list[Path]:
+        """The paths that the turns which could still be undone have changed."""
+        files = [self.files.turn(turn) for turn in self.files.turns()]
+        return [path_of(text) for text in {c.path: None for file in files for c in self.files.changes(file)}]
+
+    def contents_before(self) -> dict[Path, bytes | None]:
+        """What each file that could be taken back held before the session first changed it (None: nothing).
+        Not those whose content was not kept, nor links and folders."""
+        first: dict[str, Change] = {}
+        for turn in self.files.turns():
+            for change in self.files.changes(self.files.turn(turn)):
+                first.setdefault(change.path, change)
+        found: dict[Path, bytes | None] = {}
+        for text, change in first.items():
+            kept = self.files.content(change.before.blob) if change.before.blob else None
+            whole = change.before.nothing or (change.before.kind == "file" and kept is not None)
+            if whole and not change.lost:
+                found[path_of(text)] = kept
+        return found
+
+    def _to_undo(self, force: bool) -> Iterator[_Task]:
+        """First what was cut off or left, then turn after turn."""
+        for turn, moves in self.files.begun(REDOING).items():
+            yield _Task(turn, moves, begun=moves, drops=REDOING)
+        last = min(self.files.redos(), default=0)
+        if force and last:
+            doubtful = [c for c in self.files.changes(self.files.undone(last)) if c.doubt]
+            yield _Task(last, doubtful, rest=True)
+        begun = self.files.begun(UNDOING)
+        for turn in reversed(self.files.turns()):
+            yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
+
+    def _settle(self) -> None:
+        """First of all, what a kill has left is put in order."""
+        self.files.settle()
+        for name in (UNDOING, REDOING):
+            for moves in self.files.begun(name).values():
+                take_away_leftovers(moves, self.files.content)
+
+    # how it goes back
+
+    def _go(self, task: _Task, force: bool) -> UndoOutcome:
+        """Go back through these changes. What would bring them about again is kept before the first is made:
+        whoever is cut off in between can go on from either side."""
+        found = self._planned(task, Sight(), force)
+        outcome = _told(task, found, force=force)
+        if task.rest and found.nothing_to_do:
+            return UndoOutcome()
+        if outcome.refused and not force:
+            return outcome
+        replaced = dict.fromkeys([*found.conflicts, *found.doubtful])
+        copies = [c for path in replaced if path in found.steps and (c := self._copy(found.steps[path]))]
+        self._begin(task, [self._move(step) for step in found.steps.values() if not step.idle])
+        taken = {step.path for step in take(found.steps.values())}
+        if task.drops:
+            self.files.drop(task.drops, task.turn)
+        elif task.name:
+            self.files.end(task.name, task.turn)
+        stayed = [path for path in outcome.removed if path not in taken]  # somebody put something in it
+        removed = [path for path in outcome.removed if path in taken]
+        return msgspec.structs.replace(
+            outcome, removed=removed, kept=[*outcome.kept, *stayed], kept_copies=copies
+        )
+
+    def _planned(self, task: _Task, sight: Sight, force: bool) -> Plan:
+        onward = not task.drops
+        return plan(task.changes, sight, self.files.content, force=force, begun=task.begun, onward=onward)
+
+    def _begin(self, task: _Task, moves: list[Change]) -> None:
+        if task.rest:
+            earlier = self.files.changes(self.files.redo(task.turn))
+            anew = {move.path for move in moves}
+            all_moves = [*(move for move in earlier if move.path not in anew), *moves]
+            self.files.write_changes(self.files.redo(task.turn), all_moves)
+        elif task.name:
+            self.files.begin(task.name, task.turn, moves)
+        self.files.add_changes(MOVES, moves)
+
+    def _copy(self, step: Step) -> str:
+        """A forced undo replaces what a person wrote; their text is kept all the same, for good."""
+        if step.now.blob is None or step.idle:
+            return ""
+        copy = self.folder / KEPT / step.now.blob
+        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(copy, state_of(path_of(step.path))[1])
+        return str(copy)
+
+    def _move(self, step: Step) -> Change:
+        now, content = state_of(path_of(step.path))
+        if now.blob is not None:
+            self.files.keep(content)
+        if step.goal.blob is not None and not step.goal.nothing:
+            self.files.keep(step.content)
+        return Change(step.path, now, step.goal, by_tool=True, at=time.time_ns())
+
+    def _hold(self, path: Path) -> Held:
+        held, content = state_of(path)
+        if held.blob is not None:
+            self.files.keep(content)
+        return held
+
+
+def _while_whole(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
+    outcomes: list[UndoOutcome] = []
+    while len(outcomes) < count and (not outcomes or outcomes[-1].whole):
+        outcome = one()
+        if not outcome.turn:
+            break
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _told(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
+    """With conflicts and without force nothing is done, and that is what is told."""
+    uncovered = list({c.path: None for c in task.changes if c.lost})
+    left = {} if force else found.doubtful
+    shared = [path for path, doubt in left.items() if doubt != KILLED]
+    unsure = [path for path, doubt in left.items() if doubt == KILLED]
+    if found.conflicts and not force:
+        return UndoOutcome(
+            turn=task.turn, conflicts=found.conflicts, uncovered=uncovered, shared=shared, unsure=unsure
+        )
+    made = {folder for change in task.changes for folder in change.made}
+    moved = [s for s in found.steps.values() if not s.idle and s.path not in made]
+
+    def paths(which: Callable[[Step], bool]) -> list[str]:
+        return [s.path for s in moved if which(s)]
+
+    return UndoOutcome(
+        turn=task.turn,
+        restored=paths(lambda s: not s.goal.nothing and not s.merged),
+        removed=paths(lambda s: s.goal.nothing),
+        merged=paths(lambda s: s.merged and not s.goal.nothing),
+        kept=found.kept,
+        uncovered=uncovered,
+        shared=shared,
+        unsure=unsure,
+    )

@@ -1,0 +1,321 @@
+"""What an undo would do, worked out before anything is touched.
+
+For each path the turn's changes are laid end to end: those that follow on from one another are one change,
+from what the path held first to what it held last. Where it still holds the last, it gets the first back.
+Where a person has changed it since, the turn's change is merged out of theirs by lines; where that is not
+clean, the path is in conflict. What may be the doing of somebody else altogether is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from coder.record.undo.apply import Held, Step, digest, opened_up, path_of, state_of, text_of
+
+MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
+Content = Callable[[str], bytes | None]  # kept bytes by their digest
+Progress = tuple[Held, bytes | None, bool]  # what a path would hold, its bytes, and whether lines were merged
+
+
+_USUAL_BITS = 0o755  # of a folder of which nothing else is known
+KILLED = "/killed"  # no session is called so: a command was killed with its session, this may have come after
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a turn's manifest. `made`: folders that did not exist before. `at`: when it was journalled
+    (nanoseconds). `doubt`: whose doing it may be instead, the id of a session or `KILLED`."""
+
+    path: str
+    before: Held
+    after: Held
+    made: list[str] = []
+    lost: bool = False  # what the path held was not kept: it can only be named
+    by_tool: bool = False  # so that nobody else can have made it
+    at: int = 0
+    doubt: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One step a path; the paths where someone's later change stands in the way; those that are left as they
+    are, because a folder holds something else by now, or because force does not help there; and those that
+    would change, but may be somebody else's doing."""
+
+    steps: dict[str, Step]
+    conflicts: list[str]
+    kept: list[str]
+    doubtful: dict[str, str] = {}
+
+    @property
+    def nothing_to_do(self) -> bool:
+        return all(step.idle for step in self.steps.values())
+
+
+class Sight:
+    """What paths hold: on the disk, or there as the steps taken so far in thought would leave it."""
+
+    def __init__(self) -> None:
+        self._would: dict[str, tuple[Held, bytes]] = {}
+
+    def imagine(self, steps: Iterable[Step]) -> None:
+        self._would |= {step.path: (step.goal, step.content) for step in steps if not step.idle}
+
+    def state(self, text: str) -> tuple[Held, bytes]:
+        """Raises OSError where the path is closed to us."""
+        found = self._would.get(text)
+        if found is not None:
+            return found
+        path = path_of(text)
+        if self._would and self._cut_off(path):
+            return Held(), b""
+        return state_of(path)
+
+    def _cut_off(self, path: Path) -> bool:
+        """Whether a folder above would be gone, or be another one than now."""
+        for parent in path.parents:
+            above = self._would.get(text_of(parent))
+            if above is not None:
+                return above[0].kind != "folder" or state_of(parent)[0].kind != "folder"
+        return False
+
+    def inside(self, folder: str) -> list[str]:
+        """The entries of a folder."""
+        found = {path: None for path in self._would if path.rpartition("/")[0] == folder}
+        if state_of(path_of(folder))[0].kind == "folder":
+            found |= dict.fromkeys(map(text_of, _listed(path_of(folder))))
+        return [path for path in found if path not in self._would or not self.state(path)[0].nothing]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except PermissionError:
+        with opened_up(folder):
+            return list(folder.iterdir())
+
+
+def plan(
+    changes: list[Change],
+    sight: Sight,
+    content: Content,
+    *,
+    force: bool = False,
+    begun: Iterable[Change] = (),
+    onward: bool = True,
+) -> Plan:
+    """How to get back to before these changes. With `force` a conflict is a step like any other, and so is a
+    doubt. `begun`: what one that was cut off was about to do; `onward`: this is the same one again."""
+    steps: dict[str, Step] = {}
+    conflicts: list[str] = []
+    doubtful: dict[str, str] = {}
+    half = {move.path: move for move in begun}
+    for path, own in by_path(changes).items():
+        try:
+            now, held = sight.state(path)
+        except OSError:  # closed to us: whatever it holds now, it stays
+            conflicts.append(path)
+            continue
+        move = half.get(path)
+        done = _completed(move, now) if onward else None
+        ended = done or _back(_runs(own), *_whole(move, now, held), content)
+        step = _step(path, now, ended or (own[0].before, None, False), content)
+        doubt = next((change.doubt for change in own if change.doubt), "")
+        if doubt and not (step and step.idle):
+            doubtful[path] = doubt
+            if not force:
+                steps[path] = Step(path, now, now, held)
+                continue
+        if ended is None or step is None:
+            conflicts.append(path)
+        steps[path] = step or Step(path, now, now, held)
+    _add_missing_folders(steps, sight)
+    doubtful = {path: doubt for path, doubt in doubtful.items() if force or steps[path].idle}
+    kept = _keep_what_is_full(steps, sight)
+    astray = [path for path in steps if _led_astray(steps[path], steps, sight)]
+    if force:
+        for path in astray:
+            steps[path] = _stay(steps[path])
+        # Closed to us, or what it held is not there any more: force does not help.
+        hopeless = [path for path in conflicts if path not in astray and _stays(path, steps)]
+        left = [*kept, *astray, *(path for path in hopeless if path not in kept)]
+        return Plan(steps, [path for path in conflicts if path not in left], left, doubtful)
+    return Plan(steps, conflicts + [path for path in astray if path not in conflicts], kept, doubtful)
+
+
+def _stays(path: str, steps: dict[str, Step]) -> bool:
+    return path not in steps or steps[path].idle
+
+
+def _add_missing_folders(steps: dict[str, Step], sight: Sight) -> None:
+    """What comes back may have been in a folder that somebody has taken away since: that one is a step as
+    well, so that redo takes it away again."""
+    for step in [step for step in steps.values() if not step.idle and not step.goal.nothing]:
+        for parent in map(text_of, path_of(step.path).parents):
+            known = steps.get(parent)
+            left_missing = known is not None and known.idle and known.goal.nothing
+            if not left_missing and (known is not None or not _missing(parent, sight)):
+                break
+            steps[parent] = Step(parent, Held(), Held(None, _USUAL_BITS, "folder"))
+
+
+def _missing(path: str, sight: Sight) -> bool:
+    try:
+        return sight.state(path)[0].nothing
+    except OSError:
+        return False
+
+
+def _completed(move: Change | None, now: Held) -> Progress | None:
+    """Where a cut-off undo has put this path already; lines that it merged cannot be told from now alone."""
+    if move is None or not now.same(move.after) or now.kind == "folder":
+        return None
+    return (now, None, False) if now.mode == move.after.mode else None
+
+
+def on_the_way(move: Change, now: Held) -> bool:
+    """Whether a path is what it is only for a moment, while it is being moved: what becomes something of
+    another kind is not there, and a folder has other bits while it is being filled."""
+    of_another_kind = move.before.kind != move.after.kind
+    if now.nothing:
+        return of_another_kind and not move.before.nothing and not move.after.nothing
+    filled = of_another_kind or now.mode == move.after.mode | 0o700
+    return now.kind == move.after.kind == "folder" and filled
+
+
+def _whole(move: Change | None, now: Held, held: bytes) -> tuple[Held, bytes | None]:
+    """What a path is on the way is nobody's doing: it counts as where it was to go."""
+    return (move.after, None) if move is not None and on_the_way(move, now) else (now, held)
+
+
+def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
+    """The changes of each path in their order; folders that were made are paths too."""
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        for folder in change.made:
+            found.setdefault(folder, []).append(Change(folder, Held(), Held(None, 0, "folder")))
+        if not change.lost:
+            found.setdefault(change.path, []).append(change)
+    return found
+
+
+def _runs(changes: list[Change]) -> list[list[Held]]:
+    """What the path held from one change to the next, in stretches in which nobody else changed it."""
+    runs: list[list[Held]] = []
+    for change in changes:
+        if runs and runs[-1][-1].same(change.before):
+            runs[-1].append(change.after)
+        else:
+            runs.append([change.before, change.after])
+    return runs
+
+
+def _back(runs: list[list[Held]], now: Held, held: bytes | None, content: Content) -> Progress | None:
+    """From what a path holds now to before the first run; None where that is in conflict.
+
+    A run's own states all lead back to its beginning: not every change that was announced was made.
+    """
+    state, current, merged = now, held if now.blob is not None else None, False
+    at = len(runs)
+    while at:
+        before, after = runs[at - 1][0], runs[at - 1][-1]
+        own = next(((n, one) for n in reversed(range(at)) if (one := _among(state, runs[n][1:]))), None)
+        begun = next((n for n in range(at) if runs[n][0].same(state)), -1)
+        if own is not None:
+            before = runs[own[0]][0]
+            state, current, at = _with_bits(before, state, own[1], before), None, own[0]
+        elif begun >= 0:  # someone has put it back already, or it was never changed
+            state, at = _with_bits(state, state, after, runs[begun][0]), begun
+        elif before.same(after):
+            state, at = _with_bits(state, state, after, before), at - 1
+        else:
+            result = _merged(before, after, state, current, content)
+            if result is None:
+                return None
+            state = _with_bits(Held(digest(result), state.mode), state, after, before)
+            current, merged, at = result, True, at - 1
+    return state, current, merged
+
+
+def _among(state: Held, states: list[Held]) -> Held | None:
+    """The newest of `states` that is the same; with the same permission bits, where one is."""
+    same = [one for one in reversed(states) if one.same(state)]
+    return next((one for one in same if one.mode == state.mode), same[0] if same else None)
+
+
+def _with_bits(goal: Held, state: Held, after: Held, before: Held) -> Held:
+    """`goal` with the permission bits of before, unless someone has set others since."""
+    one_missing = goal.nothing or state.nothing or before.nothing
+    if one_missing or goal.kind == "link" or before.kind != state.kind:
+        return goal
+    # 0: what the umask would leave of it was not known beforehand
+    as_left = after.kind == state.kind and not after.nothing and after.mode in (state.mode, 0)
+    return Held(goal.blob, before.mode if as_left else state.mode, goal.kind)
+
+
+def _merged(before: Held, after: Held, now: Held, held: bytes | None, content: Content) -> bytes | None:
+    if any(side.kind != "file" or side.blob is None for side in (before, after, now)):
+        return None
+    base, theirs = content(after.blob or ""), content(before.blob or "")
+    ours = held if held is not None else content(now.blob or "")
+    if base is None or ours is None or theirs is None or len(ours) > MERGED_BYTES:
+        return None
+    from coder.record.undo.merge import three_way
+
+    return three_way(base, ours, theirs)
+
+
+def _step(path: str, now: Held, ended: Progress, content: Content) -> Step | None:
+    """None where the content that it would go back to is not there any more."""
+    goal, held, merged = ended
+    if goal.kind == "other":  # a pipe or a socket cannot be made again
+        return Step(path, now, now)
+    if held is None and goal.blob is not None:
+        held = content(goal.blob)
+        if held is None:
+            return None
+    return Step(path, now, goal, held or b"", merged)
+
+
+def _stay(step: Step) -> Step:
+    return msgspec.structs.replace(step, goal=step.now, merged=False)
+
+
+def _keep_what_is_full(steps: dict[str, Step], sight: Sight) -> list[str]:
+    """A folder that would go, and in which something would be left, stays. The innermost come first."""
+    kept = []
+    for path in sorted(steps, reverse=True):
+        step = steps[path]
+        if step.now.kind == "folder" and step.goal.nothing and _left_in(path, steps, sight):
+            steps[path] = _stay(step)
+            kept.append(path)
+    return kept
+
+
+def _left_in(folder: str, steps: dict[str, Step], sight: Sight) -> bool:
+    try:
+        inside = sight.inside(folder)
+    except OSError:
+        return True
+    return any(path not in steps or not steps[path].goal.nothing for path in inside)
+
+
+def _led_astray(step: Step, steps: dict[str, Step], sight: Sight) -> bool:
+    """Whether a folder above has become something else that this undo does not replace, or the path itself a
+    folder with more in it than this undo takes away."""
+    if step.idle:
+        return False
+    for parent in path_of(step.path).parents:
+        above = steps.get(text_of(parent))
+        if above is not None and above.goal.kind == "folder":
+            continue
+        try:
+            held = sight.state(text_of(parent))[0]
+        except OSError:
+            return True
+        if held.kind != "folder" and not held.nothing:
+            return True
+    if step.now.kind == "folder" and step.goal.kind != "folder" and not step.goal.nothing:
+        return _left_in(step.path, steps, sight)
+    return False

@@ -1,0 +1,68 @@
+"""What undo takes away of its own: memory that nobody has used for a month, and what a kill left lying about.
+
+What a forced undo set aside of a person's own text stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from coder.fs.atomic import alone_with
+from coder.record.undo.apply import path_of
+from coder.record.undo.plan import Change
+
+UNUSED_SECONDS = 30 * 86_400
+KEPT = "kept"
+
+
+def forget_unused(folder: Path, own: str) -> None:
+    """Of the folders in `folder`, empty those that have not changed for so long; `own` is in use. Raises
+    nothing: another process may be at the same work."""
+    oldest = time.time() - UNUSED_SECONDS
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        stale = [entry.path for entry in found if entry.name != own and entry.stat().st_mtime < oldest]
+        for path in stale:
+            _empty(Path(path))
+
+
+def _empty(folder: Path) -> None:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    from shutil import rmtree
+
+    for child in list(folder.iterdir()):
+        if child.is_dir() and not child.is_symlink():
+            if child.name != KEPT:
+                rmtree(child, ignore_errors=True)
+        else:
+            child.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # something was kept in it
+        folder.rmdir()
+
+
+def take_away_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
+    """Files that an undo had begun to write beside their places when it was killed. Nobody else's: they hold
+    the beginning of what was to be written there."""
+    folders: dict[Path, list[Change]] = {}
+    for move in moves:
+        folders.setdefault(path_of(move.path).parent, []).append(move)
+    for folder, own in folders.items():
+        found = list(folder.glob(".coder-????????????.tmp")) if folder.is_dir() else []
+        if not found:
+            continue
+        blobs = {held.blob for move in own for held in (move.before, move.after) if held.blob}
+        whole = [known for blob in blobs if (known := content(blob)) is not None]
+        with alone_with(found):
+            for path in found:
+                _take_away(path, whole)
+
+
+def _take_away(path: Path, whole: list[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        begun = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        if any(content.startswith(begun) for content in whole):
+            path.unlink()

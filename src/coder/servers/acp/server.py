@@ -1,0 +1,370 @@
+"""The Agent Client Protocol (version 1) on stdio: what editors ask of an agent, by method.
+
+Sessions are independent of each other: each has a desk and an engine of its own. Nothing of the engine is
+loaded before `initialize` is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coder import __version__
+from coder.servers.acp.params import (
+    PROTOCOL_VERSION,
+    Authenticate,
+    Initialize,
+    ListSessions,
+    NewSession,
+    Nothing,
+    OldSession,
+    OneSession,
+    Prompt,
+    SetMode,
+    SetOption,
+)
+from coder.servers.jsonrpc import (
+    AUTH_REQUIRED,
+    INTERNAL,
+    INVALID_PARAMS,
+    NOT_FOUND,
+    Answered,
+    Method,
+    Peer,
+    RpcError,
+)
+from coder.servers.stdio import Outbox, lines, take_over
+from coder.texts import Texts, pick_language
+
+if TYPE_CHECKING:
+    from coder.engine.setup import Options
+    from coder.policy.decide import OperatingMode
+    from coder.record.store import SessionStore
+    from coder.servers.acp.session import EditorSession
+
+_PAGE = 50  # sessions in one answer of `session/list`
+_AT_ONCE = 100  # events told again, until other sessions have their turn
+_OPENING = 5.0  # seconds for what was asked last to be answered, when the client is gone
+_CLOSING = 10.0  # seconds for sessions to end in, when the client is gone
+_FLUSHING = 2.0  # seconds for the last answers to be read in
+_CANCELLED = 130
+_AUTH = "provider"
+_TELLING = ("CODER_API_KEY", "CODER_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line chose, for every session."""
+
+    environ: Mapping[str, str]
+    mode: OperatingMode | None = None
+    preset: str = ""
+    model: str = ""
+    lang: str = ""
+    config_file: Path | None = None
+    log_dir: Path | None = None
+
+
+class Agent:
+    """Knows the sessions that are open, and what each method does."""
+
+    def __init__(self, chosen: Chosen, outbox: Outbox) -> None:
+        self._chosen = chosen
+        self._texts = Texts(pick_language(chosen.lang, "", chosen.environ))
+        self._sessions: dict[str, EditorSession] = {}
+        self._folders: dict[str, str] = {}  # where sessions were asked for, in order: as the client names it
+        self._opening = asyncio.Lock()
+        self._outbox = outbox
+        self.peer = Peer(outbox, self._methods())
+
+    def _methods(self) -> dict[str, Method]:
+        return {
+            "initialize": Method(Initialize, self.initialize),
+            "authenticate": Method(Authenticate, self.authenticate),
+            "session/new": Method(NewSession, self.new_session),
+            "session/load": Method(OldSession, self.load_session),
+            "session/resume": Method(OldSession, self.resume_session),
+            "session/list": Method(ListSessions, self.list_sessions),
+            "session/close": Method(OneSession, self.close_session),
+            "session/prompt": Method(Prompt, self.prompt),
+            "session/cancel": Method(OneSession, self.cancel),
+            "session/set_mode": Method(SetMode, self.set_mode),
+            "session/set_config_option": Method(SetOption, self.set_option),
+            "$/cancel_request": Method(Nothing, self.ignore),
+        }
+
+    # before any session
+
+    async def initialize(self, asked: Initialize) -> Answered:
+        """We speak one version; a client that does not will say so."""
+        capabilities = {
+            "loadSession": True,
+            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+            "mcpCapabilities": {"http": True, "sse": True},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        }
+        told = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": capabilities,
+            "agentInfo": {"name": "coder", "title": "coder", "version": __version__},
+            "authMethods": self._auth_methods(),
+        }
+        return Answered(told, self._prepare)
+
+    def _prepare(self) -> None:
+        """The client is busy with our answer: load meanwhile what the session will need."""
+
+        async def load() -> None:
+            await self._outbox.empty()
+            import coder.servers.acp.session  # noqa: F401 - to have it loaded
+
+        self._loading = asyncio.create_task(load())
+
+    def _auth_methods(self) -> list[dict[str, Any]]:
+        """None where somebody is there to answer; else a place for the client to say what to set."""
+        if any(self._chosen.environ.get(name) for name in _TELLING):
+            return []  # reading the settings would cost as much as all the rest of this answer
+        problem = self._provider_problem()
+        if not problem:
+            return []
+        return [{"id": _AUTH, "name": self._texts.say("acp.auth"), "description": problem}]
+
+    def _provider_problem(self) -> str:
+        from coder.config.errors import ConfigError
+        from coder.config.provider import NoProvider
+        from coder.engine.setup import provider_of, read_settings
+
+        options = self._options(Path.cwd())
+        try:
+            provider_of(options, read_settings(options))
+        except NoProvider as error:
+            return error.text(self._texts)
+        except ConfigError:
+            return ""  # another matter, and perhaps another folder's: `session/new` says so
+        return ""
+
+    async def authenticate(self, asked: Authenticate) -> dict[str, Any]:
+        if asked.method_id != _AUTH:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.no_auth", name=asked.method_id))
+        if problem := self._provider_problem():
+            raise RpcError(AUTH_REQUIRED, problem)
+        return {}
+
+    async def ignore(self, _: Nothing) -> None:
+        """Requests are cancelled by `session/cancel`."""
+
+    # sessions
+
+    def _options(self, cwd: Path, **more: Any) -> Options:
+        from coder.engine.setup import Options
+
+        chosen = self._chosen
+        return Options(
+            cwd=cwd,
+            environ=chosen.environ,
+            mode=chosen.mode,
+            preset=chosen.preset,
+            model=chosen.model,
+            lang=chosen.lang,
+            config_file=chosen.config_file,
+            log_dir=chosen.log_dir,
+            can_ask=True,
+            session_kind="acp",
+            **more,
+        )
+
+    async def new_session(self, asked: NewSession) -> Answered:
+        session = await self._open(asked, None)
+        return Answered({"sessionId": session.id, **_state(session)}, session.begin)
+
+    async def load_session(self, asked: OldSession) -> Answered:
+        """Everything is told before the answer, as the protocol wants it."""
+        from coder.record.log import read_log
+        from coder.servers.acp.replay import Retelling
+
+        async with self._opening:
+            session = await self._reopen(asked)
+            retelling = Retelling(session.updates)
+            for told, event in enumerate(read_log(self._store(asked.cwd).log_path(session.id))):
+                retelling.take(event)
+                await self._outbox.room()
+                if not told % _AT_ONCE:
+                    await asyncio.sleep(0)
+            retelling.done()
+        return Answered(_state(session), session.begin)
+
+    async def resume_session(self, asked: OldSession) -> Answered:
+        async with self._opening:
+            session = await self._reopen(asked)
+        return Answered(_state(session), session.begin)
+
+    async def _reopen(self, asked: OldSession) -> EditorSession:
+        self._folder(asked.cwd)
+        if not self._store(asked.cwd).exists(asked.session_id):
+            raise RpcError(NOT_FOUND, self._texts.say("session.missing", id=asked.session_id))
+        if open_one := self._sessions.pop(asked.session_id, None):  # a window that was loaded anew
+            await open_one.close()
+        session = await self._open(asked, asked.session_id)
+        session.updates.titled = True
+        return session
+
+    async def _open(self, asked: NewSession, resume: str | None) -> EditorSession:
+        """Raises `RpcError` with the sentence that a person should see."""
+        from coder.config.errors import ConfigError
+        from coder.config.provider import NoProvider
+        from coder.engine.engine import Engine
+        from coder.engine.setup import open_desk, provider_of, read_settings, with_model_named
+        from coder.model.base import ModelError
+        from coder.record.files import RecordError
+        from coder.servers.acp.mcp import mcp_servers
+        from coder.servers.acp.session import EditorSession
+
+        folder = self._folder(asked.cwd)
+        if asked.additional_directories:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.one_folder"))
+        servers, wrong = mcp_servers(asked.mcp_servers or [])
+        options = self._options(folder, mcp_servers=servers)
+        try:
+            settings = read_settings(options)
+            provider = await with_model_named(provider_of(options, settings))
+            engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+            engine.start(resume)
+        except (NoProvider, ConfigError) as error:
+            nobody = error.phrase.key.startswith("config.no_provider")
+            raise RpcError(AUTH_REQUIRED if nobody else INTERNAL, error.text(self._texts)) from error
+        except (ModelError, RecordError) as error:
+            raise RpcError(INTERNAL, error.text(self._texts)) from error
+        session = EditorSession(self.peer, engine, provider, settings.texts)
+        session.notes += [settings.texts.say("acp.mcp_wrong", name=name) for name in wrong]
+        self._sessions[session.id] = session
+        return session
+
+    def _folder(self, cwd: str) -> Path:
+        if not os.path.isabs(cwd) or "\0" in cwd:  # noqa: PTH117 - text of the client's
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.relative", folder=cwd))
+        if not os.path.isdir(cwd):  # noqa: PTH112 - a folder we may not look into is none; pathlib would raise
+            raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", folder=cwd))
+        self._folders.setdefault(os.path.realpath(cwd), cwd)
+        return Path(cwd)
+
+    def _store(self, cwd: str) -> SessionStore:
+        from coder.record.store import SessionStore
+
+        return SessionStore(Path(os.path.realpath(cwd)), self._chosen.log_dir)
+
+    async def list_sessions(self, asked: ListSessions) -> dict[str, Any]:
+        """Of one folder, or of all that this client has named; sessions lie in their folders."""
+        start = self._page(asked.cursor)
+        if asked.cwd:
+            self._folder(asked.cwd)
+        folders = [asked.cwd] if asked.cwd else list(self._folders.values()) or [str(Path.cwd())]
+        found = await asyncio.to_thread(self._listed, folders)
+        told: dict[str, Any] = {"sessions": found[start : start + _PAGE]}
+        return {**told, "nextCursor": str(start + _PAGE)} if len(found) > start + _PAGE else told
+
+    def _page(self, cursor: str | None) -> int:
+        if not cursor:
+            return 0
+        if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.cursor", cursor=cursor))
+        return int(cursor)
+
+    def _listed(self, folders: list[str]) -> list[dict[str, Any]]:
+        found = [(info, cwd) for cwd in folders for info in self._store(cwd).infos()]
+        found.sort(key=lambda pair: pair[0].updated_at, reverse=True)
+        return [
+            {
+                "sessionId": info.session_id,
+                "cwd": cwd,
+                "title": info.title,
+                "updatedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(info.updated_at)),
+            }
+            for info, cwd in found
+        ]
+
+    def _session(self, session_id: str) -> EditorSession:
+        session = self._sessions.get(session_id)
+        if session is None or session.ended:
+            raise RpcError(NOT_FOUND, self._texts.say("acp.no_session", id=session_id[:100]))
+        return session
+
+    async def close_session(self, asked: OneSession) -> dict[str, Any]:
+        session = self._session(asked.session_id)
+        del self._sessions[asked.session_id]
+        await session.close()
+        return {}
+
+    # in a session
+
+    async def prompt(self, asked: Prompt) -> dict[str, Any]:
+        return await self._session(asked.session_id).prompt(asked.prompt)
+
+    async def cancel(self, asked: OneSession) -> None:
+        self._session(asked.session_id).cancel()
+
+    async def set_mode(self, asked: SetMode) -> dict[str, Any]:
+        session = self._session(asked.session_id)
+        session.set_mode(asked.mode_id)
+        session.tell_options()
+        return {}
+
+    async def set_option(self, asked: SetOption) -> dict[str, Any]:
+        session = self._session(asked.session_id)
+        return {"configOptions": await session.set_option(asked.config_id, asked.value)}
+
+    # the end
+
+    async def close(self) -> None:
+        """Every record complete, every child ended, every question answered that can be."""
+        self.peer.hang_up()
+        await self.peer.settled(_OPENING, but="session/prompt")
+        closing = [asyncio.create_task(session.close()) for session in self._sessions.values()]
+        self._sessions.clear()
+        if closing:
+            await asyncio.wait(closing, timeout=_CLOSING)
+        await self.peer.settled(_FLUSHING)
+
+
+def _state(session: EditorSession) -> dict[str, Any]:
+    return {"modes": session.modes(), "configOptions": session.options()}
+
+
+async def serve(chosen: Chosen) -> int:
+    """Until the client is gone, or a signal comes; the exit status."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    signals: list[int] = []
+
+    def stopped(number: int) -> None:
+        signals.append(number)
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stopped, number)
+    given, taken = take_over()
+    outbox = Outbox(taken, lost=over.set)
+    agent = Agent(chosen, outbox)
+    writing = asyncio.create_task(outbox.run())
+    reading = asyncio.create_task(_read(given, agent.peer, outbox, over))
+    await over.wait()
+    reading.cancel()
+    await agent.close()
+    await asyncio.wait([asyncio.create_task(outbox.empty())], timeout=_FLUSHING)
+    writing.cancel()
+    outbox.close()
+    return _CANCELLED if signals else 0
+
+
+async def _read(fd: int, peer: Peer, outbox: Outbox, over: asyncio.Event) -> None:
+    try:
+        async for line in lines(fd):
+            peer.take(line)
+            await outbox.room()
+    finally:
+        over.set()

@@ -1,0 +1,375 @@
+"""One session of an editor: its engine, the prompts that were put to it, and the questions it puts back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from coder.config.provider import Provider
+from coder.engine.engine import Engine
+from coder.engine.setup import built_in_commands, listed_models
+from coder.policy.decide import OPERATING_MODES
+from coder.policy.visible import visible
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
+    CommandDone,
+    Failed,
+    Finished,
+    InputDone,
+    StateChanged,
+    TurnEnded,
+)
+from coder.protocol.modes import CustomModesListed, ListCustomModes, ModeDefinition
+from coder.protocol.ops import ApprovalReply, Cancel, SetOperatingMode, UserInput
+from coder.protocol.usage import Usage
+from coder.servers.acp import offers
+from coder.servers.acp.params import Block, Outcome, PermissionAnswer
+from coder.servers.acp.prompt import CannotRead, message_of
+from coder.servers.acp.updates import Updates
+from coder.servers.jsonrpc import INTERNAL, INVALID_PARAMS, Gone, Peer, RpcError, log
+from coder.texts import Texts
+
+_MOST_MODELS = 500
+_STOP_REASONS = {"max_steps": "max_turn_requests", "prompt_limit": "max_tokens", "cancelled": "cancelled"}
+_BY_FINISH = {"content_filter": "refusal", "length": "max_tokens"}
+_ANSWERS: dict[str, Literal["yes", "no", "always"]] = {"allow": "yes", "always": "always", "reject": "no"}
+
+
+class _Input:
+    """One input, and what is known of how it went. The engine has only the first: what waits behind it can
+    still be taken back, by a cancel or because the client has left.
+
+    Besides prompts there are changes of an option, which are not talked about, and the rest of a turn that a
+    resumed session goes on with by itself.
+    """
+
+    def __init__(self, kind: Literal["prompt", "option", "rest"], op: UserInput | None = None) -> None:
+        self.kind = kind
+        self.op = op
+        self.abandoned = False  # cancelled while it waited behind another
+        self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self.done.add_done_callback(_looked_at)
+        self.ended: TurnEnded | None = None
+        self.failed: Failed | None = None
+        self.cancelled = False
+        self.finish = ""
+
+    def take(self, event: AnyEvent) -> None:
+        match event:
+            case TurnEnded():
+                self.ended = event
+            case Failed():
+                self.failed = event
+            case Finished(reason):
+                self.finish = reason
+            case CommandDone("", _, ok) if not ok:
+                self.cancelled = True
+
+    def stop_reason(self) -> str | None:
+        """None where it failed."""
+        if self.cancelled:
+            return "cancelled"
+        if self.ended is not None and self.ended.status in _STOP_REASONS:
+            return _STOP_REASONS[self.ended.status]
+        if self.failed is not None or (self.ended is not None and self.ended.status == "error"):
+            return None
+        return _BY_FINISH.get(self.finish, "end_turn")
+
+    def fault(self) -> RpcError:
+        ended = self.ended.error if self.ended is not None else ""
+        text = self.failed.text if self.failed is not None else ended
+        data = {"code": self.failed.code} if self.failed is not None else None
+        return RpcError(INTERNAL, text or "the turn failed", data)
+
+    def response(self, reason: str) -> dict[str, Any]:
+        told: dict[str, Any] = {"stopReason": reason}
+        if self.ended is not None and self.ended.usage.total:
+            told["usage"] = _usage(self.ended.usage)
+        return told
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "totalTokens": usage.total,
+        "inputTokens": usage.prompt,
+        "outputTokens": usage.completion,
+        "cachedReadTokens": usage.cached,
+    }
+
+
+class EditorSession:
+    """Reads the engine's events from `begin` on, to their end."""
+
+    def __init__(self, peer: Peer, engine: Engine, provider: Provider, texts: Texts) -> None:
+        self._peer = peer
+        self.engine = engine
+        self._provider = provider
+        self.texts = texts
+        desk = engine.desk
+        self.id: str = desk.session.id
+        self.updates = Updates(peer, self.id, desk.root, texts)
+        self._mode: str = desk.mode
+        self._model = desk.chosen.name
+        self._models = _configured(desk.config)
+        self._custom: list[ModeDefinition] = []
+        self._commands: list[dict[str, Any]] = []
+        self._inputs: deque[_Input] = deque()
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pump: asyncio.Task[None] | None = None
+        self.ended = False
+        self.notes: list[str] = []  # what the client is told when the session begins
+        if desk.session.pending is not None:  # the engine asks again by itself, and goes on
+            self._inputs.append(_Input("rest"))
+
+    def begin(self) -> None:
+        """From here on the client is told; it must know of the session by now."""
+        if self.ended:  # closed before it was heard of
+            return
+        self._pump = asyncio.create_task(self._read())
+        for note in self.notes:
+            self.updates.remark(note)
+        self._tell_commands()
+        self.engine.submit(ListCustomModes())
+        self._start(self._learn_models())
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # what the client asks
+
+    async def prompt(self, blocks: list[Block]) -> dict[str, Any]:
+        """To its end: the stop reason. Raises `RpcError`."""
+        try:
+            message = message_of(blocks, self.engine.desk.root)
+        except CannotRead:
+            raise RpcError(INVALID_PARAMS, self.texts.say("acp.text_only")) from None
+        if not message.text.strip() and not message.attached.strip():
+            raise RpcError(INVALID_PARAMS, self.texts.say("acp.empty_prompt"))
+        for name in message.cut:
+            self.updates.remark(self.texts.say("acp.resource_cut", name=name))
+        for name in message.binary:
+            self.updates.remark(self.texts.say("acp.resource_binary", name=name))
+        if refused := self._refused(message.text):
+            self.updates.remark(refused)
+            return {"stopReason": "end_turn"}
+        if self._questions and self._inputs and self._inputs[0].kind == "rest":
+            self.engine.submit(Cancel())  # the person has gone on without answering
+        given = self._submit(_Input("prompt", UserInput(message.text, message.attached)))
+        return await given.done
+
+    def _submit(self, given: _Input) -> _Input:
+        self._inputs.append(given)
+        if len(self._inputs) == 1:
+            self._hand_over()
+        return given
+
+    def _hand_over(self) -> None:
+        """The next that is still wanted."""
+        while self._inputs and self._inputs[0].abandoned:
+            self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
+        if self._inputs and (op := self._inputs[0].op) is not None:
+            self.engine.submit(op)
+
+    def _refused(self, text: str) -> str:
+        """Commands that would change which session this is."""
+        first = text.split(maxsplit=1)[0] if text.strip() else ""
+        if first.startswith("/") and first[1:] in offers.NOT_HERE:
+            return self.texts.say("acp.not_here", name=first[1:])
+        return ""
+
+    def cancel(self) -> None:
+        """What runs, and the prompts that wait behind it."""
+        if self._inputs:
+            self.engine.submit(Cancel())
+        for given in list(self._inputs)[1:]:
+            given.abandoned = given.kind == "prompt"
+
+    def set_mode(self, name: str) -> None:
+        """At once, also in the middle of a turn."""
+        mode = next((mode for mode in OPERATING_MODES if mode == name), None)
+        if mode is None:
+            known = ", ".join(OPERATING_MODES)
+            raise RpcError(INVALID_PARAMS, self.texts.say("mode.unknown", name=name, names=known))
+        self.engine.submit(SetOperatingMode(mode))
+        self._mode = mode
+
+    async def set_option(self, name: str, value: Any) -> list[dict[str, Any]]:
+        """All options as they are then."""
+        if name == offers.MODE:
+            self.set_mode(str(value))
+            self._tell_mode()
+        elif name == offers.MODEL:
+            await self._set_model(value)
+        else:
+            raise RpcError(INVALID_PARAMS, self.texts.say("acp.no_option", name=name))
+        return self.options()
+
+    async def _set_model(self, value: Any) -> None:
+        if not isinstance(value, str) or not value or any(c.isspace() for c in value):
+            raise RpcError(INVALID_PARAMS, self.texts.say("model.one_name"))
+        busy = bool(self._inputs)
+        given = self._submit(_Input("option", UserInput(f"/model {value}")))
+        self._model = value  # it answers the next prompt, whatever is still under way now
+        if not busy:
+            await given.done
+
+    def modes(self) -> dict[str, Any]:
+        return offers.modes(self._mode, self.texts)
+
+    def options(self) -> list[dict[str, Any]]:
+        return offers.options(self._mode, self._model, self._models, self.texts)
+
+    # what the engine tells
+
+    async def _read(self) -> None:
+        async for event in self.engine.events():
+            try:
+                self._take(event)
+            except Exception as error:  # one event that cannot be shown must not end the session
+                log(f"session {self.id}: {type(error).__name__}: {error}")
+        self.ended = True
+        while self._inputs:  # nothing comes any more that could answer them
+            self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
+
+    def _take(self, event: AnyEvent) -> None:
+        if self._inputs:
+            self._inputs[0].take(event)
+        match event:
+            case InputDone(op="user_input"):
+                self._input_done()
+            case ApprovalRequested():
+                self._questions[event.approval_id] = asyncio.create_task(self._ask(event))
+            case ApprovalResolved(approval_id):
+                if question := self._questions.pop(approval_id, None):
+                    question.cancel()
+                self.updates.take(event)
+            case CustomModesListed(found):
+                self._custom = found
+                self._tell_commands()
+            case StateChanged():
+                self._state(event)
+                self.updates.take(event)
+            case Failed(text):
+                if not self._inputs:
+                    self.updates.remark(text)
+            case CommandDone(command) if not command or (self._inputs and self._inputs[0].kind == "option"):
+                pass  # that it was cancelled the stop reason says
+            case _:
+                self.updates.take(event)
+
+    def _input_done(self) -> None:
+        self.updates.close_open()
+        if not self._inputs:
+            return
+        given = self._inputs.popleft()
+        reason = given.stop_reason()
+        if given.failed is not None and reason != "cancelled" and (reason or given.kind == "rest"):
+            self.updates.remark(given.failed.text)
+        if reason is None:
+            given.done.set_exception(given.fault())
+        else:
+            given.done.set_result(given.response(reason))
+        self._hand_over()
+
+    def _state(self, event: StateChanged) -> None:
+        changed = (event.mode, event.model) != (self._mode, self._model)
+        if event.mode != self._mode:
+            self._mode = event.mode
+            self._tell_mode()
+        self._model = event.model
+        if changed:
+            self.tell_options()
+
+    def _tell_mode(self) -> None:
+        self.updates.send({"sessionUpdate": "current_mode_update", "currentModeId": self._mode})
+
+    def tell_options(self) -> None:
+        self.updates.send({"sessionUpdate": "config_option_update", "configOptions": self.options()})
+
+    def _tell_commands(self) -> None:
+        found = offers.commands(built_in_commands(), self._custom, self.texts)
+        if found != self._commands:
+            self._commands = found
+            self.updates.send({"sessionUpdate": "available_commands_update", "availableCommands": found})
+
+    async def _learn_models(self) -> None:
+        """The server's own list, once: a picker has no way to say that it was opened."""
+        try:
+            names = await listed_models(self._provider)
+        except Exception as error:  # what is known already is what there is
+            log(f"no list of models: {error}")
+            return
+        more = [name for name in sorted(names)[:_MOST_MODELS] if name not in (*self._models, self._model)]
+        if more:
+            self._models += more
+            self.tell_options()
+
+    # questions
+
+    async def _ask(self, event: ApprovalRequested) -> None:
+        """A person's answer, or the end of the turn: an error, a cancel, or nobody there any more."""
+        try:
+            outcome = await self._outcome(event)
+        except Gone:
+            outcome = None
+        except Exception as error:  # whatever it is, the engine must not wait for ever
+            log(f"session/request_permission was not answered: {type(error).__name__}: {error}")
+            outcome = None
+        if outcome is None or outcome.outcome != "selected":
+            self.engine.submit(Cancel())
+            return
+        offered = {choice["optionId"] for choice in _choices(event, self.texts)}
+        answer = _ANSWERS[outcome.option_id] if outcome.option_id in offered else "no"
+        self.engine.submit(ApprovalReply(event.approval_id, answer))
+
+    async def _outcome(self, event: ApprovalRequested) -> Outcome:
+        request = {
+            "sessionId": self.id,
+            "toolCall": self.updates.permission(event),
+            "options": _choices(event, self.texts),
+        }
+        raw = await self._peer.ask("session/request_permission", request, self.id)
+        return msgspec.json.decode(raw, type=PermissionAnswer).outcome
+
+    # the end
+
+    async def close(self) -> None:
+        """Cancels what runs, completes the record, ends every child."""
+        for task in self._tasks:
+            task.cancel()
+        reading = self._pump or asyncio.create_task(self._read())
+        await self.engine.close()
+        await reading
+        for question in self._questions.values():
+            question.cancel()
+
+
+def _looked_at(future: asyncio.Future[dict[str, Any]]) -> None:
+    """Nobody waits for what an option's change comes to; Python need not complain about that."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _configured(config: Any) -> list[str]:
+    names = (config.provider.model, config.routing.fast, config.routing.strong)
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def _choices(event: ApprovalRequested, texts: Texts) -> list[dict[str, str]]:
+    about = "call" if event.call_id else "turn"
+    say: Callable[[str], str] = texts.say
+    found = [{"optionId": "allow", "name": say(f"acp.{about}.allow"), "kind": "allow_once"}]
+    if event.can_always:
+        names = ", ".join(visible(name).text for name in event.always_names)
+        always = texts.say("acp.call.always_names", names=names) if names else say(f"acp.{about}.always")
+        found.append({"optionId": "always", "name": always, "kind": "allow_always"})
+    return [*found, {"optionId": "reject", "name": say(f"acp.{about}.reject"), "kind": "reject_once"}]

@@ -1,0 +1,189 @@
+"""What a client is shown of a tool call: kind, title, places in files, content, raw values, all bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coder.servers.acp.diffs import Hunk, hunks
+
+Update = dict[str, Any]
+
+KINDS = {
+    "read": "read",
+    "list": "search",
+    "glob": "search",
+    "grep": "search",
+    "write": "edit",
+    "edit": "edit",
+    "patch": "edit",
+    "save_memory": "edit",
+    "bash": "execute",
+    "!": "execute",
+    "verify": "execute",
+    "fetch": "fetch",
+    "task": "think",
+    "todoread": "think",
+    "todowrite": "think",
+    "skill": "read",
+}
+_IN_CONTENT = ("call_id", "tool", "diff", "stdout", "stderr")
+_BY_OPERATION = {"deleted": "delete", "moved": "move"}
+
+MAX_TEXT = 16_000  # characters of an output or a diff in an update: the record has all of it
+LIVE_TEXT = 8_000  # of a running command: the newest
+_MAX_RAW = 2_000  # of one value of `rawInput`
+_MAX_ITEMS = 50
+_MAX_TITLE = 200
+_CONTROLS = (
+    r"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
+)
+
+
+def kind_of(tool: str) -> str:
+    return KINDS.get(own_name(tool), "other")
+
+
+def own_name(tool: str) -> str:
+    """A subagent's call is told as `agent › tool`."""
+    return tool.rpartition(" › ")[2]
+
+
+def title_of(tool: str, argument: str) -> str:
+    """The tool and its key argument; for a command, the command itself."""
+    line = " ".join(argument.split())
+    if len(line) > _MAX_TITLE:
+        line = line[: _MAX_TITLE - 1] + "…"
+    if kind_of(tool) == "execute" and line:
+        fence = "`" * (_longest_run(line) + 1)
+        edge = " " if "`" in line else ""
+        before = "" if tool in ("bash", "!") else f"{tool}: "
+        return f"{before}{fence}{edge}{line}{edge}{fence}"
+    return f"{tool} {line}".strip()
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+# content
+
+
+def text_block(text: str) -> Update:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Text that markdown must leave as it is."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def printed(text: str) -> str:
+    """What a program printed, without what would control a terminal; a line that was drawn over itself is its
+    last state."""
+    text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return re.sub(_CONTROLS, "", text)
+
+
+def cut(text: str, limit: int = MAX_TEXT) -> str:
+    """Head and tail, with what is missing between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} more characters …]\n{text[-half:]}"
+
+
+def output_block(text: str, limit: int = MAX_TEXT) -> Update:
+    return text_block(fenced(cut(printed(text).strip("\n"), limit)))
+
+
+def tail_block(text: str) -> Update:
+    return text_block(fenced(printed(text).strip("\n")[-LIVE_TEXT:]))
+
+
+def diff_blocks(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Update]:
+    """The blocks of a diff. Where some do not fit, or it has no lines (a binary file, a move), the diff is
+    shown as it is."""
+    found, room = list[Update](), limit
+    for hunk in hunks(diff):
+        size = len(hunk.new) + len(hunk.old or "")
+        if room is not None and size > room:
+            return [*found, text_block(fenced(cut(diff), "diff"))]
+        room = None if room is None else room - size
+        found.append(_diff_block(hunk, root))
+    if not found and diff.strip():
+        return [text_block(fenced(cut(diff) if limit else diff, "diff"))]
+    return found
+
+
+def _diff_block(hunk: Hunk, root: Path) -> Update:
+    return {"type": "diff", "path": str(root / hunk.path), "oldText": hunk.old, "newText": hunk.new}
+
+
+def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]:
+    """What a call came to: its diff or output, else its summary."""
+    if kind == "diff" and detail:
+        return diff_blocks(detail, root)
+    if detail:
+        return [output_block(detail) if kind == "output" else text_block(cut(detail))]
+    return [text_block(summary)] if summary else []
+
+
+# places
+
+
+def locations(args: Any, root: Path) -> list[Update]:
+    """Where a call is about to look or write, as far as its arguments say."""
+    path = args.get("path") if isinstance(args, Mapping) else None
+    if not isinstance(path, str) or not path or "\0" in path:
+        return []
+    offset = args.get("offset")
+    place: Update = {"path": str(root / path)}
+    if type(offset) is int and 0 < offset < 1 << 32:  # `true` is no line
+        place["line"] = offset
+    return [place]
+
+
+def changed_places(diff: str, root: Path) -> list[Update]:
+    """The first changed line of every file."""
+    first: dict[str, int] = {}
+    for hunk in hunks(diff):
+        first.setdefault(hunk.path, hunk.line)
+    return [{"path": str(root / path), "line": line} for path, line in first.items()]
+
+
+def kind_after(meta: Mapping[str, Any]) -> str | None:
+    """A patch that only deletes or moves is shown as that."""
+    files = meta.get("files")
+    if not isinstance(files, list) or not files:
+        return None
+    kinds = {_BY_OPERATION.get(str(f.get("operation"))) for f in files if isinstance(f, Mapping)}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+# raw values
+
+
+def bounded(value: Any, depth: int = 4) -> Any:
+    """The value with long texts and lists cut."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_RAW else f"{value[:_MAX_RAW]}… [{len(value) - _MAX_RAW} more]"
+    if isinstance(value, Mapping):
+        items = list(value.items())[:_MAX_ITEMS]
+        return {str(k)[:_MAX_TITLE]: bounded(v, depth - 1) for k, v in items} if depth else "…"
+    if isinstance(value, list | tuple):
+        return [bounded(v, depth - 1) for v in value[:_MAX_ITEMS]] if depth else "…"
+    return value
+
+
+def raw_output(meta: Mapping[str, Any]) -> Update:
+    """The short fields of the record: exit code, counts, paths. What was printed is in the content."""
+    kept = {k: v for k, v in meta.items() if k not in _IN_CONTENT}
+    return {
+        k: v
+        for k, v in kept.items()
+        if v is None or isinstance(v, bool | int | float) or (isinstance(v, str) and len(v) <= _MAX_TITLE)
+    }

@@ -1,0 +1,371 @@
+"""From the engine's events to `session/update`: what the editor shows while a prompt is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.policy.visible import visible, warnings
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
+    ChatCompressed,
+    Citation,
+    CommandDone,
+    Content,
+    ContentRestarted,
+    JobChanged,
+    LoopDetected,
+    Notice,
+    Recorded,
+    StateChanged,
+    Thought,
+    TodosChanged,
+    ToolCallChanged,
+    ToolOutput,
+    TurnStarted,
+    VerifyChanged,
+)
+from coder.protocol.history import HistoryEvent
+from coder.protocol.modes import InstantModeExecuted
+from coder.record.replay import title_of as session_title
+from coder.servers.acp.tools import (
+    Update,
+    bounded,
+    changed_places,
+    content_of,
+    diff_blocks,
+    fenced,
+    kind_after,
+    kind_of,
+    locations,
+    output_block,
+    own_name,
+    raw_output,
+    tail_block,
+    text_block,
+    title_of,
+)
+from coder.servers.jsonrpc import Peer, notification
+from coder.texts import Texts
+
+_SILENT = ("todowrite", "todoread")  # the plan shows what they do
+_STATUS = {"success": "completed", "error": "failed", "cancelled": "failed", "executing": "in_progress"}
+_PRIORITIES = ("high", "medium", "low")
+
+
+class _Call(msgspec.Struct):
+    """A tool call that is under way."""
+
+    shown_as: str  # its id on the line: a model's own ids may come again
+    tool: str
+    args: Any = None
+    meta: Mapping[str, Any] = {}
+    printed: str = ""
+    told: bool = False
+
+
+class Updates:
+    """Tells one session's client. Knows nothing of prompts and their answers."""
+
+    def __init__(self, peer: Peer, session_id: str, root: Path, texts: Texts) -> None:
+        self._peer = peer
+        self.id = session_id
+        self.root = root
+        self.texts = texts
+        self.say = texts.say
+        self._calls: dict[str, _Call] = {}
+        self._asked: dict[str, str] = {}  # approvals about no call: what they are shown as
+        self._message = 0
+        self._bang = ""
+        self._others = 0  # calls of subagents so far
+        self.titled = False
+
+    # sending
+
+    def send(self, update: Update) -> None:
+        self._peer.tell("session/update", {"sessionId": self.id, "update": update}, self.id)
+
+    def chunk(self, kind: str, text: str) -> None:
+        """A piece of a message; pieces that follow each other are one message."""
+        if not text:
+            return
+        session_id, message = self.id, f"{self.id}.{self._message}.{kind}"
+
+        def encode(whole: str) -> bytes:
+            content = {"type": "text", "text": whole}
+            update = {"sessionUpdate": kind, "content": content, "messageId": message}
+            return notification("session/update", {"sessionId": session_id, "update": update})
+
+        self._peer.outbox.put_text(self.id, (kind, message), text, encode)
+
+    def next_message(self) -> None:
+        self._message += 1
+
+    def remark(self, text: str) -> None:
+        """Something about the turn rather than of it."""
+        self.next_message()
+        self.chunk("agent_message_chunk", "\n".join(f"> {line}" for line in text.split("\n")) + "\n\n")
+        self.next_message()
+
+    def aside(self, text: str) -> None:
+        """Something that need not be read."""
+        self.next_message()
+        self.chunk("agent_thought_chunk", text + "\n\n")
+        self.next_message()
+
+    # events
+
+    def take(self, event: AnyEvent) -> None:
+        match event:
+            case Content(text):
+                self.chunk("agent_message_chunk", text)
+            case Thought(text):
+                self.chunk("agent_thought_chunk", text)
+            case Recorded(entry):
+                self._recorded(entry)
+            case ToolCallChanged():
+                self._tool(event)
+            case ToolOutput(call_id, text):
+                self._printed(call_id, text)
+            case TodosChanged(todos):
+                self.plan(todos)
+            case VerifyChanged():
+                self._verify(event)
+            case CommandDone():
+                self._command(event)
+            case TurnStarted(text=text):
+                self._started(text)
+            case StateChanged():
+                self._usage(event)
+            case _:
+                self._remarks(event)
+
+    def _remarks(self, event: AnyEvent) -> None:
+        match event:
+            case Notice(text, in_answer=True):  # no message of its own: the answer goes on in its own
+                self.chunk("agent_thought_chunk", text + "\n\n")
+            case Notice(text, "warning"):
+                self.remark(text)
+            case Notice(text):
+                self.aside(text)
+            case JobChanged(job_id, command, "ended", code):
+                self.aside(self.say("job.ended", id=job_id, command=command, code=code))
+            case ContentRestarted():
+                self.remark(self.say("view.restarted"))
+            case ChatCompressed(before, after, summary):
+                key = "view.compressed" if summary else "view.shortened"
+                self.aside(self.say(key, before=before, after=after))
+            case LoopDetected(reason):
+                self.remark(self.say("view.loop", reason=reason))
+            case Citation(text):
+                self.remark(self.say("view.citation", text=text))
+            case InstantModeExecuted(_, _, warnings, leftover=leftover):
+                left = [self.say("modes.leftover", text=leftover)] if leftover else []
+                for text in (*warnings, *left):
+                    self.remark(text)
+            case ApprovalResolved(approval_id, answer) if approval_id in self._asked:
+                status = "completed" if answer in ("yes", "always") else "failed"
+                self._progress(self._asked.pop(approval_id), status=status)
+
+    def _started(self, text: str) -> None:
+        self.next_message()
+        if not self.titled:
+            self.titled = True
+            self.send({"sessionUpdate": "session_info_update", "title": session_title(text)})
+
+    def plan(self, todos: list[dict[str, Any]]) -> None:
+        """The protocol knows no entry that was given up; those are left out."""
+        entries = [
+            {
+                "content": str(todo.get("content", "")),
+                "priority": todo.get("priority") if todo.get("priority") in _PRIORITIES else "medium",
+                "status": todo.get("status"),
+            }
+            for todo in todos
+            if todo.get("status") in ("pending", "in_progress", "completed")
+        ]
+        self.send({"sessionUpdate": "plan", "entries": entries})
+
+    def _usage(self, event: StateChanged) -> None:
+        update: Update = {
+            "sessionUpdate": "usage_update",
+            "used": event.context_tokens,
+            "size": event.context_window,
+        }
+        if event.cost_usd:
+            update["cost"] = {"amount": event.cost_usd, "currency": "USD"}
+        self.send(update)
+
+    # tool calls
+
+    def _recorded(self, entry: HistoryEvent) -> None:
+        """The record has a call's arguments and the fields of its result, which events leave out."""
+        call_id = str(entry.meta.get("call_id", ""))
+        if entry.type == "action":
+            shown_as = f"{entry.turn}.{entry.step}.{call_id}"
+            self._calls[call_id] = _Call(shown_as, str(entry.meta.get("tool")), entry.meta.get("input"))
+        elif entry.type == "observation" and call_id in self._calls:
+            self._calls[call_id].meta = entry.meta
+
+    def call(self, call_id: str, tool: str) -> _Call:
+        """A subagent's call, and the person's own `!`, are in no record of ours under this id."""
+        key = self._key(call_id, tool)
+        if key not in self._calls:
+            self._others += key != call_id
+            self._calls[key] = _Call(call_id if key == call_id else f"{call_id}.{self._others}", tool)
+        return self._calls[key]
+
+    def _key(self, call_id: str, tool: str) -> str:
+        """A subagent's model may count its calls as its parent's does: `call_0` is then two calls."""
+        known = self._calls.get(call_id)
+        if tool == "!" or (known is not None and known.tool == tool):
+            return call_id
+        return f"{own_name(tool)}\0{call_id}"
+
+    def _tool(self, event: ToolCallChanged) -> None:
+        key = self._key(event.call_id, event.tool)
+        call = self.call(event.call_id, event.tool)
+        ended = event.state not in ("scheduled", "executing")
+        if event.tool in _SILENT and event.state != "error":
+            if ended:
+                self._calls.pop(key, None)
+            return
+        if event.tool == "!":
+            self._bang = event.call_id
+        self.announce(call, event.argument)
+        if event.state == "executing":
+            self._progress(call.shown_as, status="in_progress")
+        elif ended:
+            self._calls.pop(key, None)
+            self._ended(call, event)
+
+    def announce(self, call: _Call, argument: str) -> None:
+        """Once: that there is such a call."""
+        if call.told:
+            return
+        call.told = True
+        self.next_message()
+        update: Update = {
+            "sessionUpdate": "tool_call",
+            "toolCallId": call.shown_as,
+            "title": title_of(call.tool, argument),
+            "kind": kind_of(call.tool),
+            "status": "pending",
+            "locations": locations(call.args, self.root),
+        }
+        if call.args is not None:
+            update["rawInput"] = bounded(call.args)
+        self.send(update)
+
+    def _ended(self, call: _Call, event: ToolCallChanged) -> None:
+        more: Update = {"rawOutput": raw_output(call.meta)} if call.meta else {}
+        if event.detail_kind == "diff" and (places := changed_places(event.detail, self.root)):
+            more["locations"] = places
+        if kind := kind_after(call.meta):
+            more["kind"] = kind
+        summary = event.summary or (self.say("view.cancelled") if event.state == "cancelled" else "")
+        content = content_of(event.detail, event.detail_kind, summary, self.root)
+        self._progress(call.shown_as, status=_STATUS[event.state], content=content, **more)
+
+    def _printed(self, call_id: str, text: str) -> None:
+        call = self._calls.get(call_id)
+        if call is None:
+            return
+        call.printed = (call.printed + text)[-32_000:]
+        update = {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": call.shown_as,
+            "content": [tail_block(call.printed)],
+        }
+        data = notification("session/update", {"sessionId": self.id, "update": update})
+        self._peer.outbox.put_latest(self.id, call.shown_as, data)
+
+    def _progress(self, shown_as: str, **fields: Any) -> None:
+        self.send({"sessionUpdate": "tool_call_update", "toolCallId": shown_as, **fields})
+
+    def _verify(self, event: VerifyChanged) -> None:
+        if event.state in ("skipped", "gave_up") and "verify" not in self._calls:
+            self.aside(event.text)
+            return
+        if event.state == "started":
+            self._message += 1
+            self._calls["verify"] = _Call(f"verify.{self._message}.{event.attempt}", "verify")
+            self.announce(self._calls["verify"], event.command)
+            self._progress(self._calls["verify"].shown_as, status="in_progress")
+            return
+        call = self._calls.pop("verify", None)
+        if call is not None:
+            status = "completed" if event.state == "passed" else "failed"
+            self._progress(call.shown_as, status=status, content=[output_block(event.text)])
+
+    def _command(self, event: CommandDone) -> None:
+        """What a `/` or `!` command answers with. A table stays a table."""
+        if event.data.get("kind") == "bang" and (call := self._calls.pop(self._bang, None)):
+            output = f"{event.data.get('stdout', '')}{event.data.get('stderr', '')}"
+            status = "failed" if event.data.get("exit_code") else "completed"
+            self._progress(call.shown_as, status=status, content=[output_block(output or event.text)])
+            return
+        text = event.text.rstrip("\n")
+        if "\n" in text:
+            text = fenced(text, "diff" if event.command.startswith("/diff") else "")
+        self.next_message()
+        self.chunk("agent_message_chunk", text)
+        self.next_message()
+
+    def close_open(self) -> None:
+        """What an input leaves behind when it is cut short (a verification, the person's own command)."""
+        for call in self._calls.values():
+            if call.told:
+                self._progress(call.shown_as, status="failed")
+        self._calls.clear()
+
+    # approvals
+
+    def permission(self, event: ApprovalRequested) -> Update:
+        """The tool call as the person should see it before deciding: all of it, and every reason."""
+        if not event.call_id:  # about the turn, not about a call
+            call = _Call(f"ask.{event.approval_id}", "")
+            self._asked[event.approval_id] = call.shown_as
+            self.announce(call, event.subject)
+        else:
+            call = self.call(event.call_id, event.tool)
+            self.announce(call, shown_to(event) if event.subject_kind == "command" else "")
+        said = [self._because(reason) for reason in event.reasons]
+        if event.call_id:
+            said += warnings(visible(event.subject), self.texts)
+        content = [*self._subject(event), *map(text_block, said)]
+        shown: Update = {"toolCallId": call.shown_as, "status": "pending", "content": content}
+        if event.call_id:
+            argument = shown_to(event) if event.subject_kind == "command" else _path_of(call.args)
+            shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
+        else:
+            shown |= {"title": event.subject, "kind": "other"}
+        if event.subject_kind == "command":  # the true one: the record's has placeholders for secrets
+            shown["rawInput"] = {**(bounded(call.args) or {}), "command": event.subject}
+        elif call.args is not None:
+            shown["rawInput"] = bounded(call.args)
+        return shown
+
+    def _because(self, reason: str) -> str:
+        return self.say("approval.reason", reason=reason)
+
+    def _subject(self, event: ApprovalRequested) -> list[Update]:
+        if event.subject_kind == "diff":
+            return diff_blocks(event.subject, self.root, limit=None)
+        if event.subject_kind == "command":
+            return [text_block(fenced(shown_to(event), "sh"))]
+        return [text_block(shown_to(event))] if event.call_id else []
+
+
+def shown_to(event: ApprovalRequested) -> str:
+    """What is asked about, with nothing in it that cannot be seen."""
+    return visible(event.subject).text
+
+
+def _path_of(args: Any) -> str:
+    return str(args.get("path", "")) if isinstance(args, Mapping) else ""

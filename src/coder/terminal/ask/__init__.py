@@ -1,0 +1,1 @@
+"""Questions that the person answers at the prompt."""

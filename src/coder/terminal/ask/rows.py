@@ -1,0 +1,102 @@
+"""A question as rows: the true text that will run, whole, with what a screen would not show made visible.
+
+A bar stands before every row of it (`┊` where a line goes on), so that nothing in the text looks like a part
+of the question around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from coder.policy.visible import MARK, Visible, visible, warnings
+from coder.protocol.events import ApprovalRequested
+from coder.terminal.render.event_lines import diff_span
+from coder.terminal.render.sanitize import safe
+from coder.terminal.render.width import Line, Span, cut_to, wrap
+from coder.texts import Texts
+
+_BEGINS, _GOES_ON = "│ ", "┊ "
+
+
+def about_turn(event: ApprovalRequested) -> bool:
+    """Whether it asks how to go on, and not about a call. A custom mode's command has no call's id either."""
+    return event.tool == "turn" and not event.call_id
+
+
+def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, height: int = 0) -> list[Line]:
+    """What is asked about, every reason and warning, and what `always` would remember. `height`: how many
+    rows can be seen at once; 0 where that is not known."""
+    if about_turn(event):  # the subject is the question
+        question: Line = [("note", visible(event.subject).text)]
+        return wrap(question, width) if width else [question]
+    said = [("", texts.say("approval.reason", reason=visible(reason).text)) for reason in event.reasons]
+    if event.can_always and event.always_names:
+        names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
+        said.append(("", texts.say("approval.remembers", names=names)))
+    tool = safe(event.tool)
+    head: Line = [("note", texts.say("approval.head", tool=tool))]
+    shown = Shown(tool, event.subject, "diff" if event.subject_kind == "diff" else "")
+    return [head, *shown.lines(said, texts, width, height)]
+
+
+class Shown(NamedTuple):
+    """A text to decide on, and what it is called where it has scrolled off the screen."""
+
+    name: str
+    text: str
+    kind: Literal["", "diff"] = ""
+
+    def lines(self, said: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
+        """Its rows below a row that introduces it; `said` and the warnings follow."""
+        seen = visible(self.text)
+        warned: list[Span] = [("note", warning) for warning in warnings(seen, texts)]
+        after = [row for span in (*said, *warned) for row in _row_of(span, width)]
+        body = _body_rows(seen.text, width, diff=self.kind == "diff")
+        lines = [row for rows in body for row in rows]
+        if height and 1 + len(lines) + len(after) > height:
+            size = _how_much(self.name, seen, texts)
+            part = _row_of(("note", size(len(body))), width)  # as many rows as with the longest number
+            shown = _last_that_fit(body, height - len(after) - len(part))
+            after += _row_of(("note", size(shown)), width)
+        elif height and len(body) > 1:
+            after += _row_of(("dim", texts.say("approval.all_seen", n=seen.lines)), width)
+        return [*lines, *after]
+
+
+def _how_much(tool: str, seen: Visible, texts: Texts) -> Callable[[int], str]:
+    if seen.lines == 1:
+        return lambda _shown: texts.say("approval.one_part_seen", tool=tool, n=seen.longest)
+    return lambda shown: texts.say("approval.part_seen", tool=tool, shown=shown, n=seen.lines)
+
+
+def _last_that_fit(body: list[list[Line]], room: int) -> int:
+    """How many lines, from the last one up, are on the screen whole."""
+    for shown, rows in enumerate(reversed(body)):
+        room -= len(rows)
+        if room < 0:
+            return shown
+    return len(body)
+
+
+def _body_rows(text: str, width: int, *, diff: bool = False) -> list[list[Line]]:
+    """The rows of each line."""
+    room = max(1, width - len(_BEGINS)) if width else 0
+    return [_rows_of(line, room, diff) for line in text.removesuffix("\n").split("\n")]
+
+
+def _rows_of(line: str, room: int, diff: bool) -> list[Line]:
+    style = diff_span(line)[0] if diff else "strong"
+    rows = cut_to(line, room) if room else [line]
+    return [[("dim", _GOES_ON if at else _BEGINS), *_marked(row, style)] for at, row in enumerate(rows)]
+
+
+def _marked(row: str, style: str) -> list[Span]:
+    parts = re.split(f"({MARK})", row)
+    return [("note" if at % 2 else style, part) for at, part in enumerate(parts) if part]
+
+
+def _row_of(span: Span, width: int) -> list[Line]:
+    margin: Line = [("", "  ")]
+    return wrap([span], width, first=margin, rest=[("", "    ")]) if width else [[*margin, span]]

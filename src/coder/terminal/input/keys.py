@@ -1,0 +1,139 @@
+"""Which key does what. What it does is in `actions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import (
+    Always,
+    Condition,
+    emacs_mode,
+    has_focus,
+    is_searching,
+    vi_insert_mode,
+    vi_navigation_mode,
+)
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from coder.terminal.vim.commands import STARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prompt_toolkit.filters import Filter
+
+    from coder.terminal.input.actions import Actions
+
+# What these do, they do wherever the focus is; and an Esc may be the beginning of another key.
+_NOT_THE_BARS = {Keys.ControlC, Keys.ControlZ, Keys.ControlL, Keys.SIGINT, Keys.CPRResponse, Keys.Escape}
+
+
+class _Table:
+    """The bindings as they are put together, and where the focus must be for one to hold."""
+
+    def __init__(self, actions: Actions) -> None:
+        self.actions = actions
+        self.keys = KeyBindings()
+        in_bar = Condition(lambda: actions.editor.in_bar)
+        self.editing = has_focus(actions.editor.buffer) & ~is_searching
+        self.in_bar = self.editing & in_bar
+        self.at_prompt = self.editing & ~in_bar
+        self.typing = self.at_prompt & ~vi_navigation_mode
+        self.anywhere: Filter = Always()
+
+    def on(self, *names: str, do: Callable[[], object], when: Filter | None = None) -> None:
+        self.keys.add(*names, filter=self.at_prompt if when is None else when)(lambda _event: do())
+
+    @property
+    def pressed(self) -> str:
+        """The key that is being looked up."""
+        buffer = self.actions.app.key_processor.key_buffer
+        return buffer[0].key if buffer else ""
+
+
+def bindings(actions: Actions) -> KeyBindings:
+    table = _Table(actions)
+    _bind_sending(table)
+    _bind_moving(table)
+    _bind_editing(table)
+    _bind_vim(table)
+    _bind_bar(table)
+    return table.keys
+
+
+def _bind_sending(table: _Table) -> None:
+    """Sending, stopping, leaving."""
+    actions, on = table.actions, table.on
+    on("enter", do=actions.enter)
+    on("escape", do=actions.escape, when=table.at_prompt & ~Condition(actions.escape_is_vims))
+    on("c-c", do=actions.interrupt, when=~is_searching)
+    on("<sigint>", do=actions.interrupt, when=table.anywhere)
+    on("c-d", do=actions.end_of_input)
+    on("c-z", do=actions.suspend, when=table.anywhere)
+    on("c-l", do=actions.clear_screen, when=table.anywhere)
+
+
+def _bind_moving(table: _Table) -> None:
+    """Through the text, the menu and the history."""
+    actions, on = table.actions, table.on
+    menu = Condition(lambda: actions.editor.menu is not None)
+    for up, down in (("up", "down"), ("c-p", "c-n")):
+        on(up, do=actions.up)
+        on(down, do=actions.down)
+    on("tab", do=actions.accept, when=table.editing & menu)
+    on("tab", do=actions.complete, when=table.editing & ~menu)
+    on("s-tab", do=actions.up, when=table.editing & menu)
+    on("c-r", do=actions.search, when=table.typing)
+    on("c-c", do=actions.stop_search, when=is_searching)
+    on("c-g", do=actions.stop_search, when=is_searching)
+
+
+def _bind_editing(table: _Table) -> None:
+    actions, on, keys = table.actions, table.on, table.keys
+    on("escape", "enter", do=actions.newline)
+    on("escape", "c-j", do=actions.newline)
+    on("c-j", do=actions.newline)
+    on("backspace", do=actions.backspace)
+    on("c-x", "c-e", do=actions.open_editor)
+    # Who stops and starts the output of other programs with these means neither a search nor a raw key.
+    on("c-s", do=lambda: None, when=table.editing)
+    on("c-q", do=lambda: None, when=table.anywhere)
+    keys.add("c-w", filter=table.typing)(lambda event: actions.kill_word(event, "unix-word-rubout"))
+    keys.add("escape", "backspace", filter=table.typing & emacs_mode)(
+        lambda event: actions.kill_word(event, "backward-kill-word")
+    )
+    keys.add(Keys.BracketedPaste, filter=table.editing)(lambda event: actions.paste(event.data))
+
+
+def _bind_vim(table: _Table) -> None:
+    actions = table.actions
+
+    def for_vim() -> bool:
+        key = table.pressed
+        if actions.vim.pending:
+            return len(key) == 1 or key == Keys.ControlM
+        return len(key) == 1 and key in STARTS
+
+    resting = table.at_prompt & vi_navigation_mode
+    # Eager, because prompt_toolkit's own commands would come before "any".
+    table.keys.add("<any>", filter=resting & Condition(for_vim), eager=True)(
+        lambda event: actions.vim.key(event.data.replace("\r", "\n"))
+    )
+    table.on("c-r", do=lambda: actions.vim.redo(), when=resting)
+    inserting = table.at_prompt & vi_insert_mode & Condition(actions.escape_is_vims)
+    table.on("escape", do=lambda: actions.vim.leave_insert(), when=inserting)
+
+
+def _bind_bar(table: _Table) -> None:
+    """Last, so that what is the bar's comes before what the prompt would do."""
+    actions, keys = table.actions, table.keys
+
+    def in_bar_key(event: KeyPressEvent) -> None:
+        actions.bar_key(event.key_sequence[0].key, event.data)
+
+    for_bar = Condition(lambda: bool(table.pressed) and table.pressed not in _NOT_THE_BARS)
+    # Eager, because vim's keys and the editor's own would come before "any".
+    keys.add("<any>", filter=table.in_bar & for_bar, eager=True)(in_bar_key)
+    keys.add("escape", filter=table.in_bar)(in_bar_key)
+    keys.add("escape", "enter", filter=table.in_bar)(lambda _event: actions.bar_key("newline", ""))

@@ -1,0 +1,156 @@
+"""Menus of the prompt: what can be completed, where that comes from, and which entries fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from coder.terminal.input.editing import Request, escaped_path
+
+ROWS = 8
+_FREE = ("model",)  # commands whose argument may be something that the menu does not have
+
+
+class MenuItem(msgspec.Struct, frozen=True):
+    """One entry. `insert` is what it puts into the text; `scope` says where it comes from ("user",
+    "project", …), `hint` which arguments it takes, `about` what it does."""
+
+    label: str
+    insert: str
+    about: str = ""
+    scope: str = ""
+    hint: str = ""
+    style: str = ""  # of the label, where it is not an ordinary one: "dim", "bad"
+
+
+class MenuSource(Protocol):
+    """Whatever has entries for the slash menu: built-in commands, custom modes, saved prompts.
+
+    `items` is asked at each opening of the menu and should be quick; `insert` has no leading slash.
+    """
+
+    def items(self) -> Sequence[MenuItem]: ...
+
+
+Arguments = Callable[[str], Sequence[MenuItem]]
+
+
+class Menu(msgspec.Struct):
+    """An open menu. `chosen` is -1 as long as nothing is preselected; `moved` once the person has chosen."""
+
+    items: list[MenuItem]
+    start: int
+    query: str
+    chosen: int = 0
+    moved: bool = False
+
+    @property
+    def chosen_item(self) -> MenuItem | None:
+        return self.items[self.chosen] if self.chosen >= 0 else None
+
+    def answers(self, request: Request | None) -> bool:
+        return request is not None and (request.start, request.query) == (self.start, self.query)
+
+    def choose(self, item: MenuItem | None) -> None:
+        """Where it still is; else the choice is as in a new menu."""
+        if item is not None and item in self.items:
+            self.chosen, self.moved = self.items.index(item), True
+
+    def move(self, by: int) -> None:
+        self.moved = True
+        self.chosen = (
+            (self.chosen + by) % len(self.items) if self.chosen >= 0 or by > 0 else len(self.items) - 1
+        )
+
+    def visible(self, rows: int) -> list[tuple[MenuItem, bool]]:
+        """The rows to show, with the chosen one among them."""
+        top = max(0, min(self.chosen - rows // 2, len(self.items) - rows))
+        return [(item, at == self.chosen) for at, item in enumerate(self.items)][top : top + rows]
+
+    def complete(self) -> bool:
+        """Whether the text already is what the chosen entry would make of it."""
+        item = self.chosen_item
+        return item is None or item.insert in (self.query, escaped_path(self.query))
+
+
+class Menus:
+    """Finds the menu for a request."""
+
+    def __init__(
+        self,
+        sources: Sequence[MenuSource],
+        arguments: dict[str, Arguments],
+        files: Callable[[str], Sequence[MenuItem]],
+    ) -> None:
+        self.sources = list(sources)
+        self.arguments = arguments
+        self.files = files
+
+    def find(self, request: Request | None) -> Menu | None:
+        if request is None:
+            return None
+        items = self._items(request)
+        if not items:
+            return None
+        return Menu(items, request.start, request.query, 0 if _preselects(request) else -1)
+
+    def _items(self, request: Request) -> list[MenuItem]:
+        if request.kind == "file":
+            return list(self.files(request.query))
+        if request.kind == "command":
+            every = [item for source in self.sources for item in source.items()]
+            return ranked(every, request.query)
+        values = self.arguments.get(request.command)
+        return ranked(values(request.query), request.query) if values else []
+
+
+def _preselects(request: Request) -> bool:
+    """Whether Enter takes the first entry. It does not where what is typed may well be meant as it stands: a
+    folder that was just completed, the name of a model that nobody listed."""
+    if request.kind == "command":
+        return True
+    return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE
+
+
+def ranked(items: Sequence[MenuItem], query: str) -> list[MenuItem]:
+    """Those that fit, the best first; entries that fit equally well stay in their order. A word that begins
+    with `(` stands for the beginning of a scope: `(global)`, `(proj`."""
+    tags = [word.lower() for word in query.split() if word.startswith("(")]
+    if tags:
+        items = [item for item in items if all(item.scope.lower().startswith(tag) for tag in tags)]
+        query = " ".join(word for word in query.split() if not word.startswith("("))
+    if not query:
+        return list(items)
+    scored = [(max(score(item.insert, query), _said_of(item, query)), item) for item in items]
+    return [item for points, item in sorted(scored, key=lambda pair: -pair[0]) if points > 0]
+
+
+def _said_of(item: MenuItem, query: str) -> int:
+    """What an entry is about counts less than its name, and not letter by letter: any text has them all."""
+    return score(item.about, query) - 400 if query.lower() in item.about.lower() else 0
+
+
+def score(text: str, query: str) -> int:
+    """How well `query` fits: all of it, a beginning, that of a word, somewhere, its letters in order;
+    0 for not at all."""
+    text, query = text.lower(), query.lower()
+    if text == query:
+        return 1000
+    if text.startswith(query):
+        return 900 - min(len(text), 99)
+    at = text.find(query)
+    if at > 0:
+        return (800 if not text[at - 1].isalnum() else 700) - min(at, 99)
+    return max(0, 500 - _spread(text, query)) if len(query) > 1 else 0
+
+
+def _spread(text: str, query: str) -> int:
+    """How far apart the letters of `query` stand in `text`, in order; 500 where they are not all there."""
+    at = first = text.find(query[0])
+    for letter in query[1:]:
+        at = text.find(letter, at + 1) if at >= 0 else -1
+    if at < 0:
+        return 500
+    return min(499, 5 * (at - first + 1 - len(query)) + first)

@@ -1,0 +1,216 @@
+"""The interactive session for terminals that can do nothing but lines (`TERM=dumb`): a prompt, a line, its
+turn, and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import shutil
+import signal
+import sys
+
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, Settings
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
+from coder.protocol.modes import ModeStateChanged
+from coder.protocol.ops import Cancel, UserInput
+from coder.terminal.ask.question import ask_approval
+from coder.terminal.ask.queue import InTurn
+from coder.terminal.modes.rows import Spoken
+from coder.terminal.render.plain import LineView
+from coder.terminal.render.recap import session_lines
+from coder.terminal.render.sanitize import flat, to_nowhere
+from coder.terminal.render.width import plain
+from coder.terminal.state import Talk, context_line, follow, prompt_text, shown_folder
+
+
+class LineRepl:
+    """Reads lines, sends ops, shows events."""
+
+    def __init__(self, options: Options, settings: Settings, engine: Engine, view: LineView) -> None:
+        self.options = options
+        self.settings = settings
+        self.view = view
+        self.say = settings.texts.say
+        self.engine = engine
+        self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
+        self.modes = Spoken(settings.texts)
+        self.in_turn = InTurn()
+        self.running = False
+        self.hung_up = False
+        self.interrupts = 0
+        self.typed = bytearray()
+        self.waiting: asyncio.Future[None] | None = None
+
+    async def run(self, question: str) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._hang_up, number)
+        await self._opened()
+        if self.engine.desk.session.pending is not None:
+            await self._until_idle()
+        elif question:
+            await self._send(question)
+        while (text := await self._read_input()) is not None:
+            self.interrupts = 0
+            if text.strip() and not await self._send(text):
+                break
+        await self._close()
+        return 0
+
+    async def _opened(self) -> None:
+        """What the engine says of its session before anything is asked of it."""
+        last: type[AnyEvent] = SessionStarted
+        async for event in self.engine.events():
+            self._show(event)
+            if isinstance(event, SessionStarted) and event.resumed:
+                last = StateChanged
+            if isinstance(event, last):
+                return
+
+    async def _send(self, text: str) -> bool:
+        """False where the session is to end."""
+        self.engine.submit(UserInput(text))
+        return await self._until_idle()
+
+    async def _until_idle(self) -> bool:
+        self.running = True
+        try:
+            async for event in self.engine.events():
+                for one in self.in_turn.take(event):
+                    self._show(one)
+                    if isinstance(one, ApprovalRequested):
+                        await self._answer(one)
+                if isinstance(event, InputDone):
+                    return not event.exit
+        finally:
+            self.running = False
+        return False
+
+    def _show(self, event: AnyEvent) -> None:
+        follow(self.talk, event)
+        try:
+            self._put(event)
+        except OSError:  # the terminal is gone, and its signal not here yet
+            self._hang_up(signal.SIGHUP)
+
+    def _put(self, event: AnyEvent) -> None:
+        if isinstance(event, SessionStarted):
+            for line in session_lines(event, self.settings.texts, shutil.get_terminal_size().columns):
+                self.view.line(plain(line))
+        elif isinstance(event, ModeStateChanged):
+            if said := self.modes.take(event):
+                self.view.line(said)
+        else:
+            self.view.show(event)
+
+    async def _answer(self, event: ApprovalRequested) -> None:
+        """What was typed before the question was there is no answer to it; it is the next input."""
+        ahead = self._typed_ahead()
+        try:
+            reply = await ask_approval(event, self.settings.texts, self._read_line, self.view.paragraph)
+            self.engine.submit(reply)
+        finally:
+            self.typed[:0] = ahead
+
+    # reading
+
+    async def _read_input(self) -> str | None:
+        self.view.line("\n" + plain(context_line(self.talk)))
+        lines: list[str] = []
+        prompt = prompt_text(self.talk, shown_folder(self.options.cwd))
+        while True:
+            line = await self._read_line(prompt)
+            if line is None:
+                return None
+            if not line.endswith("\\"):
+                return "\n".join([*lines, line])
+            lines.append(line[:-1])
+            prompt = "… "
+
+    async def _read_line(self, prompt: str) -> str | None:
+        """A line without its end, or None at the end of input. Waits on the terminal without a thread, so
+        that a cancel is not held up by a read nobody can interrupt."""
+        if self.hung_up:
+            return None
+        try:
+            sys.stdout.write(prompt)
+            sys.stdout.flush()
+        except OSError:
+            self._hang_up(signal.SIGHUP)
+            return None
+        loop = asyncio.get_running_loop()
+        fd = sys.stdin.fileno()
+        while b"\n" not in self.typed:
+            self.waiting = loop.create_future()
+            loop.add_reader(fd, _resolve, self.waiting)
+            try:
+                await self.waiting
+            except asyncio.CancelledError:
+                self.typed.clear()
+                return None if self._leaving() else ""
+            finally:
+                loop.remove_reader(fd)
+            data = _read(fd)
+            if not data:
+                line = bytes(self.typed).decode("utf-8", errors="replace")
+                self.typed.clear()
+                return line or None
+            self.typed += data
+        first, _, rest = bytes(self.typed).partition(b"\n")
+        self.typed = bytearray(rest)
+        return first.decode("utf-8", errors="replace")
+
+    def _typed_ahead(self) -> bytes:
+        fd = sys.stdin.fileno()
+        while os.isatty(fd) and select.select([fd], [], [], 0)[0] and (data := _read(fd)):
+            self.typed += data
+        ahead, self.typed = bytes(self.typed), bytearray()
+        return ahead
+
+    def _leaving(self) -> bool:
+        return self.interrupts > 1 or self.running or self.hung_up
+
+    def _interrupted(self) -> None:
+        """Ctrl+C: while running it cancels; at the prompt it clears the line, and twice it leaves."""
+        self.interrupts += 1
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        if self.running:
+            self.engine.submit(Cancel())
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.cancel()
+
+    def _hang_up(self, number: int) -> None:
+        """The terminal is gone, or we are told to go: what runs is stopped and the record completed."""
+        self.hung_up = True
+        if number == signal.SIGHUP:
+            to_nowhere(sys.stdout)
+        if self.running:
+            self.engine.submit(Cancel())
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.cancel()
+
+    async def _close(self) -> None:
+        closing = asyncio.create_task(self.engine.close())
+        async for event in self.engine.events():
+            self._show(event)
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing
+        if goodbye := self.engine.desk.goodbye():
+            self.view.line(flat(goodbye))
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65536)
+    except OSError:  # the terminal is gone
+        return b""
+
+
+def _resolve(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -1,0 +1,134 @@
+"""Commands of the terminal alone, which the engine does not know: `/vim`, `/theme`, `/copy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from coder.engine.setup import built_in_commands
+from coder.protocol.events import CommandDone
+from coder.terminal.input.menu import Arguments, MenuItem
+from coder.terminal.notify import clipboard
+from coder.terminal.render.theme import NAMES, Theme
+from coder.terminal.render.width import plain, wrap
+from coder.texts import Texts
+
+# Columns that the explanations in /help need beside the commands; else both stand together.
+_ROOM_FOR_HELP = 24
+LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
+
+
+class Terminal(Protocol):
+    """What the local commands act on."""
+
+    @property
+    def theme(self) -> Theme: ...
+
+    @property
+    def last_answer(self) -> str: ...
+
+    def toggle_vim(self) -> bool: ...
+
+    def send(self, sequence: str) -> None: ...
+
+
+def run_local(text: str, terminal: Terminal, texts: Texts) -> str | None:
+    """What the command says; None where the text is no command of the terminal's own."""
+    name, _, argument = text.strip().removeprefix("/").partition(" ")
+    run = _COMMANDS.get(name) if text.strip().startswith("/") else None
+    if run is None and text.strip().startswith("/help "):
+        return _help_on(argument.strip().removeprefix("/"), texts)
+    if run is not None and argument.strip() and not LOCAL[name]:
+        return texts.say("command.no_arguments", name=name)
+    return run(terminal, argument.strip(), texts) if run is not None else None
+
+
+def _help_on(name: str, texts: Texts) -> str | None:
+    """Of the engine's own the engine tells."""
+    return f"/{name} {LOCAL[name]}".rstrip() + f"  {texts.say(f'help.{name}')}" if name in LOCAL else None
+
+
+def _vim(terminal: Terminal, argument: str, texts: Texts) -> str:
+    return texts.say("terminal.vim_on" if terminal.toggle_vim() else "terminal.vim_off")
+
+
+def _theme(terminal: Terminal, argument: str, texts: Texts) -> str:
+    if argument and argument not in NAMES:
+        return texts.say("terminal.theme_unknown", name=argument, names=", ".join(NAMES))
+    if argument:
+        terminal.theme.name = argument
+    return texts.say("terminal.theme", name=terminal.theme.name, names=", ".join(NAMES))
+
+
+def _copy(terminal: Terminal, argument: str, texts: Texts) -> str:
+    answer = terminal.last_answer
+    sequence = clipboard(answer)
+    if sequence is None:
+        return texts.say("terminal.copy_too_long" if answer else "terminal.copy_nothing")
+    terminal.send(sequence)
+    return texts.say("terminal.copied", n=len(answer))
+
+
+_COMMANDS: dict[str, Callable[[Terminal, str, Texts], str]] = {"vim": _vim, "theme": _theme, "copy": _copy}
+
+
+def _every_command() -> list[tuple[str, str]]:
+    """Names and arguments: the engine's commands, then the terminal's own."""
+    return [*built_in_commands().items(), *LOCAL.items()]
+
+
+def with_local_help(event: CommandDone, texts: Texts, columns: int) -> CommandDone:
+    """The engine's `/help` with the terminal's own commands in its list, laid out for this width. Below the
+    list, after a blank line, stands what the engine says of keys."""
+    rows = [(f"/{name} {hint}".rstrip(), texts.say(f"help.{name}")) for name, hint in _every_command()]
+    width = max(len(usage) for usage, _ in rows)
+    roomy = columns >= width + _ROOM_FOR_HELP
+    lines: list[str] = []
+    for usage, about in rows:
+        said = f"{usage.ljust(width) if roomy else usage}  {about}"
+        margin = " " * (width + 2 if roomy else 4)
+        lines += [plain(row) for row in wrap([("", said)], columns, rest=[("", margin)])]
+    _, blank, keys = event.text.partition("\n\n")
+    return msgspec.structs.replace(event, text="\n".join(lines) + blank + keys)
+
+
+class BuiltIn(msgspec.Struct, frozen=True):
+    """The slash menu's own entries: the engine's commands and those of the terminal."""
+
+    texts: Texts
+
+    def items(self) -> Sequence[MenuItem]:
+        return [
+            MenuItem(label=f"/{name}", insert=name, about=self.texts.say(f"help.{name}"), hint=hint)
+            for name, hint in _every_command()
+        ]
+
+
+def argument_menus(
+    models: Callable[[], Sequence[str]],
+    sessions: Callable[[], Sequence[tuple[str, str]]],
+    allowed: Callable[[], Sequence[str]] = tuple,
+) -> dict[str, Arguments]:
+    """What can be completed after a command's name. `allowed`: the commands that an `always` could be taken
+    back for."""
+    from coder.policy.decide import OPERATING_MODES, PRESETS
+
+    def among(names: Callable[[], Sequence[str]]) -> Arguments:
+        return lambda _query: [MenuItem(label=name, insert=name) for name in names()]
+
+    return {
+        "model": among(models),
+        "mode": among(lambda: OPERATING_MODES),
+        "permissions": among(lambda: [*PRESETS, *_revocable(allowed())]),
+        "theme": among(lambda: NAMES),
+        "diff": among(lambda: ("full",)),
+        "undo": among(lambda: ("show", "force")),
+        "redo": among(lambda: ("force",)),
+        "resume": lambda _query: [MenuItem(label=i, insert=i, about=title) for i, title in sessions()],
+    }
+
+
+def _revocable(names: Sequence[str]) -> list[str]:
+    return [f"revoke {name}" for name in (*names, "all")] if names else []

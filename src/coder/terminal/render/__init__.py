@@ -1,0 +1,1 @@
+"""What a person sees: events to rows, rows to scrollback and to the live region."""

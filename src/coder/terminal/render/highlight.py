@@ -1,0 +1,187 @@
+"""Code in colours, by pygments, line after line: what was coloured once is not looked at again.
+
+pygments colours whole texts. Code that streams comes in lines, so the lexer's state is kept from one line to
+the next (`CodeState`); the few lexers that hide theirs see some of the lines above again instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.terminal.render.width import TAB, Line
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
+
+_ROLES = (
+    ("Comment", "comment"),
+    ("Keyword", "keyword"),
+    ("Operator.Word", "keyword"),
+    ("Literal.String", "string"),
+    ("Literal.Number", "number"),
+    ("Name.Function", "name"),
+    ("Name.Class", "name"),
+    ("Name.Decorator", "name"),
+    ("Name.Tag", "name"),
+    ("Name.Builtin", "number"),
+    ("Generic.Inserted", "good"),
+    ("Generic.Deleted", "bad"),
+    ("Generic.Subheading", "hunk"),
+)
+LONGEST_LINE = 2000  # characters; a longer line is data, not code that someone reads
+_LINES_ABOVE = 12  # that a lexer without a state of its own sees again
+_OPEN, _CLOSE = "/*", "*/"
+
+Token = tuple[str, str]
+
+
+class CodeState(msgspec.Struct, frozen=True):
+    """Where the lexer stands after a line: its stack of states, whether a `/*` is open, the last lines."""
+
+    stack: tuple[str, ...] = ("root",)
+    comment: bool = False
+    above: tuple[str, ...] = ()
+
+
+def code_lines(lines: list[str], language: str, state: CodeState) -> tuple[list[Line], CodeState]:
+    """One styled line for each of `lines`, and the state after them."""
+    lexer = _lexer(language.split()[0].strip("{}.").lower() if language.strip() else "")
+    lines = [line.replace("\t", TAB) for line in lines]
+    if lexer is None or any(len(line) > LONGEST_LINE for line in lines):
+        return [[("", line)] if line else [] for line in lines], state
+    rows: list[Line] = []
+    run: list[str] = []
+    for line in lines:
+        if state.comment or (_OPEN in line and _block_comments(lexer)):
+            new, state = _run_rows(lexer, run, state)
+            row, state = _comment_line(lexer, line, state)
+            rows += [*new, row]
+            run = []
+        else:
+            run.append(line)
+    new, state = _run_rows(lexer, run, state)
+    return rows + new, state
+
+
+def _comment_line(lexer: Lexer, line: str, state: CodeState) -> tuple[Line, CodeState]:
+    """A line with a comment that may have begun above or go on below."""
+    head: Line = []
+    if state.comment:
+        end = line.find(_CLOSE)
+        if end < 0:
+            return ([("comment", line)] if line else []), state
+        head, line = [("comment", line[: end + 2])], line[end + 2 :]
+        state = msgspec.structs.replace(state, comment=False)
+    opened = line.rfind(_OPEN)
+    if opened >= 0 and _CLOSE not in line[opened:]:
+        (row,), after = _run_rows(lexer, [line + _CLOSE], state)
+        role, last = row[-1]
+        if role == "comment" and last.endswith(_CLOSE) and last.startswith(_OPEN):  # not a string's
+            row[-1] = (role, last[: -len(_CLOSE)])
+            return head + row, msgspec.structs.replace(after, comment=True)
+    (row,), state = _run_rows(lexer, [line], state)
+    return head + row, state
+
+
+def _run_rows(lexer: Lexer, lines: list[str], state: CodeState) -> tuple[list[Line], CodeState]:
+    if not lines:
+        return [], state
+    from pygments.lexer import RegexLexer
+
+    above: list[str] = []
+    if isinstance(lexer, RegexLexer) and _keeps_to_the_rules(type(lexer)):
+        tokens, stack = _lexed(lexer, "\n".join(lines) + "\n", state.stack)
+        state = msgspec.structs.replace(state, stack=stack)
+    else:
+        above = list(state.above)
+        tokens = [(_role(kind), value) for kind, value in lexer.get_tokens("\n".join([*above, *lines]))]
+        state = msgspec.structs.replace(state, above=(*above, *lines)[-_LINES_ABOVE:])
+    rows = _rows(tokens)[len(above) :]
+    return (rows + [[] for _ in lines])[: len(lines)], state
+
+
+def _rows(tokens: list[Token]) -> list[Line]:
+    out: list[Line] = [[]]
+    for role, value in tokens:
+        first, *others = value.split("\n")
+        if first:
+            out[-1].append((role, first))
+        out += [[(role, piece)] if piece else [] for piece in others]
+    return out
+
+
+@functools.cache
+def _keeps_to_the_rules(kind: type[Lexer]) -> bool:
+    from pygments.lexer import RegexLexer
+
+    return kind.get_tokens_unprocessed is RegexLexer.get_tokens_unprocessed
+
+
+def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[Token], tuple[str, ...]]:
+    """`RegexLexer.get_tokens_unprocessed`, which does not say in which state it ends."""
+    from pygments.token import _TokenType
+
+    rules = lexer._tokens  # type: ignore[attr-defined] # a RegexLexer's, made by its metaclass
+    states = list(stack)
+    out: list[Token] = []
+    at = 0
+    while at < len(text):
+        for match, action, after in rules[states[-1]]:
+            found = match(text, at)
+            if found is None:
+                continue
+            if type(action) is _TokenType:
+                out.append((_role(action), found.group()))
+            elif action is not None:
+                out += [(_role(kind), value) for _, kind, value in action(lexer, found)]
+            at = found.end()
+            _move(states, after)
+            break
+        else:
+            if text[at] == "\n":
+                states = ["root"]
+            out.append(("", text[at]))
+            at += 1
+    return out, tuple(states)
+
+
+def _move(states: list[str], to: tuple[str, ...] | int | str | None) -> None:
+    """A rule's transition: names to push, how many to drop, or one more of the same."""
+    if to is None:
+        return
+    if isinstance(to, int):
+        del states[max(1, len(states) + to) :]
+        return
+    for name in (to,) if isinstance(to, str) else to:
+        if name == "#pop":
+            del states[max(1, len(states) - 1) :]
+        else:
+            states.append(states[-1] if name == "#push" else name)
+
+
+@functools.cache
+def _lexer(name: str) -> Lexer | None:
+    if not name:
+        return None
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+@functools.cache
+def _block_comments(lexer: Lexer) -> bool:
+    return any(value == "/* a */" and _role(kind) == "comment" for kind, value in lexer.get_tokens("/* a */"))
+
+
+@functools.cache
+def _role(kind: _TokenType) -> str:
+    name = str(kind).removeprefix("Token.")
+    return next((role for start, role in _ROLES if name.startswith(start)), "")

@@ -1,0 +1,156 @@
+"""The part of the terminal that is live: a few rows at the bottom, see `inline`.
+
+Everything above is the terminal's own scrollback and is written once, by `commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.key_binding import KeyBindingsBase
+from prompt_toolkit.layout import (
+    AnyContainer,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from coder.terminal.input.control import InputControl
+from coder.terminal.input.keyboard import keyboard_input
+from coder.terminal.render.frame_output import OneWrite
+from coder.terminal.render.renderer import InlineApplication, Rows
+
+
+class Parts:
+    """What the live rows are made of: each a function that gives its rows now, as text with SGR colours."""
+
+    def __init__(
+        self,
+        *,
+        live: Rows,
+        status: Rows,
+        queue: Rows,
+        menu: Rows,
+        bar: Rows,
+        prompt: Callable[[], str],
+    ) -> None:
+        self.live, self.status, self.queue = live, status, queue
+        self.menu, self.bar, self.prompt = menu, bar, prompt
+
+
+class Screen:
+    """Draws the live rows, and commits finished ones to scrollback."""
+
+    def __init__(
+        self,
+        output: OneWrite,
+        buffer: Buffer,
+        parts: Parts,
+        keys: KeyBindingsBase,
+        *,
+        vim: bool,
+        search: tuple[str, str] = ("", ""),
+    ) -> None:
+        """`search`: what stands before the text that is searched for, forward and backward."""
+        self.output = output
+        self.buffer = buffer
+        toolbar = SearchToolbar(forward_search_prompt=search[0], backward_search_prompt=search[1])
+        self.input = Window(
+            InputControl(buffer, toolbar.control),
+            wrap_lines=True,
+            dont_extend_height=True,
+            height=self._input_height,
+            get_line_prefix=lambda line, wrapped: _prefix(parts.prompt, line, wrapped),
+        )
+        rows: list[AnyContainer] = [
+            self.input,
+            toolbar,
+            _rows(parts.menu),
+            _rows(parts.bar),
+            Window(height=Dimension(min=0, preferred=0, weight=1)),
+        ]
+        self.app = InlineApplication(
+            lambda: [*parts.live(), *parts.status(), *parts.queue()],
+            lambda: self._below(parts),
+            layout=Layout(HSplit(rows), focused_element=self.input),
+            key_bindings=keys,
+            style=Style([("search-toolbar", "noreverse")]),
+            include_default_pygments_style=False,
+            editing_mode=EditingMode.VI if vim else EditingMode.EMACS,
+            terminal_size_polling_interval=None,
+            max_render_postpone_time=0,
+            input=keyboard_input(),
+            output=output,
+        )
+
+    def _below(self, parts: Parts) -> Hashable:
+        """What the rows from the prompt on are drawn from; what else there is only changes with a key."""
+        text = self.buffer.text, self.buffer.cursor_position
+        return text, parts.prompt(), tuple(parts.menu()), tuple(parts.bar()), self.app.editing_mode
+
+    def _input_height(self) -> Dimension:
+        return Dimension(min=1, max=max(1, self.output.all_rows // 2))
+
+    @property
+    def columns(self) -> int:
+        return self.output.get_size().columns
+
+    @property
+    def rows(self) -> int:
+        return self.output.get_size().rows
+
+    @property
+    def away(self) -> bool:
+        """Whether an editor or a pager has the terminal."""
+        return self.app._running_in_terminal or not self.app.is_running
+
+    def commit(self, lines: Sequence[str]) -> None:
+        """Append to scrollback: erase, text and redraw in one write, so that nothing flickers."""
+        self.app.inline.frame(self.app, lines)
+
+    def redraw(self) -> None:
+        """The live rows as they are now; what has not changed is not written."""
+        self.app.inline.frame(self.app, [])
+
+    def send(self, sequence: str) -> None:
+        """A sequence that draws nothing: title, bell, clipboard."""
+        self.output.write_raw(sequence)
+        self.output.flush()
+
+
+def _rows(rows: Rows) -> ConditionalContainer:
+    """A window that is as high as what it shows, and not there where that is nothing."""
+    drawn, shown = -1, [""]
+
+    def now() -> Sequence[str]:
+        """Asked for a dozen times while one frame is laid out; worked out once."""
+        nonlocal drawn, shown
+        if drawn != get_app().render_counter:
+            drawn, shown = get_app().render_counter, list(rows())
+        return shown
+
+    def fragments() -> StyleAndTextTuples:
+        return to_formatted_text(ANSI("\n".join(now())))
+
+    window = Window(
+        FormattedTextControl(fragments, show_cursor=False),
+        dont_extend_height=True,
+        height=lambda: Dimension(min=0, max=len(now()), preferred=len(now())),
+    )
+    return ConditionalContainer(window, Condition(lambda: bool(now())))
+
+
+def _prefix(prompt: Callable[[], str], line: int, wrapped: int) -> StyleAndTextTuples:
+    if line == 0 and wrapped == 0:
+        return to_formatted_text(ANSI(prompt()))
+    return [("", "  ")]

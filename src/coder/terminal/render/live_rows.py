@@ -1,0 +1,166 @@
+"""The live rows as text: spinner or context line, queue, menu, prompt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from coder.terminal.ask.question import approval_question
+from coder.terminal.input.editor import Editor
+from coder.terminal.input.menu import ROWS as MENU_ROWS
+from coder.terminal.render.sanitize import safe
+from coder.terminal.render.theme import Theme
+from coder.terminal.render.transcript import Stream
+from coder.terminal.render.width import Line, clip, text_width
+from coder.terminal.state import Talk, activity, context_line, prompt_text, seconds, shown_folder
+from coder.texts import Texts
+
+LIVE_ROWS = 12
+QUEUE_ROWS = 3
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_A_SECOND = 8
+# After a resize another may follow that we are not told of yet (tmux waits for up to 250 ms), and a row that
+# the terminal has broken meanwhile would be left behind: until then the text that still grows is not shown.
+_RESIZING_SECONDS = 0.3
+_NARROW = 24  # columns that are left in any case
+_ABOUT_ROOM = 20  # columns for what an entry of the menu does
+_SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a folder in the prompt, and for the text behind it
+_ROOMY = 8  # rows from which on there is one to spare between the stream and the prompt
+
+
+def live_limit(rows: int) -> int:
+    """How tall the unfinished tail may be: what the prompt and its surroundings leave."""
+    return max(1, min(LIVE_ROWS, rows - 6))
+
+
+def fitting_folder(cwd: str, mode: str, columns: int) -> str:
+    """Where the prompt would take more than half of the row, the folder's name stands for it, and its end
+    where even that leaves no room to type."""
+    around = text_width(f"[{mode}] > ")
+    if text_width(cwd) <= max(columns // 2 - around, _SHORTEST):
+        return cwd
+    name, room = cwd.rpartition("/")[2], max(columns - around - _TYPING_ROOM, _SHORTEST)
+    if text_width(name) + 2 <= room:
+        return f"…/{name}"
+    while text_width(name) + 1 > room:
+        name = name[1:]
+    return f"…{name}"
+
+
+class Display:
+    """Gives the screen its rows. Reads state, changes none."""
+
+    def __init__(
+        self, talk: Talk, editor: Editor, stream: Stream, texts: Texts, theme: Theme, cwd: Path
+    ) -> None:
+        self.talk, self.editor, self.stream = talk, editor, stream
+        self.texts, self.theme = texts, theme
+        self.cwd = shown_folder(cwd)
+        self.plain = False
+        self.hint = ""  # a line that stands until the next key: "Ctrl+C again leaves"
+        self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
+        self.bar: Callable[[], list[str]] = list
+        self._live: list[str] = []
+        self._live_at = (0, 0)  # the size that it was worked out for
+        self._resized = float("-inf")
+
+    def freeze(self) -> None:
+        """Work the tail out for the frame that is about to be drawn; keys redraw it as it is."""
+        if self.plain:
+            return
+        if self._live_at != self.size() and any(self._live_at):
+            self._resized = time.monotonic()
+        self._live_at = self.size()
+        self._live = self._painted(self.stream.live(live_limit(self._live_at[1])))
+
+    def live(self) -> list[str]:
+        _, rows = self.size()
+        if self._live_at != self.size():
+            self.freeze()
+        if self._resizing:
+            return []
+        below = len(self.menu()) + len(self.bar())
+        spare = rows - 2 - len(self.status()) - below - len(self.queue()) - self._input_rows()
+        return self._live[-spare:] if spare > 0 else []
+
+    @property
+    def _resizing(self) -> bool:
+        return self.talk.busy and time.monotonic() - self._resized < _RESIZING_SECONDS
+
+    def status(self) -> list[str]:
+        columns, rows = self.size()
+        columns = min(columns, _NARROW) if self._resizing else columns
+        if rows < 3:
+            return []
+        if self.talk.approval is not None:
+            waits: Line = [("note", self.texts.say("terminal.question_waits"))]
+            return self._painted([clip(waits, columns)]) if self.editor.in_bar else []
+        line = self._busy() if self.talk.busy else context_line(self.talk)
+        if self.hint:
+            line = [("note", self.hint)]
+        gap: list[Line] = [[]] if rows > _ROOMY and line else []
+        return self._painted([*gap, clip(line, columns)]) if line else []
+
+    def _busy(self) -> Line:
+        if self.plain:
+            return []
+        say = self.texts.say
+        if self.talk.phase == "stopping":
+            return [("note", say("terminal.stopping"))]
+        frame = _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)]
+        columns, _ = self.size()
+        tail = " · " + say("terminal.busy", seconds=seconds(self.talk))
+        what = clip(
+            [("", activity(self.talk) or say(self.talk.doing))], max(4, columns - text_width(tail) - 2)
+        )
+        return [("spin", f"{frame} "), *what, ("dim", tail)]
+
+    def queue(self) -> list[str]:
+        columns, rows = self.size()
+        if not self.talk.queue or rows < 6 or self.plain:
+            return []
+        older = len(self.talk.queue) - QUEUE_ROWS + 1
+        shown = self.talk.queue if older < 2 else self.talk.queue[older:]
+        more: list[Line] = [] if older < 2 else [[("dim", f"… +{older}")]]
+        return self._painted([*more, *(clip(self.queued(text), columns) for text in shown)])
+
+    def queued(self, text: str) -> Line:
+        shown = " ".join(self.editor.as_typed(text).split())
+        return [("dim", self.texts.say("terminal.queued", text=safe(shown)))]
+
+    def menu(self) -> list[str]:
+        menu = self.editor.menu
+        if menu is None:
+            return []
+        columns, rows = self.size()
+        visible = menu.visible(max(1, min(MENU_ROWS, rows - 4)))
+        hinted = [f"{item.label} {item.hint}".rstrip() for item, _ in visible]
+        width = max(map(text_width, hinted))
+        narrow = width + _ABOUT_ROOM > columns and any(item.about for item, _ in visible)
+        if narrow:  # what the entries do is worth more than which arguments they take
+            width = max(text_width(item.label) for item, _ in visible)
+        lines: list[Line] = []
+        for (item, chosen), label in zip(visible, hinted, strict=True):
+            label = item.label if narrow and not chosen else label
+            padding = " " * max(2, width - text_width(label) + 2) if item.about or item.scope else ""
+            style = "chosen" if chosen else item.style
+            line: Line = [(style, ("› " if chosen else "  ") + label), ("", padding)]
+            line += [("scope", f"{safe(item.scope)}  " if item.scope else ""), ("dim", safe(item.about))]
+            lines.append(clip(line, columns))
+        return self._painted(lines)
+
+    def prompt(self) -> str:
+        columns, _ = self.size()
+        if self.talk.approval is not None:
+            question = approval_question(self.talk.approval, self.texts)
+            return self.theme.paint("note", question.prompt(columns))
+        return self.theme.paint(
+            "prompt", prompt_text(self.talk, fitting_folder(self.cwd, self.talk.mode, columns))
+        )
+
+    def _input_rows(self) -> int:
+        return min(self.editor.buffer.text.count("\n") + 1, max(1, self.size()[1] // 2))
+
+    def _painted(self, lines: list[Line]) -> list[str]:
+        return [self.theme.line(line) for line in lines]

@@ -1,0 +1,323 @@
+"""One block of markdown as styled rows: headings, lists, quotes, tables, code, inline styles."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.terminal.render.highlight import CodeState, code_lines
+from coder.terminal.render.markdown_blocks import Block
+from coder.terminal.render.tables import Shape, cells_of, shape_of, table_rows
+from coder.terminal.render.width import Line, Span, line_width, text_width, wrap
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
+_BULLETS = "•◦▪"
+_MAX_INDENT = 24
+# Text in which markdown sees nothing but words: no need to parse it.
+_MARKED = re.compile(r"[\\`*_\[\]<>&~|]|^\s|^[-+=#]|^\d|  \n|\n\s", re.MULTILINE)
+_PLAIN_ITEM = re.compile(r" *([-*+]|\d{1,9}[.)]) {1,3}(?![-+*>#=|\d ])(.+)\Z")
+_MARKED_INLINE = re.compile(r"[\\`*_\[\]<>&~]|  \n")
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """What a later part of a block needs of the earlier ones: the code's colours, the table's columns, and of
+    prose its last row (`lead` before it, `margin` before the rows that follow), which is not yet full."""
+
+    code: CodeState = CodeState()
+    table: Shape | None = None
+    lead: tuple[Span, ...] = ()
+    margin: tuple[Span, ...] = ()
+    row: tuple[Span, ...] = ()
+
+
+def rows_of(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
+    """The rows, and what to carry to the next block."""
+    if block.kind == "fence":
+        return _fence(block, carried)
+    if block.kind == "table":
+        return _table_block(block, width, carried)
+    body = block.text.rstrip("\n")
+    if not block.opens:
+        rows = continued(_inline(body), width, carried)
+    elif not body.strip():
+        return ([[]] if "\n" in block.text else []), Carried()
+    else:
+        rows = _prose(body, block, width)
+    if not block.closes:
+        return held_back(rows, block, carried)
+    if block.text.endswith("\n\n") or not body:
+        rows.append([])
+    return rows, Carried()
+
+
+def continued(spans: Line, width: int, carried: Carried) -> list[Line]:
+    """More of a paragraph whose last row is not yet full."""
+    line = [*carried.row, *spans]
+    if not line:
+        return []
+    rows = wrap(line, max(8, width - line_width(list(carried.lead))))
+    return _marked(rows, list(carried.margin), list(carried.lead))
+
+
+def held_back(rows: list[Line], block: Block, carried: Carried) -> tuple[list[Line], Carried]:
+    """All rows but the last, which what follows may be joined to."""
+    if not rows:
+        return [], carried
+    *rows, row = rows
+    lead = list(itertools.takewhile(_is_margin, row))
+    margin = [(style if style == "quote" else "", _blanked(style, text)) for style, text in lead]
+    glue = [("", " ")] if block.text[-1].isspace() else []
+    return rows, Carried(lead=tuple(lead), margin=tuple(margin), row=(*row[len(lead) :], *glue))
+
+
+def _is_margin(span: Span) -> bool:
+    style, text = span
+    return style in ("quote", "mark") or (not style and text.isspace())
+
+
+def _blanked(style: str, text: str) -> str:
+    return " " * text_width(text) if style == "mark" else text
+
+
+def _prose(body: str, block: Block, width: int) -> list[Line]:
+    if block.kind == "prose" and not _MARKED.search(body):
+        return wrap([("", body.replace("\n", " "))], width)
+    lines = body.split("\n")
+    indent = len(lines[0]) - len(lines[0].lstrip(" "))
+    if not (block.in_list or block.kind == "item"):
+        indent = 0
+    shown = min(indent, _MAX_INDENT, width // 3)
+    margin: Line = [("", " " * shown)] if shown else []
+    depth, room = indent // 2, max(8, width - shown)
+    rows = _plain_item(body, room, depth) if block.kind == "item" else None
+    if rows is None:
+        text = "\n".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+        rows = [row for node in _tree(text).children for row in _node(node, room, depth)]
+    return [[*margin, *row] if row else row for row in rows]
+
+
+def _plain_item(body: str, width: int, depth: int) -> list[Line] | None:
+    """An item of one line with nothing but words in it, as most are: no need to parse it."""
+    item = _PLAIN_ITEM.match(body)
+    if item is None or _MARKED_INLINE.search(item[2]):
+        return None
+    number, dot = item[1][:-1], item[1][-1]
+    mark = f"{int(number)}{dot} " if number else f"{_BULLETS[depth % 3]} "
+    return _marked(
+        wrap([("", item[2])], max(8, width - len(mark))), [("", " " * len(mark))], [("mark", mark)]
+    )
+
+
+# code and tables, which come in parts
+
+
+def _fence(block: Block, carried: Carried) -> tuple[list[Line], Carried]:
+    lines = block.text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    rows: list[Line] = []
+    if block.opens and lines:
+        rows.append([("mark", lines.pop(0).rstrip())])
+    closing = lines.pop() if block.closes and lines and _is_closing(lines[-1]) else None
+    code, state = code_lines(lines, block.info, CodeState() if block.opens else carried.code)
+    rows += code
+    if closing is not None:
+        rows.append([("mark", closing.rstrip())])
+    return rows, Carried(code=state)
+
+
+def _is_closing(line: str) -> bool:
+    marks = line.strip()
+    return len(marks) >= 3 and marks[0] in "`~" and not marks.strip(marks[0])
+
+
+def _table_block(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
+    lines = block.text.rstrip("\n").split("\n") if block.text.strip() else []
+    blank: list[Line] = [[]] if block.text.endswith("\n\n") or not lines else []
+    split = [cells_of(line) for line in lines]
+    shape = carried.table
+    if block.opens:
+        cells = [[_inline(cell) for cell in row] for row in split]
+        shape = shape_of(cells, split[1], width) if len(split) > 1 else None
+        rows = table_rows([cells[0], *cells[2:]], shape, head=True) if shape else None
+    else:
+        cells = [[_inline(cell) for cell in row] for row in split]
+        rows = table_rows(cells, shape, head=False) if shape else None
+    if rows is None:
+        rows = [row for line in lines for row in wrap([("", line)], width)]
+    return [*rows, *blank], Carried(table=shape)
+
+
+# nodes
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def _tree(text: str) -> SyntaxTreeNode:
+    from markdown_it.tree import SyntaxTreeNode
+
+    return SyntaxTreeNode(_parser().parse(text))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed_inline(text: str) -> tuple[Span, ...]:
+    from markdown_it.tree import SyntaxTreeNode
+
+    return tuple(_spans(SyntaxTreeNode(_parser().parseInline(text)).children[0]))
+
+
+def _inline(text: str) -> Line:
+    """Text in which only inline marks count; a table's rows are drawn again while the table grows."""
+    if not _MARKED_INLINE.search(text):
+        return [("", text.replace("\n", " "))] if text else []
+    return [("", " ") if span == _BREAK else span for span in _parsed_inline(text)]
+
+
+def _node(node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
+    match node.type:
+        case "paragraph":
+            return _paragraph(node.children[0], width)
+        case "heading":
+            marks = "#" * int(node.tag[1]) + " "
+            spans = [(f"heading {style}".rstrip(), text) for style, text in _spans(node.children[0])]
+            return wrap([("heading", marks), *spans], width)
+        case "bullet_list":
+            return _items(node, width, depth, lambda _: f"{_BULLETS[depth % 3]} ")
+        case "ordered_list":
+            start = int(node.attrs.get("start", 1))
+            return _items(node, width, depth, lambda at: f"{start + at}{node.markup} ")
+        case "blockquote":
+            return _marked(_children(node, width - 2, depth), [("quote", "│ ")])
+        case "hr":
+            return [[("mark", "─" * min(width, 40))]]
+        case "fence":
+            code = code_lines(node.content.rstrip("\n").split("\n"), node.info, CodeState())[0]
+            code = code if node.content else []
+            return [[("mark", f"{node.markup}{node.info}")], *code, [("mark", node.markup)]]
+        case "code_block":
+            return [[("code", line)] for line in node.content.rstrip("\n").split("\n")]
+        case "table":
+            cells = [
+                [_spans(c.children[0]) for c in row.children]
+                for part in node.children
+                for row in part.children
+            ]
+            shape = shape_of([cells[0], [], *cells[1:]], ["-"] * len(cells[0]), width)
+            return table_rows(cells, shape, head=True) if shape else []
+        case _ if node.children:
+            return _children(node, width, depth)
+        case _:
+            return [[("", line)] for line in node.content.rstrip("\n").split("\n")]
+
+
+def _children(node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
+    rows: list[Line] = []
+    for at, child in enumerate(node.children):
+        if at and not (node.type == "list_item" and child.type.endswith("list")):
+            rows.append([])
+        rows += _node(child, width, depth)
+    return rows
+
+
+def _items(node: SyntaxTreeNode, width: int, depth: int, label: Callable[[int], str]) -> list[Line]:
+    rows: list[Line] = []
+    for at, item in enumerate(node.children):
+        mark = label(at)
+        inner = [_ticked(row) for row in _children(item, max(8, width - len(mark)), depth + 1)]
+        rows += _marked(inner or [[]], [("", " " * len(mark))], [("mark", mark)])
+    return rows
+
+
+def _ticked(row: Line) -> Line:
+    """`[ ]` and `[x]` at the beginning of an item as boxes."""
+    style, text = row[0] if row else ("", "")
+    box = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}.get(text[:4]) if not style else None
+    return [(style, box + text[4:]), *row[1:]] if box else row
+
+
+def _marked(rows: list[Line], rest: Line, first: Line | None = None) -> list[Line]:
+    return [[*(rest if at or first is None else first), *row] for at, row in enumerate(rows)]
+
+
+def _paragraph(inline: SyntaxTreeNode, width: int) -> list[Line]:
+    rows: list[Line] = []
+    line: Line = []
+    for span in _spans(inline):
+        if span == _BREAK:
+            rows += wrap(line, width)
+            line = []
+        else:
+            line.append(span)
+    return rows + wrap(line, width)
+
+
+_BREAK = ("break", "\n")
+
+
+def _spans(node: SyntaxTreeNode, style: str = "") -> Line:
+    out: Line = []
+    for before, child, after in zip(
+        [None, *node.children], node.children, [*node.children[1:], None], strict=False
+    ):
+        if child.type in ("strong", "em") and child.markup[:1] == "_" and _in_name(before, after):
+            out += [(style, child.markup), *_spans(child, style), (style, child.markup)]
+        else:
+            out += _span(child, style)
+    return out
+
+
+def _in_name(before: SyntaxTreeNode | None, after: SyntaxTreeNode | None) -> bool:
+    """Whether underscores stand in a file's name (`pkg/__init__.py`), where they mean no emphasis."""
+    left = before.content[-1:] if before is not None and before.type == "text" else ""
+    right = after.content[:2] if after is not None and after.type == "text" else ""
+    return (
+        left in ("/", ".", "\\") or right[:1] in ("/", "\\") or bool(right[:1] == "." and right[1:].strip())
+    )
+
+
+def _span(node: SyntaxTreeNode, style: str) -> Line:
+    def also(role: str) -> str:
+        return f"{style} {role}".lstrip()
+
+    match node.type:
+        case "text" | "html_inline":
+            return [(style, node.content)]
+        case "softbreak":
+            return [(style, " ")]
+        case "hardbreak":
+            return [_BREAK]
+        case "code_inline":
+            return [(also("code"), node.content)]
+        case "strong":
+            return _spans(node, also("strong"))
+        case "em":
+            return _spans(node, also("em"))
+        case "s":
+            return _spans(node, also("strike"))
+        case "link" | "image":
+            return _link(node, style, also("link"))
+        case _:
+            return _spans(node, style) if node.children else [(style, node.content)]
+
+
+def _link(node: SyntaxTreeNode, style: str, linked: str) -> Line:
+    """The text and, where it says something else, the address: a terminal has no way to look behind it."""
+    address = str(node.attrs.get("href") or node.attrs.get("src") or "")
+    text = _spans(node, linked) or [(linked, node.content)]
+    shown = "".join(part for _, part in text)
+    if not address or address.removeprefix("mailto:") == shown:
+        return text
+    return [*text, (f"{style} dim".lstrip(), f" ({address})")]

@@ -1,0 +1,110 @@
+"""Tables as rows of text: columns as wide as their cells where that fits, else narrowed and wrapped; where
+not even that fits, each row of the table as a few lines of its own."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from coder.terminal.render.width import Line, Span, line_width, plain, wrap
+
+_GAP = " │ "
+_LEAST = 4  # columns that a cell keeps, whatever the terminal's width
+_PIPE = re.compile(r"(?<!\\)\|")
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What all rows of a table share: the columns' widths and alignments ("<", "^", ">"). Without widths they
+    do not fit beside one another; `head` names them then."""
+
+    columns: tuple[int, ...]
+    aligned: tuple[str, ...]
+    head: tuple[tuple[Span, ...], ...]
+    width: int
+
+
+def cells_of(line: str) -> list[str]:
+    """The texts between the bars of a row; an escaped bar is text."""
+    text = line.strip().removeprefix("|")
+    if text.endswith("|") and not text.endswith("\\|"):
+        text = text[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in _PIPE.split(text)]
+
+
+def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | None:
+    """From the head, the ruler below it and the rows there are; None where this is no table."""
+    head, _, *rows = cells
+    if len(head) != len(ruler):
+        return None
+    aligned = [("^" if mark[0] == ":" else ">") if mark[-1:] == ":" else "<" for mark in ruler]
+    columns = fitted([head, *(_even(row, len(head)) for row in rows)], width)
+    fits = sum(columns) + len(_GAP) * (len(columns) - 1) <= width
+    return Shape(tuple(columns) if fits else (), tuple(aligned), tuple(map(tuple, head)), width)
+
+
+def fitted(cells: list[list[Line]], width: int) -> list[int]:
+    """The width of each column: its widest cell, the widest columns narrowed until all fit."""
+    count = max((len(row) for row in cells), default=0)
+    wanted = [max((line_width(row[at]) for row in cells if at < len(row)), default=0) for at in range(count)]
+    wanted = [max(1, size) for size in wanted]
+    room = width - len(_GAP) * (count - 1)
+    while sum(wanted) > room:
+        widest = max(range(count), key=wanted.__getitem__)
+        if wanted[widest] <= _LEAST:
+            break
+        wanted[widest] -= 1
+    return wanted
+
+
+def table_rows(cells: list[list[Line]], shape: Shape, *, head: bool) -> list[Line]:
+    """The rows; `head` says whether the first of `cells` is the table's head."""
+    count = len(shape.head)
+    even = [_even(row, count) for row in cells]
+    if not shape.columns:
+        return [line for row in even[head:] for line in _stacked(row, shape)]
+    rows: list[Line] = []
+    if head:
+        rows += _row([[(f"strong {s}".rstrip(), t) for s, t in cell] for cell in even[0]], shape)
+        rows.append([("dim", "─┼─".join("─" * size for size in shape.columns))])
+    for row in even[head:]:
+        rows += _row(row, shape)
+    return rows
+
+
+def _even(cells: list[Line], count: int) -> list[Line]:
+    """As many cells as the head has; what is too much stays with the last one."""
+    if len(cells) <= count:
+        return cells + [[] for _ in range(count - len(cells))]
+    rest = [span for cell in cells[count:] for span in (("dim", _GAP), *cell)]
+    return [*cells[: count - 1], [*cells[count - 1], *rest]]
+
+
+def _row(cells: list[Line], shape: Shape) -> list[Line]:
+    wrapped = [wrap(cell, size) for cell, size in zip(cells, shape.columns, strict=True)]
+    rows: list[Line] = []
+    for level in range(max(map(len, wrapped), default=0)):
+        row: Line = []
+        for at, (cell, size) in enumerate(zip(wrapped, shape.columns, strict=True)):
+            part = cell[level] if level < len(cell) else []
+            last = at == len(shape.columns) - 1
+            before, after = _padding(size - line_width(part), shape.aligned[at])
+            row += [("", before), *part]
+            row += [] if last else [("", after), ("dim", _GAP)]
+        rows.append([span for span in row if span[1]])
+    return rows
+
+
+def _padding(room: int, align: str) -> tuple[str, str]:
+    before = {"<": 0, "^": room // 2, ">": room}[align]
+    return " " * before, " " * (room - before)
+
+
+def _stacked(cells: list[Line], shape: Shape) -> list[Line]:
+    """One row of a table that is too wide: `head: cell`, a line each."""
+    rows: list[Line] = []
+    for name, cell in zip(shape.head, cells, strict=True):
+        if plain(cell):
+            label: Line = [(f"strong {style}".rstrip(), text) for style, text in name]
+            rows += wrap([*label, ("dim", ": "), *cell], shape.width, rest=[("", "  ")])
+    return [*rows, [("dim", "─" * min(shape.width, 20))]]

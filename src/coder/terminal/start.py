@@ -1,0 +1,98 @@
+"""The way into the interactive session: trust, provider, engine, and the front end this terminal can show."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from coder.config.errors import ConfigError, shown
+from coder.config.provider import NoProvider
+from coder.config.trust import TrustStore, whole_value
+from coder.engine.engine import Engine
+from coder.engine.modes import enable_modes, mode_commands
+from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
+from coder.model.base import ModelError
+from coder.record.files import RecordError
+from coder.terminal.ask.question import ask_at_start
+from coder.terminal.render.plain import LineView
+from coder.terminal.render.sanitize import safe
+from coder.terminal.render.theme import Theme, chosen_theme
+
+_USAGE = 2
+_FAILED = 1
+
+
+def run_interactive(options: Options, settings: Settings, resume: str | None, question: str) -> int:
+    theme = Theme(chosen_theme(settings.loaded.config.ui.theme, options.environ))
+    view = LineView(sys.stdout, None, settings.texts, theme)
+    try:
+        settings = _ask_for_trust(options, settings, view)
+        return asyncio.run(_run(options, settings, resume, question, view))
+    except NoProvider:
+        from coder.terminal.first_run import first_run
+
+        chosen = first_run(options, settings, view)
+        if chosen is None:
+            return _USAGE
+        return run_interactive(chosen, read_settings(chosen), resume, question)
+    except ConfigError as error:
+        view.line(error.text(settings.texts))
+        return _USAGE
+    except (ModelError, RecordError) as error:
+        view.line(safe(error.text(settings.texts)))
+        return _FAILED
+
+
+async def _run(
+    options: Options, settings: Settings, resume: str | None, question: str, view: LineView
+) -> int:
+    provider = await with_model_named(provider_of(options, settings))
+    engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+    engine.start(resume)
+    if options.custom_modes and (problems := await enable_modes(engine.desk, options.custom_modes)):
+        view.line(safe(" ".join(problems)))
+        await engine.close()
+        return _USAGE
+    if _only_lines():
+        from coder.terminal.line_repl import LineRepl
+
+        return await LineRepl(options, settings, engine, view).run(question)
+    from coder.terminal.repl import Repl
+
+    return await Repl(options, settings, engine).run(question)
+
+
+def _only_lines() -> bool:
+    """A terminal that cannot move its caret, or none at all."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown") or not (
+        sys.stdin.isatty() and sys.stdout.isatty()
+    )
+
+
+def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Settings:
+    """Once per folder, and again where its settings changed; only where there is something to trust."""
+    if settings.trusted or not settings.loaded.ignored:
+        return settings
+    say = settings.texts.say
+    store = TrustStore(settings.home)
+    relevant = {**settings.loaded.relevant, **_mode_commands(options, settings)}
+    changed = settings.trust_status == "changed"
+    view.line(say("trust.changed_question" if changed else "trust.question", folder=safe(str(options.cwd))))
+    lines = [f"{shown(key)} = {whole_value(value)}" for key, value in sorted(relevant.items())]
+    if changed:
+        lines = store.difference(options.cwd, relevant, whole=True).lines(settings.texts)
+    view.decide_on(".coder", "\n".join(lines), say("trust.prompt"))
+    if not ask_at_start(say("trust.prompt"), settings.texts):
+        return settings
+    store.trust(options.cwd, relevant)
+    return read_settings(options)
+
+
+def _mode_commands(options: Options, settings: Settings) -> dict[str, Any]:
+    """What the project's modes would run: a yes is for the folder, so it is shown with the rest."""
+    from coder.modes.catalogue import Catalogue
+    from coder.modes.discover import places
+
+    return mode_commands(Catalogue(places(options.cwd, options.environ, settings.home), settings.texts))

@@ -1,0 +1,1 @@
+"""Vim keys at the prompt."""

@@ -1,0 +1,1 @@
+"""The formats of the `patch` tool, and applying their hunks."""

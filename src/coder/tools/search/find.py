@@ -1,0 +1,263 @@
+"""Finding files and lines: ripgrep where there is one, else a walk of our own with the same answers.
+
+`.gitignore` holds outside repositories too, hidden files are searched, `.git` never, links are not
+followed. What is read from ripgrep is bounded while it is read: it is ended once there is enough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from coder.tools.base import ToolContext
+from coder.tools.search.ignore import Place
+from coder.tools.search.ripgrep import (
+    ACROSS_LINES,
+    SECONDS,
+    common_options,
+    find_ripgrep,
+    line_options,
+    run,
+    run_briefly,
+    sentence,
+)
+from coder.tools.search.walk import Walk
+
+NAMED_SECONDS = 1.0
+NAMED_MOST = 50
+
+
+class BadPattern(Exception):
+    """The regular expression is not one; the text says why in one sentence."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A matching line: path relative to the searched base, line from 1, byte column of the match from 1.
+    `offset`: where in the file ripgrep found it."""
+
+    path: str
+    number: int
+    column: int
+    text: str
+    offset: int = 0
+
+
+class Outcome(msgspec.Struct):
+    """What a search came to. `cut`: it was ended because there was enough."""
+
+    paths: list[str] = []
+    lines: list[Line] = []
+    cut: bool = False
+    timed_out: bool = False
+    engine: str = "ripgrep"
+
+
+async def find_files(
+    context: ToolContext, place: Place, wanted: Callable[[str], bool], limit: int
+) -> Outcome:
+    """The files below `place` whose path (relative to its base) is wanted, in no particular order."""
+    outcome = Outcome()
+
+    def take(record: bytes) -> bool:
+        path = os.fsdecode(record).removeprefix("./")
+        if wanted(path):
+            outcome.paths.append(path)
+        outcome.cut = len(outcome.paths) >= limit
+        return not outcome.cut
+
+    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
+    if program is not None:
+        command = [program, *common_options(place), "--files", "--null", "--", place.argument]
+        ended = await run(command, place.base, context, b"\0", take)
+        if not ended.unusable:
+            outcome.timed_out = ended.timed_out
+            return outcome
+    return await _walk_files(place, wanted, limit)
+
+
+def named(context: ToolContext, path: Path) -> list[Path]:
+    """Files and folders elsewhere in the workspace with the last name of `path`, likeliest first: those that
+    share most of its ending. Looked for in a bounded moment; what is not found then is not told."""
+    place = Place(context.workspace.root, context.workspace.root)
+    wanted = path.name.casefold()
+    found: set[str] = set()
+    deadline = time.monotonic() + NAMED_SECONDS
+
+    def take(record: bytes) -> bool:
+        parts = os.fsdecode(record).removeprefix("./").split("/")
+        for at, part in enumerate(parts):
+            if part.casefold() == wanted:
+                found.add("/".join(parts[: at + 1]))
+        return len(found) < NAMED_MOST and time.monotonic() < deadline
+
+    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
+    command = [program or "", *common_options(place), "--files", "--null", "--", place.argument]
+    if program is None or run_briefly(command, place.base, context, take, NAMED_SECONDS).unusable:
+        walk = Walk(place.root, place.start, NAMED_SECONDS)
+        skip = len(os.fspath(place.base).rstrip("/")) + 1
+        all(take(os.fsencode(file[skip:])) for file in walk.files())
+    ending = [part.casefold() for part in reversed(path.parts)]
+
+    def likeness(candidate: str) -> tuple[int, int, str]:
+        parts = [part.casefold() for part in reversed(candidate.split("/"))]
+        shared = next((n for n, (a, b) in enumerate(zip(parts, ending, strict=False)) if a != b), len(parts))
+        return -shared, len(parts), candidate
+
+    return [place.base / candidate for candidate in sorted(found, key=likeness)[:3]]
+
+
+def only_named(context: ToolContext, path: Path) -> Path | None:
+    """The one file of the workspace with the last name of `path`, where it is certain that there is one."""
+    begun = time.monotonic()
+    found = named(context, path)
+    if len(found) != 1 or time.monotonic() - begun > NAMED_SECONDS or found[0].name != path.name:
+        return None
+    return found[0] if found[0].is_file() else None
+
+
+async def find_lines(
+    context: ToolContext,
+    place: Place,
+    pattern: str,
+    glob_names: list[str],
+    wanted: Callable[[str], bool],
+    limit: int,
+) -> Outcome:
+    """The first `limit` matching lines in path order, of the files whose path is wanted.
+
+    `glob_names` only narrows what is searched. Raises `BadPattern`.
+    """
+    import asyncio
+
+    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
+    if program is None:
+        return await _walk_lines(place, pattern, wanted, limit)
+    command = [program, *common_options(place), *line_options(pattern, glob_names)]
+    # In parallel is twice as fast but in any order: good where all matches fit, so that they can be
+    # sorted here. Where they don't, matches are frequent, and a sorted search has its fill soon; there each
+    # is looked up before it counts, so that what is not ours does not stand in the place of what is.
+    plenty = max(1000, 5 * limit)
+    for options, enough, proved in ([], plenty, _taken), (["--sort", "path"], limit, _there):
+        found = Outcome()
+        ended = await run(
+            [*command, *options, "-e", pattern, "--", place.argument],
+            place.base,
+            context,
+            b"\n",
+            _line_taker(found, wanted, enough, partial(proved, place.base)),
+        )
+        if ended.unusable:
+            return await _walk_lines(place, pattern, wanted, limit)
+        if ended.code == 2 and not found.lines and ended.message:
+            raise BadPattern(sentence(ended.message))
+        found.timed_out = ended.timed_out
+        if not found.cut:
+            break
+    found.lines.sort(key=lambda line: (os.fsencode(line.path).split(b"/"), line.number))
+    if not found.cut:
+        found.lines = await asyncio.to_thread(_all_there, place.base, found.lines)
+    return found
+
+
+def _taken(base: Path, line: Line) -> bool:
+    """For now: they are looked up together once it is known that there are few."""
+    return True
+
+
+def _there(base: Path, line: Line) -> bool:
+    return bool(_all_there(base, [line]))
+
+
+def _all_there(base: Path, lines: list[Line]) -> list[Line]:
+    from coder.tools.search.revalidate import LineProof
+
+    with LineProof(base) as proof:
+        return [
+            line
+            for line in lines
+            if proof.holds(line.path, line.offset, line.text.encode("utf-8", "surrogateescape"))
+        ]
+
+
+def _line_taker(
+    found: Outcome, wanted: Callable[[str], bool], enough: int, proved: Callable[[Line], bool]
+) -> Callable[[bytes], bool]:
+    verdicts: dict[bytes, bool] = {}
+
+    def take(record: bytes) -> bool:
+        name, separator, rest = record.partition(b"\0")
+        pieces = rest.split(b":", 3)
+        if not separator or len(pieces) != 4:
+            return True  # what ripgrep says about a binary file
+        path = os.fsdecode(name).removeprefix("./")
+        if name not in verdicts:
+            verdicts[name] = wanted(path)
+        if not verdicts[name]:
+            return True
+        text = pieces[3].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        line = Line(path, int(pieces[0]), int(pieces[1]), text, int(pieces[2]))
+        if proved(line):
+            found.cut = len(found.lines) >= enough
+            if not found.cut:
+                found.lines.append(line)
+        return not found.cut
+
+    return take
+
+
+async def _walk_files(place: Place, wanted: Callable[[str], bool], limit: int) -> Outcome:
+    walk = Walk(place.root, place.start, SECONDS)
+    outcome = Outcome(engine="python")
+    base = len(os.fspath(place.base).rstrip("/")) + 1
+
+    def work() -> None:
+        for path in walk.files():
+            if wanted(path[base:]):
+                outcome.paths.append(path[base:])
+                if len(outcome.paths) >= limit:
+                    outcome.cut = True
+                    return
+
+    await _in_thread(work, walk)
+    outcome.timed_out = walk.timed_out
+    return outcome
+
+
+async def _walk_lines(place: Place, pattern: str, wanted: Callable[[str], bool], limit: int) -> Outcome:
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what some future Python may read differently
+            regex = re.compile(pattern, re.MULTILINE if ACROSS_LINES.search(pattern) else 0)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadPattern(str(error)) from error
+    walk = Walk(place.root, place.start, SECONDS)
+    outcome = Outcome(engine="python")
+    base = len(os.fspath(place.base).rstrip("/")) + 1
+
+    def found(path: str, number: int, column: int, text: str) -> bool:
+        outcome.cut = len(outcome.lines) >= limit
+        if not outcome.cut:
+            outcome.lines.append(Line(path[base:], number, column, text))
+        return not outcome.cut
+
+    await _in_thread(lambda: walk.search(regex, lambda path: wanted(path[base:]), found), walk)
+    outcome.timed_out = walk.timed_out
+    return outcome
+
+
+async def _in_thread(work: Callable[[], None], walk: Walk) -> None:
+    """Off the loop; a cancelled call tells the walk to stop, which it does at the next file."""
+    import asyncio
+
+    try:
+        await asyncio.to_thread(work)
+    finally:
+        walk.stop()

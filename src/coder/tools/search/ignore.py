@@ -1,0 +1,133 @@
+"""Which paths `.gitignore` files hide, for those walks that ripgrep does not do.
+
+Rules count from the top of the repository, or of the workspace where there is no repository: a
+`.gitignore` further up (in a home folder, say) is not about this project.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from itertools import pairwise
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.fs.safe_open import read_open
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".gitignore"
+_MAX_IGNORE_BYTES = 1_000_000
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where to search: `start`, told relative to `base` (the workspace, where it contains `start`)."""
+
+    root: Path
+    start: Path
+
+    @property
+    def base(self) -> Path:
+        if self.start == self.root or self.root in self.start.parents:
+            return self.root
+        return self.start if self.start.is_dir() else self.start.parent
+
+    @property
+    def argument(self) -> str:
+        relative = self.start.relative_to(self.base)
+        return f"./{relative}" if relative.parts else "."
+
+
+def repository_of(path: Path) -> Path | None:
+    """The nearest folder at or above `path` that holds `.git`."""
+    return next((folder for folder in (path, *path.parents) if (folder / ".git").exists()), None)
+
+
+def folders_above(root: Path, start: Path) -> list[Path]:
+    """The folders whose rules hold in `start` besides its own, outermost first."""
+    top = repository_of(start) or root
+    if start == top or top not in start.parents:
+        return []
+    between = [folder for folder in start.parents if folder == top or top in folder.parents]
+    return between[::-1]
+
+
+class Rules:
+    """The rules in force in one folder: its own over those of the folders above it."""
+
+    def __init__(self, layers: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
+        self._layers = layers
+
+    @classmethod
+    def at(cls, root: Path, start: Path) -> Rules:
+        """The rules for the entries of `start`. A folder that is itself ignored, but asked for by name,
+        is shown by its own rules alone."""
+        rules = cls()
+        for folder, below in pairwise([*folders_above(root, start), start]):
+            rules = rules.inside(os.fspath(folder))
+            if rules.hide(os.fspath(below), is_folder=True):
+                rules = cls()
+                break
+        return rules.inside(os.fspath(start))
+
+    def inside(self, folder: str) -> Rules:
+        """The rules for the entries of `folder`."""
+        lines = _lines(Path(folder, IGNORE_FILE))
+        if not lines:
+            return self
+        from pathspec import GitIgnoreSpec
+
+        try:
+            spec = GitIgnoreSpec.from_lines(lines)
+        except ValueError:
+            return self  # a pattern git itself would pass over
+        return Rules(((folder.rstrip("/"), spec), *self._layers))
+
+    def hide(self, path: str, *, is_folder: bool) -> bool:
+        for folder, spec in self._layers:
+            relative = path[len(folder) + 1 :] + ("/" if is_folder else "")
+            verdict = spec.check_file(relative).include
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        # Not through a link: git does not either, and a pipe is not waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        data = read_open(descriptor, path, _MAX_IGNORE_BYTES)
+    except OSError:
+        return []
+    return [line for line in data.decode("utf-8", "surrogateescape").splitlines() if line.strip()]
+
+
+def odd_ignore_file(folder: Path, seconds: float = 5.0) -> bool:
+    """Whether a `.gitignore` in `folder`, below or above it is a pipe, a link or the like. Ripgrep opens it
+    as if it were a file, and waits for a pipe's other end for ever."""
+    deadline = time.monotonic() + seconds
+    if any(_is_odd(above / IGNORE_FILE) for above in folder.parents):
+        return True
+    waiting = [os.fspath(folder)]
+    while waiting and time.monotonic() < deadline:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name == IGNORE_FILE and not entry.is_file(follow_symlinks=False):
+                        return True
+                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def _is_odd(path: Path) -> bool:
+    try:
+        return not S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

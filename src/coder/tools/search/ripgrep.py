@@ -1,0 +1,191 @@
+"""Running ripgrep: which one, with what options, and reading no more of it than is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coder.tools.base import ToolContext
+from coder.tools.search.ignore import IGNORE_FILE, Place, folders_above, odd_ignore_file, repository_of
+
+if TYPE_CHECKING:
+    import subprocess
+
+SECONDS = 20.0  # a search that takes longer ends with what it found
+MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
+ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?\w*s")
+_TOO_OLD = re.compile(r"unrecognized flag|unexpected argument|wasn't expected")
+_CHUNK = 262_144
+_SILENCE = 1.0  # seconds without a record
+
+
+def find_ripgrep(path: str, workspace: Path | str) -> str | None:
+    """The `rg` on `path`, else the one that came with this installation."""
+    from coder.process.executables import find_program
+
+    beside = str(Path(sys.executable).parent)
+    return find_program("rg", os.pathsep.join([path, beside]), workspace)
+
+
+def common_options(place: Place) -> list[str]:
+    options = ["--no-config", "--hidden", "--no-messages", "--color=never"]
+    options += ["--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--glob=!.git"]
+    folder = place.start if place.start.is_dir() else place.start.parent
+    if repository_of(folder) is not None:
+        return options
+    options.append("--no-require-git")
+    # Without a repository ripgrep would heed every .gitignore up to `/`.
+    if any((above / IGNORE_FILE).exists() for above in place.base.parents):
+        options.append("--no-ignore-parent")
+        files = [above / IGNORE_FILE for above in folders_above(place.root, folder)]
+        options += [f"--ignore-file={file}" for file in files if file.exists()]
+    return options
+
+
+def line_options(pattern: str, glob_names: list[str]) -> list[str]:
+    options = ["--line-number", "--column", "--byte-offset", "--with-filename", "--null", "--no-heading"]
+    options.append("--crlf")
+    options += ["--engine=auto", f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview"]
+    if ACROSS_LINES.search(pattern):
+        options.append("--multiline")
+    if glob_names:
+        # As a type, not with --glob: that would bring back what .gitignore hides.
+        options += [f"--type-add=wanted:{name}" for name in glob_names]
+        options.append("--type=wanted")
+    return options
+
+
+def sentence(message: str) -> str:
+    """Ripgrep's complaint without its drawing."""
+    errors = re.findall(r"^(?:error|PCRE2): (.+)$", message, re.MULTILINE)
+    if errors and "look-around" in errors[0] and len(errors) > 1:
+        errors.pop(0)  # the engine that has look-around knows better what is wrong
+    return errors[0] if errors else " ".join(message.removeprefix("rg: ").split())[:300]
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a run ended. `unusable`: this ripgrep is not one we can use (too old, not startable)."""
+
+    code: int
+    message: str
+    timed_out: bool
+    unusable: bool
+
+
+async def run(
+    command: list[str], cwd: Path, context: ToolContext, separator: bytes, take: Callable[[bytes], bool]
+) -> Ended:
+    """Run ripgrep, handing over each record until `take` answers False or time is up.
+
+    In a thread, on plain pipes: `asyncio`'s own subprocesses can outlive a cancel that comes while
+    they start.
+    """
+    import asyncio
+
+    process = _Process(command, cwd, dict(context.environment))
+    try:
+        return await asyncio.to_thread(process.feed, separator, take, SECONDS)
+    finally:
+        process.stop()
+
+
+def run_briefly(
+    command: list[str], cwd: Path, context: ToolContext, take: Callable[[bytes], bool], seconds: float
+) -> Ended:
+    """The same at once, for what is worth no more than a moment; records end in NUL."""
+    return _Process(command, cwd, dict(context.environment)).feed(b"\0", take, seconds)
+
+
+class _Process:
+    """One run of ripgrep, which `stop` ends from any thread."""
+
+    def __init__(self, command: list[str], cwd: Path, environment: dict[str, str]) -> None:
+        self._command, self._cwd, self._environment = command, cwd, environment
+        self._guard = threading.Lock()  # between starting, stopping and reaping: no signal to a stranger
+        self._running: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        with self._guard:
+            self._stopped = True
+            if self._running is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._running.pid, signal.SIGKILL)
+
+    def feed(self, separator: bytes, take: Callable[[bytes], bool], seconds: float) -> Ended:
+        import subprocess
+
+        try:
+            with self._guard:
+                if self._stopped:
+                    return Ended(-1, "", timed_out=False, unusable=False)
+                self._running = child = subprocess.Popen(
+                    self._command,
+                    cwd=self._cwd,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+        except (OSError, ValueError):  # not startable, or an argument that no program can be given
+            return Ended(-1, "", timed_out=False, unusable=True)
+        timed_out, stalled, message = False, False, ""
+        with child:  # closes the pipes and reaps
+            assert child.stdout is not None
+            assert child.stderr is not None
+            try:
+                complete = _feed(child.stdout.fileno(), separator, take, seconds, self._cwd)
+            except _Stalled:
+                complete, stalled = False, True
+            except TimeoutError:
+                complete, timed_out = False, True
+            if not complete:
+                self.stop()
+            message = child.stderr.read(_CHUNK).decode("utf-8", "replace").strip()
+            with self._guard:
+                code = child.wait()  # both pipes are at their end: it is about to be gone
+                self._running = None
+        too_old = code == 2 and _TOO_OLD.search(message) is not None
+        return Ended(code, message, timed_out, stalled or too_old)
+
+
+class _Stalled(Exception):
+    """It waits for a `.gitignore` that is no file."""
+
+
+def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float, folder: Path) -> bool:
+    """Hand over the records of `stream`; False where `take` had enough before its end. Where nothing comes
+    for a while it is looked up, once, whether something in `folder` makes ripgrep wait."""
+    import select
+
+    deadline = time.monotonic() + seconds
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    rest = b""
+    looked = False
+    while True:
+        left = max(0.0, deadline - time.monotonic())
+        if not poll.poll((left if looked else min(left, _SILENCE)) * 1000):
+            if looked or left <= _SILENCE:
+                raise TimeoutError
+            looked = True
+            if odd_ignore_file(folder):
+                raise _Stalled
+            continue
+        chunk = os.read(stream, _CHUNK)
+        if not chunk:
+            return not rest or take(rest)
+        *records, rest = (rest + chunk).split(separator)
+        if not all(take(record) for record in records):
+            return False

@@ -1,0 +1,1 @@
+"""Texts of files: encodings, lines, differences, and finding the piece that a model meant."""
