@@ -20,7 +20,7 @@ from pathlib import Path
 
 from coder.model.scripted import ScriptedServer
 from coder.modes.catalogue import Catalogue
-from coder.modes.discover import Places
+from coder.modes.discover import ModeRoots
 from coder.texts import Texts
 from terminal import Running, coder
 
@@ -60,7 +60,7 @@ def timed(work: Callable[[], object], repeat: int) -> list[float]:
 
 
 def discovery(folder: Path, count: int) -> Row:
-    where = Places(cwd=folder, homes=[folder / ".home", folder / ".codex"])
+    where = ModeRoots(cwd=folder, homes=[folder / ".home", folder / ".codex"])
     assert len(Catalogue(where, Texts("en")).definitions) == count
     times = timed(lambda: Catalogue(where, Texts("en")).definitions, 9)
     return f"finding and reading {count} files", spread(times)

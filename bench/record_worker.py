@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.resume import resume_session
 from coder.engine.session import Session
-from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.protocol.messages import Message, tool_call
 from coder.record.replay import compacted
 from coder.tools.base import ToolResult
@@ -31,7 +31,7 @@ AROUND = 9  # steps on either side of a point; the median of them stands for it
 OUTPUT = "".join(f"line {n}: something that a command has printed\n" for n in range(20))
 
 
-def desk(project: Path) -> Desk:
+def agent(project: Path) -> Agent:
     environ = {
         "HOME": str(project),
         "CODER_HOME": str(project / "home"),
@@ -39,7 +39,7 @@ def desk(project: Path) -> Desk:
     }
     options = Options(cwd=project, environ={**environ, "CODER_MODEL": "scripted"})
     settings = read_settings(options)
-    return open_desk(options, settings, provider_of(options, settings), lambda _event: None)
+    return open_agent(options, settings, provider_of(options, settings), lambda _event: None)
 
 
 def step(session: Session, number: int) -> None:
@@ -63,10 +63,10 @@ def compact(session: Session) -> None:
 
 
 def append(project: Path, steps: int) -> dict[str, Any]:
-    session = Session.new(desk(project))
+    session = Session.new(agent(project))
     session.log.turn = 1
     session.add_user("do all of it", "do all of it", {})
-    log = session.desk.store.log_path(session.id)
+    log = session.agent.store.log_path(session.id)
     times: list[float] = []
     sizes: list[int] = [log.stat().st_size]
     for number in range(1, steps + 1):
@@ -85,7 +85,7 @@ def append(project: Path, steps: int) -> dict[str, Any]:
 
 
 def resume(project: Path, session_id: str) -> dict[str, Any]:
-    at = desk(project)
+    at = agent(project)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     begun = time.perf_counter()
     session = resume_session(at, session_id)

@@ -91,8 +91,8 @@ def cut_off_at_an_approval(project: Project) -> str:
         async for event in driver.engine.events():
             if isinstance(event, ApprovalRequested):
                 break
-        session = driver.engine.desk.session
-        path = driver.engine.desk.store.log_path(session.id)
+        session = driver.engine.agent.session
+        path = driver.engine.agent.store.log_path(session.id)
         at_the_kill = path.read_bytes()
         await driver.close()
         path.write_bytes(at_the_kill)
@@ -144,7 +144,7 @@ def test_no_orphan_call_after_the_record_failed(
 
 def test_a_plugged_in_sink_survives_a_new_session(project: Project, tmp_path: Path) -> None:
     """SPEC §3: history sinks are pluggable. `/new` and `/resume` close the old session, `SessionLog.close`
-    closes the desk's shared sinks with it, and the next event raises into the engine: the turn dies as an
+    closes the agent's shared sinks with it, and the next event raises into the engine: the turn dies as an
     internal error. (engine/session.py `close`, engine/commands/table.py `_new`)"""
     sink = LegacyXmlSink(tmp_path / "history.xml")
     driver = played(project, [{"text": "one"}, {"text": "two"}], ["hi", "/new", "there"], sinks=[sink])

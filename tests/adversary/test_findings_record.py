@@ -101,7 +101,7 @@ def test_one_odd_entry_does_not_hide_the_sessions(project: Project, kind: str) -
 
 
 def test_snapshots_stay_out_of_commits_with_another_log_folder(project: Project, tmp_path: Path) -> None:
-    """SPEC §1.6: `.coder/.gitignore` keeps history and snapshots out of the user's commits. `open_desk`
+    """SPEC §1.6: `.coder/.gitignore` keeps history and snapshots out of the user's commits. `open_agent`
     (engine/setup.py line 124) makes it only without `--log-dir`; the snapshot is written all the same."""
     with ScriptedServer([{"text": "ok"}]) as server:
         project.coder("--once", "hi", "--log-dir", str(tmp_path / "logs"), url=server.url)

@@ -34,7 +34,7 @@ def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **
 
 def resumed(project: Project, driver: Driver, *inputs: str) -> Driver:
     with ScriptedServer([]) as server:
-        return drive(project, server.url, inputs, resume=driver.engine.desk.session.id)
+        return drive(project, server.url, inputs, resume=driver.engine.agent.session.id)
 
 
 def last_said(driver: Driver) -> CommandDone:

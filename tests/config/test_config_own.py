@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from coder.config.errors import ConfigError
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import without_member
-from coder.config.user_file import set_own, unset_own
+from coder.config.user_file import set_in_user_file, unset_in_user_file
 
 HERE = ("mcp", "servers", "docs")
 ENTRY = {"command": "npx", "args": ["-y", "x"]}
 
 
 def test_a_file_is_made_for_the_first_setting(tmp_path: Path) -> None:
-    file = set_own(tmp_path / "home", HERE, ENTRY)
+    file = set_in_user_file(tmp_path / "home", HERE, ENTRY)
     assert json.loads(file.read_bytes()) == {"mcp": {"servers": {"docs": ENTRY}}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -29,7 +29,7 @@ def test_a_file_is_made_for_the_first_setting(tmp_path: Path) -> None:
 def test_comments_and_order_stay(tmp_path: Path) -> None:
     before = '{\n  // mine\n  "ui": {"vim": true}, /* that */\n  "provider": {"model": "m"}\n}\n'
     (tmp_path / "config.json").write_text(before, encoding="utf-8")
-    set_own(tmp_path, HERE, ENTRY)
+    set_in_user_file(tmp_path, HERE, ENTRY)
     after = (tmp_path / "config.json").read_text(encoding="utf-8")
     assert "// mine" in after
     assert "/* that */" in after
@@ -38,34 +38,34 @@ def test_comments_and_order_stay(tmp_path: Path) -> None:
         "provider": {"model": "m"},
         "mcp": {"servers": {"docs": ENTRY}},
     }
-    assert unset_own(tmp_path, HERE)
+    assert unset_in_user_file(tmp_path, HERE)
     gone = decode((tmp_path / "config.json").read_bytes(), "f")
     assert gone == {"ui": {"vim": True}, "provider": {"model": "m"}, "mcp": {"servers": {}}}
 
 
 def test_a_name_with_dots_is_one_name(tmp_path: Path) -> None:
-    set_own(tmp_path, ("mcp", "servers", "a.b"), ENTRY)
+    set_in_user_file(tmp_path, ("mcp", "servers", "a.b"), ENTRY)
     assert json.loads((tmp_path / "config.json").read_bytes())["mcp"]["servers"] == {"a.b": ENTRY}
 
 
 def test_another_value_replaces_and_is_not_merged(tmp_path: Path) -> None:
-    set_own(tmp_path, HERE, ENTRY)
-    set_own(tmp_path, HERE, {"url": "http://x"})
+    set_in_user_file(tmp_path, HERE, ENTRY)
+    set_in_user_file(tmp_path, HERE, {"url": "http://x"})
     assert json.loads((tmp_path / "config.json").read_bytes())["mcp"]["servers"]["docs"] == {
         "url": "http://x"
     }
 
 
 def test_what_is_not_there_is_not_taken_out(tmp_path: Path) -> None:
-    assert not unset_own(tmp_path, HERE)
+    assert not unset_in_user_file(tmp_path, HERE)
     (tmp_path / "config.json").write_text('{"mcp": {"servers": {}}}', encoding="utf-8")
-    assert not unset_own(tmp_path, HERE)
+    assert not unset_in_user_file(tmp_path, HERE)
 
 
 def test_a_file_of_another_shape_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"mcp": 3}', encoding="utf-8")
     with pytest.raises(ConfigError, match="by hand"):
-        set_own(tmp_path, HERE, ENTRY)
+        set_in_user_file(tmp_path, HERE, ENTRY)
     assert (tmp_path / "config.json").read_text(encoding="utf-8") == '{"mcp": 3}'
 
 

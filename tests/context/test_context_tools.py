@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.protocol.events import ApprovalRequested, CommandDone, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from coder.tools.save_memory import SaveMemory
@@ -22,11 +22,11 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"calls": [{"name": tool, "arguments": arguments}]}
 
 
-def equip(desk: Desk) -> None:
-    """The two tools over this desk's folders."""
-    skills = Skills(desk.root, desk.home, desk.home.parent)
-    desk.tools["skill"] = Skill(skills)
-    desk.tools["save_memory"] = SaveMemory(Memory(desk.root, desk.home))
+def equip(agent: Agent) -> None:
+    """The two tools over this agent's folders."""
+    skills = Skills(agent.root, agent.home, agent.home.parent)
+    agent.tools["skill"] = Skill(skills)
+    agent.tools["save_memory"] = SaveMemory(Memory(agent.root, agent.home))
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
 
     async def work(url: str) -> Driver:
         driver = Driver(project, url, can_ask=True, **options)
-        equip(driver.engine.desk)
+        equip(driver.engine.agent)
         driver.start()
         for text in inputs:
             await driver.send(text, reply)

@@ -82,7 +82,7 @@ def test_a_skill_like_that_is_reported_and_the_others_stay(project: Project, kin
     project.write(".coder/skills/good/SKILL.md", "---\nname: good\ndescription: Does good.\n---\nDo it.\n")
     driver, sent = play(project)
     assert "- good: Does good." in sent
-    assert [b.name for b in driver.engine.desk.skills.broken()] == ["odd"]
+    assert [b.name for b in driver.engine.agent.skills.broken()] == ["odd"]
 
 
 def test_a_link_in_the_project_cannot_put_a_private_file_into_the_context(project: Project) -> None:

@@ -20,7 +20,7 @@ from kit.companion import FakeEditor
 QUICK = (0.01, 0.02)
 
 
-class Desk:
+class Agent:
     """A workspace, an editor that has it open, and a client that should find it."""
 
     def __init__(self, root: Path, **options: Any) -> None:
@@ -42,128 +42,128 @@ class Desk:
                 await asyncio.sleep(0.002)
 
 
-def with_editor(root: Path, use: Callable[[Desk], Awaitable[None]], **options: Any) -> Desk:
-    async def run() -> Desk:
-        desk = Desk(root, **options)
-        await desk.editor.start()
-        desk.editor.announce(desk.temporary)
+def with_editor(root: Path, use: Callable[[Agent], Awaitable[None]], **options: Any) -> Agent:
+    async def run() -> Agent:
+        agent = Agent(root, **options)
+        await agent.editor.start()
+        agent.editor.announce(agent.temporary)
         try:
-            await use(desk)
+            await use(agent)
         finally:
-            await desk.client.close()
-            await desk.editor.stop()
-        return desk
+            await agent.client.close()
+            await agent.editor.stop()
+        return agent
 
     return asyncio.run(run())
 
 
-def note(desk: Desk) -> Any:
-    text = desk.context.next_note()
+def note(agent: Agent) -> Any:
+    text = agent.context.next_note()
     return json.loads(text.split("```json\n")[1].split("\n```")[0]) if text else None
 
 
 @pytest.mark.parametrize("plain_json", [False, True])
 def test_the_context_arrives_whole_and_then_as_changes(tmp_path: Path, plain_json: bool) -> None:
-    async def use(desk: Desk) -> None:
-        desk.editor.state = {"workspaceState": {"openFiles": [desk.file("a.py", 5, isActive=True)]}}
-        desk.client.start()
-        await desk.client.settle(10)
-        assert desk.client.connected
-        assert desk.client.name == "VS Code"
-        assert desk.client.shows_diffs
-        assert note(desk) == {"activeFile": {"path": "a.py"}}
-        await desk.editor.show(
-            desk.file("a.py", 5, isActive=True, cursor={"line": 3, "character": 9}), desk.file("b.py", 2)
+    async def use(agent: Agent) -> None:
+        agent.editor.state = {"workspaceState": {"openFiles": [agent.file("a.py", 5, isActive=True)]}}
+        agent.client.start()
+        await agent.client.settle(10)
+        assert agent.client.connected
+        assert agent.client.name == "VS Code"
+        assert agent.client.shows_diffs
+        assert note(agent) == {"activeFile": {"path": "a.py"}}
+        await agent.editor.show(
+            agent.file("a.py", 5, isActive=True, cursor={"line": 3, "character": 9}), agent.file("b.py", 2)
         )
-        await desk.until(lambda: (desk.context._now or [])[1:])
-        assert note(desk) == {
+        await agent.until(lambda: (agent.context._now or [])[1:])
+        assert note(agent) == {
             "changes": {
                 "filesOpened": ["b.py"],
                 "cursorMoved": {"path": "a.py", "cursor": {"line": 3, "character": 9}},
             }
         }
-        assert note(desk) is None
+        assert note(agent) is None
 
-    desk = with_editor(tmp_path, use, plain_json=plain_json)
-    assert desk.editor.refused == []
-    assert [post["method"] for post in desk.editor.posts][:2] == ["initialize", "notifications/initialized"]
-    after = [head for head in desk.editor.heads if "mcp-session-id" in head]
+    agent = with_editor(tmp_path, use, plain_json=plain_json)
+    assert agent.editor.refused == []
+    assert [post["method"] for post in agent.editor.posts][:2] == ["initialize", "notifications/initialized"]
+    after = [head for head in agent.editor.heads if "mcp-session-id" in head]
     assert {head.get("mcp-protocol-version") for head in after[1:]} == {"2025-06-18"}
 
 
 def test_a_selection_cut_through_a_character_still_arrives(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.client.start()
-        await desk.client.settle(10)
-        state = {"workspaceState": {"openFiles": [desk.file("a.py", isActive=True, selectedText="HALF")]}}
+    async def use(agent: Agent) -> None:
+        agent.client.start()
+        await agent.client.settle(10)
+        state = {"workspaceState": {"openFiles": [agent.file("a.py", isActive=True, selectedText="HALF")]}}
         message = json.dumps({"jsonrpc": "2.0", "method": "ide/contextUpdate", "params": state})
-        await desk.editor.send(message.replace("HALF", "smile \\ud83d"))
-        await desk.editor.send("this is no JSON")
-        await desk.until(lambda: desk.context._now)
-        assert note(desk)["activeFile"]["selectedText"] == "smile ?"
-        await desk.editor.show(desk.file("b.py", isActive=True))
-        await desk.until(lambda: (desk.context._now or [])[0].path == "b.py")
+        await agent.editor.send(message.replace("HALF", "smile \\ud83d"))
+        await agent.editor.send("this is no JSON")
+        await agent.until(lambda: agent.context._now)
+        assert note(agent)["activeFile"]["selectedText"] == "smile ?"
+        await agent.editor.show(agent.file("b.py", isActive=True))
+        await agent.until(lambda: (agent.context._now or [])[0].path == "b.py")
 
     with_editor(tmp_path, use)
 
 
 def test_it_comes_back_after_a_break_without_a_word(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.editor.state = {"workspaceState": {"openFiles": [desk.file("a.py", isActive=True)]}}
-        desk.client.start()
-        await desk.client.settle(10)
-        assert note(desk)
-        await desk.editor.cut_streams()
-        await desk.until(lambda: len(desk.editor.calls("initialize")) == 2 and desk.context.known)
-        assert note(desk) is None  # nothing changed, so nothing is said again
-        port = desk.editor.port
-        await desk.editor.stop()
-        await desk.until(lambda: not desk.client.connected)
-        assert desk.context.next_note() == ""
-        desk.editor.state = {"workspaceState": {"openFiles": [desk.file("b.py", isActive=True)]}}
-        await desk.editor.start(port)
-        await desk.until(lambda: desk.context.known)
-        assert note(desk)["changes"]["filesClosed"] == ["a.py"]
+    async def use(agent: Agent) -> None:
+        agent.editor.state = {"workspaceState": {"openFiles": [agent.file("a.py", isActive=True)]}}
+        agent.client.start()
+        await agent.client.settle(10)
+        assert note(agent)
+        await agent.editor.cut_streams()
+        await agent.until(lambda: len(agent.editor.calls("initialize")) == 2 and agent.context.known)
+        assert note(agent) is None  # nothing changed, so nothing is said again
+        port = agent.editor.port
+        await agent.editor.stop()
+        await agent.until(lambda: not agent.client.connected)
+        assert agent.context.next_note() == ""
+        agent.editor.state = {"workspaceState": {"openFiles": [agent.file("b.py", isActive=True)]}}
+        await agent.editor.start(port)
+        await agent.until(lambda: agent.context.known)
+        assert note(agent)["changes"]["filesClosed"] == ["a.py"]
 
     with_editor(tmp_path, use)
 
 
 def test_an_editor_that_starts_later_is_found(tmp_path: Path) -> None:
     async def run() -> None:
-        desk = Desk(tmp_path)
-        desk.client.start()
-        await desk.client.settle(10)  # there is no editor, so there is nothing to wait for
-        assert not desk.client.connected
-        await desk.editor.start()
-        desk.editor.announce(desk.temporary)
-        await desk.until(lambda: desk.context.known)
-        await desk.client.close()
-        assert not desk.client.connected
-        await desk.editor.stop()
+        agent = Agent(tmp_path)
+        agent.client.start()
+        await agent.client.settle(10)  # there is no editor, so there is nothing to wait for
+        assert not agent.client.connected
+        await agent.editor.start()
+        agent.editor.announce(agent.temporary)
+        await agent.until(lambda: agent.context.known)
+        await agent.client.close()
+        assert not agent.client.connected
+        await agent.editor.stop()
 
     asyncio.run(run())
 
 
 def test_a_wrong_token_is_refused_and_told_in_the_status(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.editor.announce(desk.temporary, authToken="wrong")
-        desk.client.start()
-        await desk.client.settle(10)
-        assert not desk.client.connected
-        assert "401" in str(desk.client.fault)
+    async def use(agent: Agent) -> None:
+        agent.editor.announce(agent.temporary, authToken="wrong")
+        agent.client.start()
+        await agent.client.settle(10)
+        assert not agent.client.connected
+        assert "401" in str(agent.client.fault)
 
     assert set(with_editor(tmp_path, use).editor.refused) == {401}
 
 
 def test_pings_are_answered_and_other_requests_declined(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.client.start()
-        await desk.client.settle(10)
-        await desk.editor.say("ping", {})  # as the extension sends it: without an id
-        await desk.editor.say("ping", {}, id=7)
-        await desk.editor.say("sampling/createMessage", {}, id="x")
-        await desk.until(lambda: len([p for p in desk.editor.posts if "method" not in p]) == 2)
-        pong, no = [post for post in desk.editor.posts if "method" not in post]
+    async def use(agent: Agent) -> None:
+        agent.client.start()
+        await agent.client.settle(10)
+        await agent.editor.say("ping", {})  # as the extension sends it: without an id
+        await agent.editor.say("ping", {}, id=7)
+        await agent.editor.say("sampling/createMessage", {}, id="x")
+        await agent.until(lambda: len([p for p in agent.editor.posts if "method" not in p]) == 2)
+        pong, no = [post for post in agent.editor.posts if "method" not in post]
         assert pong == {"jsonrpc": "2.0", "id": 7, "result": {}}
         assert (no["id"], no["error"]["code"]) == ("x", -32601)
 
@@ -171,65 +171,65 @@ def test_pings_are_answered_and_other_requests_declined(tmp_path: Path) -> None:
 
 
 def test_a_diff_is_shown_and_the_persons_version_comes_back(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.client.start()
-        await desk.client.settle(10)
-        path = desk.workspace / "a.py"
-        task = asyncio.create_task(desk.client.open_diff(path, "proposed\n"))
-        await desk.until(lambda: desk.editor.diffs)
-        assert desk.editor.diffs == {str(path): "proposed\n"}
-        await desk.editor.say("ide/diffAccepted", {"filePath": "/other", "content": "no"})
-        await desk.editor.say("ide/diffAccepted", {"filePath": str(path), "content": "edited\n"})
+    async def use(agent: Agent) -> None:
+        agent.client.start()
+        await agent.client.settle(10)
+        path = agent.workspace / "a.py"
+        task = asyncio.create_task(agent.client.open_diff(path, "proposed\n"))
+        await agent.until(lambda: agent.editor.diffs)
+        assert agent.editor.diffs == {str(path): "proposed\n"}
+        await agent.editor.say("ide/diffAccepted", {"filePath": "/other", "content": "no"})
+        await agent.editor.say("ide/diffAccepted", {"filePath": str(path), "content": "edited\n"})
         outcome = await task
         assert (outcome.status, outcome.content) == ("accepted", "edited\n")
-        task = asyncio.create_task(desk.client.open_diff(path, "again\n"))
-        await desk.until(lambda: desk.editor.diffs.get(str(path)) == "again\n")
-        await desk.editor.say("ide/diffRejected", {"filePath": str(path)})
+        task = asyncio.create_task(agent.client.open_diff(path, "again\n"))
+        await agent.until(lambda: agent.editor.diffs.get(str(path)) == "again\n")
+        await agent.editor.say("ide/diffRejected", {"filePath": str(path)})
         assert (await task).status == "rejected"
 
     with_editor(tmp_path, use)
 
 
 def test_a_cancelled_diff_leaves_the_editor_and_a_lost_one_says_so(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.client.start()
-        await desk.client.settle(10)
-        path = desk.workspace / "a.py"
-        task = asyncio.create_task(desk.client.open_diff(path, "proposed\n"))
-        await desk.until(lambda: desk.editor.diffs)
+    async def use(agent: Agent) -> None:
+        agent.client.start()
+        await agent.client.settle(10)
+        path = agent.workspace / "a.py"
+        task = asyncio.create_task(agent.client.open_diff(path, "proposed\n"))
+        await agent.until(lambda: agent.editor.diffs)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert desk.editor.diffs == {}
-        task = asyncio.create_task(desk.client.open_diff(path, "proposed\n"))
-        await desk.until(lambda: desk.editor.diffs)
-        assert await desk.client.close_diff(path) == "proposed\n"
-        await desk.editor.stop()
+        assert agent.editor.diffs == {}
+        task = asyncio.create_task(agent.client.open_diff(path, "proposed\n"))
+        await agent.until(lambda: agent.editor.diffs)
+        assert await agent.client.close_diff(path) == "proposed\n"
+        await agent.editor.stop()
         with pytest.raises(IdeFault, match="lost"):
             await task
         with pytest.raises(IdeFault):
-            await desk.client.open_diff(path, "x")
+            await agent.client.open_diff(path, "x")
 
     with_editor(tmp_path, use)
 
 
 def test_a_diff_that_the_editor_refuses_is_a_fault(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.client.start()
-        await desk.client.settle(10)
+    async def use(agent: Agent) -> None:
+        agent.client.start()
+        await agent.client.settle(10)
         with pytest.raises(IdeFault, match="not absolute"):
-            await desk.client.open_diff(Path("a.py"), "x")
+            await agent.client.open_diff(Path("a.py"), "x")
 
     with_editor(tmp_path, use)
 
 
 def test_an_editor_without_tools_still_tells_of_its_files(tmp_path: Path) -> None:
-    async def use(desk: Desk) -> None:
-        desk.editor.tools = None
-        desk.client.start()
-        await desk.client.settle(10)
-        assert desk.client.connected
-        assert not desk.client.shows_diffs
+    async def use(agent: Agent) -> None:
+        agent.editor.tools = None
+        agent.client.start()
+        await agent.client.settle(10)
+        assert agent.client.connected
+        assert not agent.client.shows_diffs
 
     with_editor(tmp_path, use)
 

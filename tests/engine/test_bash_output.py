@@ -23,9 +23,9 @@ def told(project: Project, command: str, env: dict[str, str] | None = None, **mo
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, mode="yolo")
-        driver.engine.desk.environment = {**driver.engine.desk.environment, **(env or {})}
+        driver.engine.agent.environment = {**driver.engine.agent.environment, **(env or {})}
         driver.start()
-        driver.engine.desk.session.context.environment = driver.engine.desk.environment
+        driver.engine.agent.session.context.environment = driver.engine.agent.environment
         await driver.send("go")
         await driver.close()
 
@@ -58,7 +58,7 @@ def test_the_person_s_own_shell_is_not(project: Project) -> None:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url)
         driver.start()
-        context = driver.engine.desk.session.context
+        context = driver.engine.agent.session.context
         context.environment = {**context.environment, "TERM": "xterm", "FORCE_COLOR": "1"}
         await driver.send('!echo "$TERM,$FORCE_COLOR,$NO_COLOR"')
         await driver.close()
@@ -224,7 +224,7 @@ def test_only_a_session_with_a_record_is_promised(project: Project) -> None:
         for text in inputs:
             await driver.send(text)
         await driver.close()
-        return driver.engine.desk.goodbye()
+        return driver.engine.agent.goodbye()
 
     with ScriptedServer([]) as server:
         assert asyncio.run(goodbye(server.url)) == ""

@@ -16,11 +16,11 @@ from coder.model.retry import RetryingModel
 from coder.model.scripted import Recorded, ScriptedServer, Turn, events, http_head
 from coder.model.wires.chat_completions.client import ChatCompletions
 from coder.protocol.events import AnyEvent, Content, ContentRestarted, Notice, TurnEnded
-from coder.terminal.render.plain import LineView
+from coder.terminal.render.plain import PlainView
 from coder.terminal.render.theme import Theme
-from coder.terminal.render.transcript import Stream
+from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line
-from coder.terminal.state import Talk, begin, follow
+from coder.terminal.state import PromptState, begin, follow
 from coder.texts import Texts
 from kit import Chaos, collect, text_of
 from kit.driving import Driver, Project, drive, of
@@ -37,7 +37,7 @@ def driven(project: Project, *script: dict[str, Any]) -> Driver:
 
 def rows(seen: Sequence[AnyEvent]) -> list[Line]:
     """What a terminal shows, drawn after every event."""
-    stream = Stream(Texts("en"), lambda: 80)
+    stream = Transcript(Texts("en"), lambda: 80)
     out: list[Line] = []
     for event in seen:
         stream.take(event)
@@ -68,7 +68,7 @@ class Terminal(io.StringIO):
 def test_code_stays_code_as_plain_lines(project: Project) -> None:
     broken = driven(project, {**WHOLE, "fault": "cut_text"}, WHOLE).seen
     out = Terminal()
-    view = LineView(out, None, Texts("en"), Theme("none"))
+    view = PlainView(out, None, Texts("en"), Theme("none"))
     for event in broken:
         view.show(event)
     assert CODE.rstrip() in out.getvalue()
@@ -77,7 +77,7 @@ def test_code_stays_code_as_plain_lines(project: Project) -> None:
 
 def test_the_status_says_so_until_the_rest_comes(project: Project) -> None:
     broken = driven(project, {**WHOLE, "fault": "cut_text"}, WHOLE).seen
-    talk = Talk(model="m", mode="default")
+    talk = PromptState(model="m", mode="default")
     begin(talk)
     doing = []
     for event in broken:

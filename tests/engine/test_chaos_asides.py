@@ -96,7 +96,7 @@ class Play:
             check_conversation(chat["messages"])
         assert of(driver.seen, Failed) == []
         assert {end.status for end in of(driver.seen, TurnEnded)} == {"ok"}
-        session = driver.engine.desk.session
+        session = driver.engine.agent.session
         assert replay(read_log(project.logs()[0])).messages == session.conversation.messages
         retried = [e for e in of(driver.seen, Notice) if "Trying again" in e.text]
         assert len(retried) == self.retries(), retried
@@ -192,7 +192,7 @@ def test_a_cancel_while_the_engine_waits_for_its_own_answer(project: Project, pl
                 await asyncio.sleep(0.005)
         driver.engine.submit(Cancel())
         await driver.until_idle()
-        conversation = list(driver.engine.desk.session.conversation.messages)
+        conversation = list(driver.engine.agent.session.conversation.messages)
         check_conversation(conversation)
         assert conversation[-1].content.startswith(prompts[-1]) or place == "speaker"
         assert not any("Summary of" in message.content for message in conversation)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coder.context.compaction import cut_point
 from coder.protocol.events import ChatCompressed, CommandDone, Notice, TurnEnded
-from coder.protocol.messages import Message, answered, tool_call
+from coder.protocol.messages import Message, tool_call, tool_message
 from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
@@ -100,7 +100,7 @@ def conversation(shape: list[int]) -> list[Message]:
         asked = [tool_call(f"{turn}.{n}", "read", "{}") for n in range(calls)]
         messages.append(Message(role="user", content="u"))
         messages.append(Message(role="assistant", content="a", tool_calls=asked))
-        messages += [answered(call, "r") for call in asked]
+        messages += [tool_message(call, "r") for call in asked]
     return messages
 
 

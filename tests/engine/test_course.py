@@ -275,7 +275,7 @@ def test_the_ledger_is_the_record_s(project: Project) -> None:
     for event in read_log(project.logs()[0]):
         again.take(event)
     text = again.whole_text()
-    assert driver.engine.desk.session.ledger.whole_text() == text
+    assert driver.engine.agent.session.ledger.whole_text() == text
     assert "Files changed (1)\n- a.py" in text
     assert "exit 3 → exit 3" in text
     assert "missing" in text
@@ -317,5 +317,5 @@ def test_what_was_spent_is_known_after_a_resume(project: Project) -> None:
     project.configure(budget={"prices": PRICES})
     usage = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
     first = play(project, [{"text": "a", "usage": usage}], ["go"])
-    again = play(project, [], ["/budget"], resume=first.engine.desk.session.id)
-    assert again.engine.desk.session.budget.spent == pytest.approx(0.01)
+    again = play(project, [], ["/budget"], resume=first.engine.agent.session.id)
+    assert again.engine.agent.session.budget.spent == pytest.approx(0.01)

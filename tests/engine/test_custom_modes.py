@@ -110,7 +110,7 @@ def test_default_enabled_ones_are_on_from_the_start(project: Project) -> None:
 def test_a_resumed_session_has_its_modes_again(project: Project) -> None:
     project.write(".coder/modes/review.md", REVIEW)
     first = play(project, ["/review author", "hi"])
-    again = play(project, ["more"], resume=first.engine.desk.session.id)
+    again = play(project, ["more"], resume=first.engine.agent.session.id)
     assert "Speak as author." in instructions(again.chats[0])
     before = first.chats[0]["messages"]
     assert again.chats[0]["messages"][: len(before)] == before
@@ -202,8 +202,8 @@ class TestCommandsInModes:
             driver = Driver(project, url, can_ask=True)
             driver.start()
             async with asyncio.timeout(10):
-                problems = await enable_modes(driver.engine.desk, ["/log"])
-            assert driver.engine.desk.can_ask
+                problems = await enable_modes(driver.engine.agent, ["/log"])
+            assert driver.engine.agent.can_ask
             await driver.close()
             return problems
 

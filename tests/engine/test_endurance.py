@@ -181,7 +181,7 @@ def test_a_server_that_counts_nothing_does_not_outwit_the_budget(
     configure(project, 100_000, budget={"prices": PRICES, "max_usd": 0.005})
     driver = play(project, [{"text": "ok", "usage": usage}] * 9, [f"go {n}" for n in range(5)])
     assert [e.status for e in of(driver.seen, TurnEnded)][-1] == "error"
-    assert 0 < driver.engine.desk.session.budget.spent <= 0.005
+    assert 0 < driver.engine.agent.session.budget.spent <= 0.005
 
 
 def test_a_summary_without_end_is_not_waited_for(project: Project) -> None:
@@ -189,7 +189,7 @@ def test_a_summary_without_end_is_not_waited_for(project: Project) -> None:
     script = by_place([{"text": words(300)}], summary={"text": "no end " * 150_000})
     driver = play(project, script, ["hi", "/compact"])
     assert project.of_type("compaction") == []
-    assert driver.engine.desk.session.usage.completion < 250_000
+    assert driver.engine.agent.session.usage.completion < 250_000
 
 
 # taken up again
@@ -205,22 +205,22 @@ def test_a_budget_holds_in_the_resumed_session_and_lifts_nothing(
     money = {"prices": PRICES, **({"max_usd": configured} if configured is not None else {})}
     configure(project, 100_000, budget=money)
     first = play(project, [{"text": "ok"}], [f"/budget {chosen}", "hi"])
-    second = play(project, [], ["/budget"], resume=first.engine.desk.session.id)
-    assert second.engine.desk.session.budget.limit == limit
+    second = play(project, [], ["/budget"], resume=first.engine.agent.session.id)
+    assert second.engine.agent.session.budget.limit == limit
 
 
 @pytest.mark.parametrize("word", ["on", "off"])
 def test_the_loop_guard_is_as_it_was_left(project: Project, word: str) -> None:
     project.configure(runtime={"loop_guard": word == "off"})
     first = play(project, [{"text": "ok"}], [f"/loop {word}", "hi"])
-    second = play(project, [], ["/loop"], resume=first.engine.desk.session.id)
-    assert second.engine.desk.session.loop_guard is (word == "on")
+    second = play(project, [], ["/loop"], resume=first.engine.agent.session.id)
+    assert second.engine.agent.session.loop_guard is (word == "on")
 
 
 def test_what_was_remembered_and_forgotten_in_between_is_told_once(project: Project) -> None:
     project.write(".coder/memory.md", "- The port is 80.\n")
     first = play(project, [{"text": "ok"}], ["hi", "/memory forget 1", "/memory add The port is 8080."])
-    session_id = first.engine.desk.session.id
+    session_id = first.engine.agent.session.id
     texts = []
     for _ in range(2):
         (chat,) = play(project, [{"text": "ok"}], ["which port?"], resume=session_id).chats
@@ -244,7 +244,7 @@ def waiting(project: Project, script: list[Any], text: str) -> str:
         held = log.read_bytes()
         await driver.close()
         log.write_bytes(held)
-        return driver.engine.desk.session.id
+        return driver.engine.agent.session.id
 
     with ScriptedServer(script) as server:
         return asyncio.run(run(server.url))

@@ -103,7 +103,7 @@ def test_no_server_starts_once_the_engine_is_closed(project: Project) -> None:
     async def scenario(url: str) -> None:
         driver = Driver(project, url, session_kind="interactive")
         driver.start()
-        servers = driver.engine.desk.mcp
+        servers = driver.engine.agent.mcp
         assert servers is not None
         await driver.close()
         servers.start()  # as the clock would

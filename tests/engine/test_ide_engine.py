@@ -44,7 +44,7 @@ class Scene:
     def __init__(self, place: Place, server: ScriptedServer, editor: FakeEditor) -> None:
         self.place, self.server, self.editor = place, server, editor
         self.driver = Driver(place, server.url)
-        ide = self.driver.engine.desk.ide
+        ide = self.driver.engine.agent.ide
         assert ide is not None
         ide._pauses = (0.01,)
         self.ide = ide
@@ -187,7 +187,7 @@ def test_a_subagent_does_not_take_what_is_for_the_conversation(tmp_path: Path) -
             return {"text": "ok"}
 
         scene.server._turns = iter([answer] * 9)
-        scene.driver.engine.desk.preset = "yolo"
+        scene.driver.engine.agent.preset = "yolo"
         await scene.begin()
         assert await scene.said("delegate") == {"activeFile": {"path": "a.py"}}
         (child,) = [c for c in scene.server.chats if "You are a subagent" in c["messages"][0]["content"]]

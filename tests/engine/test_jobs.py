@@ -265,7 +265,7 @@ def test_esc_while_it_is_being_started_ends_it(project: Project) -> None:
         cancelling = asyncio.create_task(cancel(driver))
         await driver.until_idle()
         await cancelling
-        assert list(driver.engine.desk.session.jobs) == []
+        assert list(driver.engine.agent.session.jobs) == []
         await driver.close()
 
     async def cancel(driver: Driver) -> None:

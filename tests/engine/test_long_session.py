@@ -64,7 +64,7 @@ def test_hundreds_of_steps(project: Project) -> None:
     for event in read_log(project.logs()[0]):
         ledger.take(event)
     whole = ledger.whole_text()
-    assert driver.engine.desk.session.ledger.whole_text() == whole
+    assert driver.engine.agent.session.ledger.whole_text() == whole
     assert all(f"f{n}.txt" in whole for n in range(50))
     assert all(f"echo {n}; exit {n % 2} → exit {n % 2}" in whole for n in range(240) if n % STEPS % 3 == 1)
     assert len(ledger.failures) >= TURNS * STEPS // 3

@@ -46,7 +46,7 @@ def killed_while_asking(project: Project, calls: list[dict[str, Any]], before: i
 
         await driver.send("please change it", answer)
         await driver.close()
-        return driver.engine.desk.session.id
+        return driver.engine.agent.session.id
 
     with ScriptedServer([*steps, {"text": "I will", "calls": calls}, {"text": "later"}]) as server:
         session = asyncio.run(scenario(server.url))
@@ -115,7 +115,7 @@ def test_steps_and_tokens_of_the_turn_go_on_counting(project: Project) -> None:
     (ended,) = of(driver.seen, TurnEnded)
     assert ended.steps == 4
     assert ended.usage.prompt == 40
-    assert driver.engine.desk.session.usage.prompt == 40
+    assert driver.engine.agent.session.usage.prompt == 40
     steps = [e["step"] for e in project.of_type("assistant")]
     assert steps == [0, 1, 2, 3]
     assert project.of_type("turn_end")[0]["meta"]["step_count"] == 4
@@ -143,10 +143,10 @@ def test_what_a_session_was_comes_back(project: Project) -> None:
     script = [{"calls": [call("todowrite", todos=TODOS)]}, {"text": "planned"}, {"text": "second"}]
     with ScriptedServer([*script, {"text": "third"}]) as server:
         first = drive(project, server.url, ["make a plan", "!echo remembered", "and then?"])
-        old = first.engine.desk.session
+        old = first.engine.agent.session
         again = drive(project, server.url, ["/todos", "/status", "go on"], resume=old.id)
         request = server.chats[-1]
-    session = again.engine.desk.session
+    session = again.engine.agent.session
     (started,) = of(again.seen, SessionStarted)
     assert (started.resumed, started.turns, started.session_id) == (True, 2, old.id)
     assert (session.title, session.created_at) == ("make a plan", old.created_at)
@@ -173,8 +173,8 @@ def test_an_interrupted_turn_s_tokens_are_not_lost(project: Project) -> None:
         kinds = [json.loads(line)["type"] for line in lines]
         cut = len(kinds) - 1 - kinds[::-1].index("observation")
         log.write_bytes(b"".join(lines[: cut + 1]))  # killed after the third step
-        again = drive(project, server.url, ["/status"], resume=first.engine.desk.session.id)
-    assert again.engine.desk.session.usage.prompt == 30
+        again = drive(project, server.url, ["/status"], resume=first.engine.agent.session.id)
+    assert again.engine.agent.session.usage.prompt == 30
     assert project.of_type("turn_end")[-1]["meta"]["step_count"] == 3
 
 
@@ -189,7 +189,7 @@ def test_new_leaves_the_old_one_complete(project: Project) -> None:
     logs = {read(log)[1]["content"]: read(log) for log in project.logs()}
     assert set(logs) == {"first", "second"}
     assert all(events[-1]["type"] == "session_end" for events in logs.values())
-    assert logs["second"][0]["session_id"] == driver.engine.desk.session.id
+    assert logs["second"][0]["session_id"] == driver.engine.agent.session.id
 
 
 def read(log: Path) -> list[dict[str, Any]]:
@@ -198,13 +198,13 @@ def read(log: Path) -> list[dict[str, Any]]:
 
 def test_resume_goes_back_to_another_session(project: Project) -> None:
     with ScriptedServer([{"text": "one"}, {"text": "two"}, {"text": "three"}]) as server:
-        first = drive(project, server.url, ["first"]).engine.desk.session.id
+        first = drive(project, server.url, ["first"]).engine.agent.session.id
         driver = drive(project, server.url, ["second", f"/resume {first}", "third"])
         request = server.chats[-1]
     contents = [m["content"] for m in request["messages"][1:]]
     assert contents[1] == "one"
     assert contents[2].startswith("third")
-    assert driver.engine.desk.session.id == first
+    assert driver.engine.agent.session.id == first
     left = next(log for log in project.logs() if log.stem != first)
     assert read(left)[-1]["type"] == "session_end"
     turns = [e["turn"] for e in read(project.cwd / ".coder" / "history" / f"{first}.jsonl")]
@@ -224,7 +224,7 @@ def test_resuming_what_is_not_there_changes_nothing(project: Project, name: str)
 
 def test_resume_alone_lists_what_there_is(project: Project) -> None:
     with ScriptedServer([{"text": "one"}] * 2) as server:
-        first = drive(project, server.url, ["the first question"]).engine.desk.session.id
+        first = drive(project, server.url, ["the first question"]).engine.agent.session.id
         driver = drive(project, server.url, ["/resume", f"/resume {first}", f"/resume {first}"])
     listed, back, already = of(driver.seen, CommandDone)
     assert first in listed.text
@@ -238,13 +238,13 @@ def test_a_session_that_another_process_has_open_is_not_taken(project: Project) 
         holder = Driver(project, url)
         holder.start()
         await holder.send("first")
-        session = holder.engine.desk.session.id
+        session = holder.engine.agent.session.id
         other = Driver(project, url)
         other.start()
         await other.send("mine")
-        own = other.engine.desk.session.id
+        own = other.engine.agent.session.id
         seen = await other.send(f"/resume {session}")
-        assert other.engine.desk.session.id == own
+        assert other.engine.agent.session.id == own
         await other.send("still mine")
         await other.close()
         await holder.close()
@@ -273,6 +273,8 @@ def test_after_a_full_disk_the_next_turn_is_valid(project: Project, monkeypatch:
     with ScriptedServer(script) as server:
         driver = drive(project, server.url, ["go", "again"])
         check_conversation(server.chats[1]["messages"])
-        again = drive(project, server.url, ["/status"], resume=driver.engine.desk.session.id)
+        again = drive(project, server.url, ["/status"], resume=driver.engine.agent.session.id)
     assert [e.status for e in of(driver.seen, TurnEnded)] == ["error", "ok"]
-    assert again.engine.desk.session.conversation.messages == driver.engine.desk.session.conversation.messages
+    assert (
+        again.engine.agent.session.conversation.messages == driver.engine.agent.session.conversation.messages
+    )

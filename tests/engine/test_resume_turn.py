@@ -38,7 +38,7 @@ def cut_off_asking(project: Project, script: list[dict[str, Any]], text: str, nu
 
         await driver.send(text, answer)
         await driver.close()
-        return driver.engine.desk.session.id
+        return driver.engine.agent.session.id
 
     with ScriptedServer([*script, {"text": "later"}, {"text": "later"}]) as server:
         session = asyncio.run(scenario(server.url))
@@ -99,7 +99,7 @@ def test_the_cost_of_the_turn_is_all_of_it(project: Project) -> None:
     assert len(requests) == 3
     (ended,) = project.of_type("turn_end")
     assert ended["meta"]["cost_usd"] == sum(requests)
-    assert driver.engine.desk.session.budget.spent == sum(requests)
+    assert driver.engine.agent.session.budget.spent == sum(requests)
 
 
 def test_an_interrupted_turn_ends_with_its_cost(project: Project) -> None:

@@ -37,9 +37,9 @@ def test_the_call_runs_and_the_model_sees_its_result(project: Project, dialect: 
 def test_a_resumed_session_has_the_same_conversation(project: Project) -> None:
     project.write("a.txt", "the secret is 42\n")
     driver = play(project, [{"text": f"First.\n{CALL}"}, {"text": "42"}], ["what is it?"])
-    before = driver.engine.desk.session.conversation.messages
-    resumed = play(project, [{"text": "again"}], ["and now?"], resume=driver.engine.desk.session.id)
-    after = resumed.engine.desk.session.conversation.messages
+    before = driver.engine.agent.session.conversation.messages
+    resumed = play(project, [{"text": "again"}], ["and now?"], resume=driver.engine.agent.session.id)
+    after = resumed.engine.agent.session.conversation.messages
     assert after[: len(before)] == before
 
 
@@ -98,9 +98,9 @@ def test_react_s_own_text_is_recorded(project: Project, tag: str) -> None:
     assert [e["content"] for e in project.of_type("assistant")] == [raw, final]
     assert project.of_type("final")[0]["content"] == "It is 42."
     assert "the secret is 42" in driver.chats[1]["messages"][-1]["content"]
-    before = driver.engine.desk.session.conversation.messages
-    resumed = play(project, [{"text": final}], ["again?"], resume=driver.engine.desk.session.id)
-    assert resumed.engine.desk.session.conversation.messages[: len(before)] == before
-    shown = project.coder("show", driver.engine.desk.session.id).stdout
+    before = driver.engine.agent.session.conversation.messages
+    resumed = play(project, [{"text": final}], ["again?"], resume=driver.engine.agent.session.id)
+    assert resumed.engine.agent.session.conversation.messages[: len(before)] == before
+    shown = project.coder("show", driver.engine.agent.session.id).stdout
     assert "<final>" not in shown
     assert "It is 42." in shown

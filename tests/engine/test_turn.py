@@ -217,7 +217,7 @@ class TestComplexTasks:
     ) -> None:
         with ScriptedServer([{"text": "ok"}] * 3) as server:
             driver = drive(project, server.url, ["1. this 2. that", "1. again 2. more"])
-            session = driver.engine.desk.session.id
+            session = driver.engine.agent.session.id
             drive(project, server.url, ["1. at last 2. done"], resume=session)
         lists = [[t["content"] for t in e["meta"]["input"]["todos"]] for e in project.of_type("action")]
         assert lists == [["this", "that"], ["again", "more"], ["at last", "done"]]

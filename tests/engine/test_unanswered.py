@@ -96,7 +96,7 @@ def test_results_that_cannot_fit_say_so_and_can_be_read_in_parts(project: Projec
     assert of(driver.seen, TurnEnded)[0].status == "ok"
     assert "file 0 line 79" in main_chats(driver)[-1]["messages"][-1]["content"]
     assert all(prompt_tokens(chat) <= 12_000 for chat in main_chats(driver))
-    assert replay(read_log(project.logs()[0])).messages == driver.engine.desk.session.conversation.messages
+    assert replay(read_log(project.logs()[0])).messages == driver.engine.agent.session.conversation.messages
 
 
 @pytest.mark.parametrize("limit", ["window", "flag"])
@@ -114,7 +114,7 @@ def test_a_message_that_cannot_fit_is_refused_before_it_is_part_of_the_conversat
     assert "p4999" not in str(driver.chats[-1])
     assert [e["content"] for e in project.of_type("turn_start")] == ["hi", long, "again"]
     assert "p4999" not in str(project.snapshot()["messages"])
-    assert replay(read_log(project.logs()[0])).messages == driver.engine.desk.session.conversation.messages
+    assert replay(read_log(project.logs()[0])).messages == driver.engine.agent.session.conversation.messages
 
 
 def test_what_was_to_be_told_with_a_refused_message_is_told_with_the_next(project: Project) -> None:

@@ -38,7 +38,7 @@ def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **
 
 def resumed(project: Project, driver: Driver, *inputs: str) -> Driver:
     with ScriptedServer([{"text": "told"}] * 3) as server:
-        again = drive(project, server.url, inputs, resume=driver.engine.desk.session.id)
+        again = drive(project, server.url, inputs, resume=driver.engine.agent.session.id)
         again.chats = server.chats
     return again
 

@@ -71,7 +71,7 @@ def test_a_person_s_later_change_is_not_overwritten(project: Project) -> None:
     project.write("b", "one\n")
     first = played(project, [[edit("a", "one", "two"), edit("b", "one", "two")]])
     project.write("a", "mine\n")
-    session = first.engine.desk.session.id
+    session = first.engine.agent.session.id
     with ScriptedServer([]) as server:
         refused = drive(project, server.url, ["/undo"], resume=session)
         assert (project.cwd / "a").read_text() == "mine\n"
@@ -89,7 +89,7 @@ def test_survives_a_restart(project: Project) -> None:
     project.write("a", "one\n")
     first = played(project, [[edit("a", "one", "two")]])
     with ScriptedServer([]) as server:
-        drive(project, server.url, ["/undo"], resume=first.engine.desk.session.id)
+        drive(project, server.url, ["/undo"], resume=first.engine.agent.session.id)
     assert (project.cwd / "a").read_text() == "one\n"
 
 

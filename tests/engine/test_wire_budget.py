@@ -59,11 +59,11 @@ def test_the_engines_own_questions_are_on_the_account_of_their_turn(project: Pro
     assert spent(project) == [pytest.approx(first), pytest.approx(second)]
     tokens = [e["meta"]["tokens"]["prompt"] for e in project.of_type("turn_end")]
     assert tokens == [2_300, 1_500]
-    session = driver.engine.desk.session
+    session = driver.engine.agent.session
     assert session.budget.spent == pytest.approx(first + second)
     assert of(driver.seen, StateChanged)[-1].cost_usd == pytest.approx(first + second)
     again = play(project, [], ["/budget"], resume=session.id)
-    assert again.engine.desk.session.budget.spent == pytest.approx(first + second)
+    assert again.engine.agent.session.budget.spent == pytest.approx(first + second)
 
 
 def test_cached_and_uncached_tokens_are_told_apart(project: Project) -> None:
@@ -84,7 +84,7 @@ def test_what_tools_added_since_the_last_count_is_in_the_estimate(project: Proje
     driver = play(project, by_place([read, {"text": "ok", "usage": usage(5_000)}]), ["go"])
     assert len(driver.chats) == 1
     assert of(driver.seen, Failed)[0].code == "budget"
-    session = driver.engine.desk.session
+    session = driver.engine.agent.session
     limit = session.budget.limit
     assert limit is not None
     assert session.budget.spent <= limit
@@ -125,7 +125,7 @@ def test_subagents_at_the_same_time_cannot_pass_it_together(project: Project) ->
         {"text": "end", "usage": usage(1_000)},
     ]
     driver = play(project, by_place([answer] * 20), ["go"], mode="yolo", preset="yolo")
-    budget = driver.engine.desk.session.budget
+    budget = driver.engine.agent.session.budget
     assert budget.limit == 0.10
     assert budget.spent <= budget.limit
     assert 1 <= len(sizes) < 6
@@ -151,9 +151,9 @@ def test_a_subagents_money_is_its_parents_also_after_a_resume(project: Project) 
     driver = play(project, script, ["go"], mode="yolo", preset="yolo")
     total = (1_000 + 2_000 + 300 + 1_000) * 10 / 1e6
     assert spent(project) == [pytest.approx(total)]
-    again = play(project, [], ["/budget"], resume=driver.engine.desk.session.id)
-    assert again.engine.desk.session.budget.spent == pytest.approx(total)
-    assert again.engine.desk.session.usage.prompt == 4_300
+    again = play(project, [], ["/budget"], resume=driver.engine.agent.session.id)
+    assert again.engine.agent.session.budget.spent == pytest.approx(total)
+    assert again.engine.agent.session.usage.prompt == 4_300
 
 
 def test_an_answer_that_was_cut_off_is_paid_for(project: Project) -> None:
@@ -178,7 +178,7 @@ def test_an_answer_that_was_cut_off_is_paid_for(project: Project) -> None:
     assert answer["meta"]["partial"] is True
     assert answer["meta"]["tokens"]["source"] == "local"
     assert answer["meta"]["cost_usd"] > 0
-    assert driver.engine.desk.session.budget.spent == answer["meta"]["cost_usd"]
+    assert driver.engine.agent.session.budget.spent == answer["meta"]["cost_usd"]
     assert spent(project) == [answer["meta"]["cost_usd"]]
 
 
@@ -241,6 +241,6 @@ def test_more_cached_tokens_than_there_were_are_not_charged(project: Project) ->
     (answer,) = project.of_type("assistant")
     assert answer["meta"]["tokens"]["cached"] == 1_000
     assert answer["meta"]["cost_usd"] == pytest.approx((1_000 * 1 + 10 * 20) / 1e6)
-    budget = driver.engine.desk.session.budget
+    budget = driver.engine.agent.session.budget
     odd = Usage(prompt=1_000, completion=0, total=1_000, cached=5_000)  # as an older record may have it
     assert budget.cost("scripted", odd) == pytest.approx(1_000 / 1e6)

@@ -94,7 +94,7 @@ def test_a_cut_never_parts_parallel_calls_from_their_results(project: Project) -
     assert of(driver.seen, TurnEnded)[0].text == "end"
     assert all(prompt_tokens(chat) <= 9_000 for chat in driver.chats)
     state = replay(read_log(project.logs()[0]))
-    assert state.messages == driver.engine.desk.session.conversation.messages
+    assert state.messages == driver.engine.agent.session.conversation.messages
 
 
 def test_a_message_nobody_has_answered_is_kept_whole_however_long(project: Project) -> None:
@@ -194,7 +194,7 @@ def test_the_ledger_holds_what_no_summary_says(project: Project) -> None:
     assert "edit changed.py" in sections["Failed"]
     assert "no to bash rm -rf build: keep it" in sections["Decisions by the person"]
     assert "[in_progress] write the tests" in sections["Todos"]
-    assert driver.engine.desk.session.ledger.whole_text() in messages[1]["content"]
+    assert driver.engine.agent.session.ledger.whole_text() in messages[1]["content"]
 
 
 @pytest.mark.parametrize("word", ["文件", "file", "🙂"], ids=["chinese", "english", "emoji"])
@@ -333,7 +333,7 @@ def test_who_is_asked_for_a_summary_between_turns(
 ) -> None:
     configure(project, 100_000, routing={"fast": "small", "strong": "big"})
     first = play(project, [{"text": words(300)}, {"text": words(300)}], ["hi", "hi"])
-    session = first.engine.desk.session.id
+    session = first.engine.agent.session.id
     driver = play(project, by_place([{"text": "ok"}], summary=SHORT), inputs, resume=session, model=chosen)
     (request,) = asides(driver, "summary")
     assert request["model"] == asked

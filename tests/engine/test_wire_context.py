@@ -71,7 +71,7 @@ def test_between_compactions_not_a_byte_of_what_was_sent_changes(project: Projec
     driver = play(project, script, inputs, mode="auto-edit", preset="yolo")
     assert len(driver.chats) == 13
     again = play(
-        project, [{"text": "still here"}], ["go on"], resume=driver.engine.desk.session.id, preset="yolo"
+        project, [{"text": "still here"}], ["go on"], resume=driver.engine.agent.session.id, preset="yolo"
     )
     chats = [*driver.chats, *again.chats]
     for before, after in pairwise(chats):

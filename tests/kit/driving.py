@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone
 from coder.protocol.ops import ApprovalReply, UserInput
 
@@ -123,7 +123,7 @@ class Driver:
         )
         settings = read_settings(self.options)
         provider = provider_of(self.options, settings)
-        self.engine = Engine(lambda emit: open_desk(self.options, settings, provider, emit))
+        self.engine = Engine(lambda emit: open_agent(self.options, settings, provider, emit))
         self.seen: list[AnyEvent] = []
         self.chats: list[dict[str, Any]] = []  # filled in by tests that look at the requests
 

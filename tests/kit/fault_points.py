@@ -159,9 +159,9 @@ def gitignore_found(folder: Path) -> str:
 
 
 def own_config(folder: Path) -> None:
-    from coder.config.user_file import set_own
+    from coder.config.user_file import set_in_user_file
 
-    set_own(folder, ("ui", "lang"), "zh" if (folder / "config.json").exists() else "en")
+    set_in_user_file(folder, ("ui", "lang"), "zh" if (folder / "config.json").exists() else "en")
 
 
 def own_config_found(folder: Path) -> str:

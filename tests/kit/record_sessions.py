@@ -40,7 +40,7 @@ def one(tool: str, **arguments: Any) -> dict[str, Any]:
 def play(project: Project, script: list[Any], *inputs: str, **options: Any) -> str:
     with ScriptedServer(script) as server:
         driver = drive(project, server.url, inputs, **{"mode": "yolo", "preset": "yolo", **options})
-    return driver.engine.desk.session.id
+    return driver.engine.agent.session.id
 
 
 def work(project: Project) -> None:
@@ -142,7 +142,7 @@ def cut_off(project: Project) -> None:
 
         await driver.send("go", answer)
         await driver.close()
-        return driver.engine.desk.session.id
+        return driver.engine.agent.session.id
 
     waiting = one("write", path="n.txt", content="n\n")
     with ScriptedServer([one("list"), waiting, {"text": "later"}]) as server:

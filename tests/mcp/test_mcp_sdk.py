@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from coder.mcp.client import Connection, HttpEndpoint, McpFault, StdioEndpoint
-from coder.mcp.http_transport import HttpWire
-from coder.mcp.stdio_transport import StdioWire
+from coder.mcp.http_transport import HttpTransport
+from coder.mcp.stdio_transport import StdioTransport
 from coder.mcp.versions import shake_hands
 from kit.mcp_meeting import Meeting, until
 
@@ -58,11 +58,11 @@ def _wait_for(port: int) -> None:
 async def in_the_old_era(root: Path, endpoint: StdioEndpoint | HttpEndpoint) -> AsyncGenerator[Meeting, None]:
     """The SDK's servers answer either opening; this one only shakes hands."""
     meeting = Meeting(root)
-    wire: StdioWire | HttpWire
+    wire: StdioTransport | HttpTransport
     if isinstance(endpoint, StdioEndpoint):
-        wire = StdioWire("sdk", endpoint, meeting, meeting.closed.append)
+        wire = StdioTransport("sdk", endpoint, meeting, meeting.closed.append)
     else:
-        wire = HttpWire("sdk", endpoint, meeting)
+        wire = HttpTransport("sdk", endpoint, meeting)
     meeting.connection = Connection("sdk", wire, await shake_hands("sdk", wire))
     await meeting.connection.refresh_tools()
     try:

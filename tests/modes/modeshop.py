@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from coder.modes.catalogue import Catalogue
-from coder.modes.discover import Places
+from coder.modes.discover import ModeRoots
 from coder.modes.render import NotThere, Refused
 from coder.modes.state import ModeKeeper
 from coder.protocol.modes import (
@@ -79,7 +79,7 @@ class Shop:
         return self.mode(name, f"---\nkind: instant\n{header}---\n{body}\n")
 
     def catalogue(self, built_in: Collection[str] = (), cwd: Path | None = None) -> Catalogue:
-        where = Places(cwd=cwd or self.cwd, homes=[self.home / ".coder", self.home / ".codex"])
+        where = ModeRoots(cwd=cwd or self.cwd, homes=[self.home / ".coder", self.home / ".codex"])
         return Catalogue(where, TEXTS, built_in)
 
     def definitions(self, built_in: Collection[str] = (), cwd: Path | None = None) -> list[ModeDefinition]:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from modeshop import Shop
 
-from coder.modes.discover import MAX_BYTES, MAX_DEPTH, Places, discover, places
+from coder.modes.discover import MAX_BYTES, MAX_DEPTH, ModeRoots, discover, places
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_folders_of_others_above_us_are_not_read(shop: Shop, monkeypatch: pytest
     shop.mode("m", "x", "project/.coder/modes")
     sub = shop.cwd / "sub"
     sub.mkdir()
-    where = Places(cwd=sub, homes=[])
+    where = ModeRoots(cwd=sub, homes=[])
     assert len(discover(where)) == 1
     monkeypatch.setattr("coder.modes.discover._owner", lambda path: 4242 if ".coder" in str(path) else 7)
     assert discover(where) == []

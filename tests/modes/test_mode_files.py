@@ -230,8 +230,8 @@ def test_deep_nesting_does_not_end_the_process(shop: Shop) -> None:
     shop.mode("m", "---\nkind: " + "[" * 60_000 + "\n---\nx\n")
     code = (
         "from pathlib import Path; from coder.modes.catalogue import Catalogue; "
-        "from coder.modes.discover import Places; from coder.texts import Texts; "
-        f"print(Catalogue(Places(Path({str(shop.cwd)!r}), []), Texts('en')).definitions[0].error.message)"
+        "from coder.modes.discover import ModeRoots; from coder.texts import Texts; "
+        f"print(Catalogue(ModeRoots(Path({str(shop.cwd)!r}), []), Texts('en')).definitions[0].error.message)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -86,7 +86,7 @@ class Rich:
         for text in INPUTS:
             await driver.send(text, answer)
         await driver.close()
-        return driver.engine.desk.session
+        return driver.engine.agent.session
 
 
 @cache

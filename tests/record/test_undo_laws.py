@@ -21,8 +21,8 @@ CONTENTS = [b"", b"one\n", b"two\r\n\xff", LINES, LINES.replace(b"2", b"two"), L
 MODES = [0o644, 0o755, 0o600]
 
 names, contents, modes = st.sampled_from(NAMES), st.sampled_from(CONTENTS), st.sampled_from(MODES)
-Held = tuple[bytes, int]
-World = dict[str, Held]
+PathState = tuple[bytes, int]
+World = dict[str, PathState]
 
 by_tool = st.tuples(st.just("tool"), names, st.none() | contents, st.none() | modes)
 by_person = st.tuples(st.just("person"), names, st.none() | contents, modes)
@@ -54,7 +54,7 @@ def change_by_person(path: Path, after: bytes | None, mode: int) -> None:
 class Place:
     """A folder with files in it, and a journal beside it."""
 
-    def __init__(self, folder: str, start: dict[str, Held]) -> None:
+    def __init__(self, folder: str, start: dict[str, PathState]) -> None:
         self.root = Path(folder) / "root"
         self.root.mkdir()
         self.journal = UndoJournal(Path(folder) / "undo")
@@ -92,7 +92,7 @@ class Conflict(Exception):
 Left = tuple[bytes | None, int | None]  # what a tool left behind: bits are None where only the umask knew
 
 
-def law(start: Held | None, own: list[Left], now: Held | None) -> Held | None:
+def law(start: PathState | None, own: list[Left], now: PathState | None) -> PathState | None:
     """What a path must hold after undo: `own` is what the turn made of `start`, one after the other, and
     `now` what was found.
 

@@ -174,7 +174,7 @@ def test_resume_asks_and_a_no_changes_nothing(project: Project) -> None:
     assert not asked.can_always
     answer = of(driver.seen, CommandDone)[0]
     assert not answer.ok
-    assert driver.engine.desk.session.id != "evil"
+    assert driver.engine.agent.session.id != "evil"
     assert log.read_bytes() == before
     assert "hello from afar" not in json.dumps(driver.chats)
 
@@ -184,7 +184,7 @@ def test_a_yes_takes_it_up_but_offers_nothing_that_it_waited_for(project: Projec
     driver = resumed_by_command(project, "yes")
     (asked,) = of(driver.seen, ApprovalRequested)  # and none about the call
     assert asked.tool == "turn"
-    assert driver.engine.desk.session.id == "evil"
+    assert driver.engine.agent.session.id == "evil"
     (request,) = driver.chats
     check_conversation(request["messages"])
     assert not (project.cwd / "made.txt").exists()

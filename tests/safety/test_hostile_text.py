@@ -17,7 +17,7 @@ from coder.model.base import ModelRequest
 from coder.model.react.xml import in_dialect
 from coder.protocol.messages import Message
 from coder.protocol.ops import UserInput
-from coder.terminal.render.plain import LineView
+from coder.terminal.render.plain import PlainView
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from coder.tools.fetch import Fetch
@@ -132,7 +132,7 @@ def played(project: Project, tool: str, kinds: dict[str, bytes]) -> Driver:
     async def run(url: str) -> Driver:
         nonlocal text
         driver = Driver(project, url, mode="yolo", preset="yolo")
-        driver.engine.desk.tools["fetch"] = Fetch(allow_private=True)
+        driver.engine.agent.tools["fetch"] = Fetch(allow_private=True)
         driver.start()
         for data in kinds.values():
             prepared(project, data)
@@ -150,7 +150,7 @@ def played(project: Project, tool: str, kinds: dict[str, bytes]) -> Driver:
 
 def shown_lines(driver: Driver) -> str:
     out = io.StringIO()
-    view = LineView(out, None, Texts("en"), Theme("none"))
+    view = PlainView(out, None, Texts("en"), Theme("none"))
     for event in driver.seen:
         view.show(event)
     return out.getvalue()
@@ -239,7 +239,7 @@ def test_the_process_prints_nothing_that_acts(project: Project, output: str) -> 
     assert done.returncode == 0
     assert "said" in done.stdout
     check_inert(done.stderr)
-    if output != "text":  # the answer itself is for a program, as it is; on a terminal `LineView` shows it
+    if output != "text":  # the answer itself is for a program, as it is; on a terminal `PlainView` shows it
         for line in done.stdout.splitlines():
             json.loads(line)
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", done.stdout)

@@ -31,7 +31,7 @@ from coder.fs.safe_open import (
     read_file,
     status_of,
 )
-from coder.modes.discover import Places, discover, read_text
+from coder.modes.discover import ModeRoots, discover, read_text
 from coder.modes.files import reader
 from coder.modes.render import NotThere, Refused
 from coder.policy.workspace import FolderWorkspace
@@ -203,7 +203,7 @@ def test_what_a_message_or_the_project_names(contested: Contested) -> None:
     (own / "modes" / "mode.md").symlink_to("../../a/mode.md")
     home = place.root.parent / "home"
     skills, memory = Skills(place.root, home, None), Memory(place.root, home)
-    where = Places(cwd=place.root, homes=[home, home])
+    where = ModeRoots(cwd=place.root, homes=[home, home])
     seen: set[str] = set()
 
     def attempt(at: int) -> None:

@@ -58,7 +58,7 @@ def state(project: Project) -> dict[str, bytes]:
 def played(project: Project, rung: str, script: list[Any], *inputs: str, **options: Any) -> Driver:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"mode": "yolo", "preset": "yolo", **options})
-        driver.engine.desk.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox_level = level_of(rung)
         driver.start()
         for text in inputs or ("go",):
             await driver.send(text)
@@ -74,7 +74,7 @@ def approved(project: Project, rung: str, script: list[Any], **options: Any) -> 
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.desk.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox_level = level_of(rung)
         driver.start()
         await driver.send("go", lambda e: ApprovalReply(e.approval_id, "yes"))
         await driver.close()

@@ -19,7 +19,7 @@ from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.glob import Glob
 from coder.tools.grep import Grep
 from coder.tools.search import ripgrep
-from coder.tools.search.revalidate import LineProof, files_there
+from coder.tools.search.revalidate import LineCheck, files_there
 
 _SWAPPING = """
 import ctypes, os, sys
@@ -90,9 +90,9 @@ def test_grep_and_glob_bring_nothing_from_outside(
 ) -> None:
     led_out = {"grep": 0, "glob": 0}
     inside = {"grep": 0, "glob": 0}
-    holds = LineProof.holds
+    holds = LineCheck.holds
 
-    def told_line(self: LineProof, path: str, offset: int, text: bytes) -> bool:
+    def told_line(self: LineCheck, path: str, offset: int, text: bytes) -> bool:
         led_out["grep"] += b"PRIVATE" in text or "PRIVATE" in path
         return holds(self, path, offset, text)
 
@@ -100,7 +100,7 @@ def test_grep_and_glob_bring_nothing_from_outside(
         led_out["glob"] += any("PRIVATE" in name for name in names)
         return files_there(base, names)
 
-    monkeypatch.setattr(LineProof, "holds", told_line)
+    monkeypatch.setattr(LineCheck, "holds", told_line)
     monkeypatch.setattr("coder.tools.search.revalidate.files_there", told_names)
 
     def attempt() -> None:
@@ -125,9 +125,9 @@ def test_what_matches_outside_only_is_not_even_counted(
 ) -> None:
     """Else a search would answer questions about it, one at a time."""
     led_out = {"PRIVATE needle": 0, "**/PRIVATE.py": 0}
-    holds = LineProof.holds
+    holds = LineCheck.holds
 
-    def told_line(self: LineProof, path: str, offset: int, text: bytes) -> bool:
+    def told_line(self: LineCheck, path: str, offset: int, text: bytes) -> bool:
         led_out["PRIVATE needle"] += 1
         return holds(self, path, offset, text)
 
@@ -135,7 +135,7 @@ def test_what_matches_outside_only_is_not_even_counted(
         led_out["**/PRIVATE.py"] += bool(names)
         return files_there(base, names)
 
-    monkeypatch.setattr(LineProof, "holds", told_line)
+    monkeypatch.setattr(LineCheck, "holds", told_line)
     monkeypatch.setattr("coder.tools.search.revalidate.files_there", told_names)
 
     def attempt() -> None:
@@ -155,7 +155,7 @@ def test_looking_up_thousands_of_times(contested: Contested) -> None:
     for _ in range(3000):
         names = ["a/file.txt", "a/PRIVATE.py", "a/deep/er/PRIVATE.py", "a/public.py"]
         assert not [name for name in files_there(contested.root, names) if "PRIVATE" in name]
-        with LineProof(contested.root) as proof:
+        with LineCheck(contested.root) as proof:
             assert not proof.holds("a/deep/file.txt", 0, b"PRIVATE needle")
             assert not proof.holds("a/file.txt", 0, b"PRIVATE needle")
             held = proof.holds("a/file.txt", 0, b"public needle")
@@ -220,7 +220,7 @@ def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
     place = Contested(tmp_path)
     names = ["a/file.txt", "gone/file.txt", "b/file.txt", "a/file.txt/below"]
     assert list(files_there(place.root, names)) == ["a/file.txt"]
-    with LineProof(place.root) as proof:
+    with LineCheck(place.root) as proof:
         for name in ("gone/file.txt", "gone/file.txt", "b/file.txt", "b/file.txt"):
             assert not proof.holds(name, 0, b"PRIVATE")
         assert proof.holds("a/deep/file.txt", 7, b"needle")

@@ -135,11 +135,11 @@ def test_a_yes_for_modes_lets_no_setting_in(project: Project, config: str) -> No
 
     with ScriptedServer([{"text": "ok"}] * 3) as server:
         first = asyncio.run(run(server.url))
-        assert first.engine.desk.preset == "balanced"
+        assert first.engine.agent.preset == "balanced"
         assert len(asked) == 1
         again = asyncio.run(run(server.url))
         assert len(asked) == 1
-        assert again.engine.desk.preset == "balanced"
+        assert again.engine.agent.preset == "balanced"
         project.write(".coder/modes/log.md", MODE.format("other.txt"))
         asyncio.run(run(server.url))
     assert len(asked) == 2

@@ -44,7 +44,7 @@ def played(
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.desk.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox_level = level_of(rung)
         driver.start()
         for text in inputs:
             await driver.send(text, lambda e: ApprovalReply(e.approval_id, answer(e), "not now"))
@@ -130,7 +130,7 @@ def test_what_a_writing_command_left_in_tmp_can_be_read(project: Project, rung: 
         played(project, rung, f"cat {where}/{name}")
         assert results(project)[0]["content"] == "x"
     finally:
-        scratch = driver.engine.desk.session.sandboxes[False].scratch()
+        scratch = driver.engine.agent.session.sandboxes[False].scratch()
         for place in (Path("/tmp"), Path(scratch)):
             (place / name).unlink(missing_ok=True)
 
@@ -289,9 +289,9 @@ def test_one_sentence_tells_the_model_what_it_may(project: Project, rung: str) -
     from coder.engine.isolation import sandbox_for_model
 
     driver = played(project, rung, "true", mode="yolo")
-    said = sandbox_for_model(driver.engine.desk.session)
+    said = sandbox_for_model(driver.engine.agent.session)
     assert "write only in the workspace" in said
     assert "the network is on" in said
     assert "\n" not in said
     driver = played(project, "none", "true", mode="yolo")
-    assert sandbox_for_model(driver.engine.desk.session) == "Commands run without a sandbox."
+    assert sandbox_for_model(driver.engine.agent.session) == "Commands run without a sandbox."

@@ -1,7 +1,7 @@
 """Someone tries to lose a byte: random walks of two sessions whose commands stash, move, delete and rewrite,
 at the same time or one after the other, with a person's edits and undo, redo and restarts in between.
 
-Held to all along: a preview changes nothing and says what is then done; a refusal changes nothing; what
+PathState to all along: a preview changes nothing and says what is then done; a refusal changes nothing; what
 nobody touched since is given back to the byte; what somebody did is not taken away unless asked; redo leads
 back.
 """

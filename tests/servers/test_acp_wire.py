@@ -14,7 +14,7 @@ from acp_kit import PATIENCE, Line, bare, call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.servers.acp.server import Agent, Chosen
+from coder.servers.acp.server import AcpServer, Chosen
 from coder.servers.stdio import LONGEST_LINE, Outbox
 from kit import ScriptedServer
 from kit.driving import Project
@@ -134,7 +134,9 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )
-_METHODS = st.sampled_from(["initialize", *Agent(Chosen(environ={}), Outbox(-1, lambda: None))._methods()])
+_METHODS = st.sampled_from(
+    ["initialize", *AcpServer(Chosen(environ={}), Outbox(-1, lambda: None))._methods()]
+)
 _PARAMS = st.fixed_dictionaries(
     {},
     optional={

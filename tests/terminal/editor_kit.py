@@ -26,7 +26,7 @@ from coder.terminal.input.keyboard import Keyboard
 from coder.terminal.input.keys import bindings
 from coder.terminal.input.menu import MenuItem, Menus
 from coder.terminal.modes.slot import NoBar
-from coder.terminal.state import Talk
+from coder.terminal.state import PromptState
 
 ESCAPE = "␛"  # the key by itself; "\x1b" begins a sequence
 NOWHERE = Path(os.devnull, "history")  # which nobody can make, root neither
@@ -62,12 +62,12 @@ class Bench:
             lambda query: [item for item in paths if query in item.label],
         )
         self.editor = Editor(ProjectHistory(history), menus, lambda n: f"[pasted {n} lines]")
-        self.talk = Talk(model="m", mode="default", queue=[], calls={})
+        self.state = PromptState(model="m", mode="default", queue=[], calls={})
         self.sent: list[str] = []
         self.cancelled = 0
         self.left = False
         self.refuses = False
-        self.actions = Actions(self.editor, self.talk, self, NoBar())
+        self.actions = Actions(self.editor, self.state, self, NoBar())
         search = SearchToolbar()
         window = Window(
             BufferControl(self.editor.buffer, search_buffer_control=search.control, preview_search=True),

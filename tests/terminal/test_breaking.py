@@ -9,7 +9,7 @@ from pty_kit import Terminal
 from talk_kit import SIZES
 
 from coder.terminal.render.width import text_width
-from coder.terminal.render.wrap import Breaker
+from coder.terminal.render.wrap import WordWrapper
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -22,7 +22,7 @@ CODE = "```\nx = 'a line of code that is longer than the screen is wide and is n
 
 
 def broken(text: str, width: int, sizes: list[int]) -> str:
-    breaker, out, at = Breaker(width), "", 0
+    breaker, out, at = WordWrapper(width), "", 0
     for size in sizes:
         out += breaker.feed(text[at : at + size])
         at += size
@@ -56,7 +56,7 @@ def test_a_word_that_fits_no_row_comes_to_the_same_in_any_pieces(text: str, size
 
 def test_a_word_that_fits_no_row_is_not_held_back() -> None:
     """Else each piece of it would be joined to all before it: a minute for a picture in Base64."""
-    breaker = Breaker(20)
+    breaker = WordWrapper(20)
     out = breaker.feed("the word ")
     for _ in range(100):
         out += breaker.feed("abcd")

@@ -115,9 +115,9 @@ def test_two_escapes_are_two_within_half_a_second(monkeypatch: pytest.MonkeyPatc
 def test_an_escape_that_cancels_is_not_the_first_of_two_that_clear() -> None:
     async def run() -> None:
         bench = await Bench().type("given back")
-        bench.talk.phase = "running"
+        bench.state.phase = "running"
         await bench.type(ESCAPE)
-        bench.talk.phase = "idle"
+        bench.state.phase = "idle"
         await bench.type(ESCAPE)
         assert (bench.cancelled, bench.text) == (1, "given back")
         await bench.type(ESCAPE)
@@ -130,7 +130,7 @@ def test_escape_closes_a_menu_first_and_tab_opens_it_again() -> None:
     async def run() -> None:
         bench = await Bench().type("/mo")
         assert bench.offered == ["mode", "model"]
-        bench.talk.phase = "running"
+        bench.state.phase = "running"
         await bench.type(ESCAPE)
         assert (bench.offered, bench.cancelled) == ([], 0)
         await bench.type("d")
@@ -255,7 +255,7 @@ def test_a_long_message_that_is_given_back_becomes_a_placeholder() -> None:
 
     async def run() -> None:
         bench = await Bench().type("draft ", PASTE)
-        bench.talk.queue.append(long)
+        bench.state.queue.append(long)
         await bench.type(UP)
         assert len(bench.text) < 40
         await bench.type(ENTER)

@@ -15,7 +15,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.usage import Usage
 from coder.terminal.render.sanitize import printed
-from coder.terminal.render.transcript import Stream
+from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, plain
 from coder.texts import Texts
 
@@ -27,7 +27,7 @@ LONG = " ".join(f"w{at}" for at in range(40))
 
 def rows(*events: AnyEvent | list[Line]) -> list[str]:
     """What reached scrollback, with a frame after each event; a list is an echo of the terminal's own."""
-    stream = Stream(Texts("en"), lambda: WIDTH)
+    stream = Transcript(Texts("en"), lambda: WIDTH)
     out: list[Line] = []
     for event in events:
         if isinstance(event, list):
@@ -69,7 +69,7 @@ def test_a_line_of_the_terminal_s_own_cuts_no_word_and_no_code() -> None:
 
 
 def test_the_answer_is_copied_whole_although_something_was_said_in_between() -> None:
-    stream = Stream(Texts("en"), lambda: WIDTH)
+    stream = Transcript(Texts("en"), lambda: WIDTH)
     stream.take(Content("first half, "))
     stream.echo([[("", "note")]], apart=True)
     stream.take(Content("second half"))

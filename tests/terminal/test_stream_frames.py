@@ -15,8 +15,8 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.renderer import Renderer
 
 from coder.terminal.render import live_region as room
-from coder.terminal.render.frame_output import OneWrite
-from coder.terminal.render.live_region import Parts, Screen
+from coder.terminal.render.frame_output import FrameOutput
+from coder.terminal.render.live_region import LiveRegion, Parts
 
 
 class Bench:
@@ -35,8 +35,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, Screen], None]], None]:
-    def run(act: Callable[[Bench, Screen], None]) -> None:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, LiveRegion], None]], None]:
+    def run(act: Callable[[Bench, LiveRegion], None]) -> None:
         bench = Bench()
         drawn = asyncio.Event()
         render = Renderer.render
@@ -59,7 +59,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, Screen]
                     bar=list,
                     prompt=lambda: "> ",
                 )
-                shown = Screen(OneWrite(bench.out), Buffer(), parts, KeyBindings(), vim=False)
+                shown = LiveRegion(FrameOutput(bench.out), Buffer(), parts, KeyBindings(), vim=False)
                 running = asyncio.create_task(shown.app.run_async())
                 await drawn.wait()
                 act(bench, shown)
@@ -71,11 +71,11 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, Screen]
     return run
 
 
-Run = Callable[[Callable[[Bench, Screen], None]], None]
+Run = Callable[[Callable[[Bench, LiveRegion], None]], None]
 
 
 def test_a_frame_lays_out_nothing(bench: Run) -> None:
-    def act(it: Bench, screen: Screen) -> None:
+    def act(it: Bench, screen: LiveRegion) -> None:
         screen.commit(["first"])
         before = it.laid_out
         for at in range(50):
@@ -88,7 +88,7 @@ def test_a_frame_lays_out_nothing(bench: Run) -> None:
 
 
 def test_only_rows_that_changed_are_written_and_nothing_where_none_did(bench: Run) -> None:
-    def act(it: Bench, screen: Screen) -> None:
+    def act(it: Bench, screen: LiveRegion) -> None:
         it.live = ["one", "two"]
         screen.commit(["first"])
         written = len(it.out.getvalue())
@@ -106,7 +106,7 @@ def test_only_rows_that_changed_are_written_and_nothing_where_none_did(bench: Ru
 
 
 def test_what_is_below_is_drawn_anew_when_it_changes(bench: Run) -> None:
-    def act(it: Bench, screen: Screen) -> None:
+    def act(it: Bench, screen: LiveRegion) -> None:
         screen.commit(["first"])
         it.menu = ["an entry"]
         screen.buffer.text = "typed"
@@ -120,7 +120,7 @@ def test_what_is_below_is_drawn_anew_when_it_changes(bench: Run) -> None:
 
 
 def test_our_rows_make_room_where_the_screen_is_full(bench: Run) -> None:
-    def act(it: Bench, screen: Screen) -> None:
+    def act(it: Bench, screen: LiveRegion) -> None:
         it.live = [f"live {at}" for at in range(40)]
         screen.commit(["first"])
         assert it.drawn()[-3:] == ["live 39", "status", ">"]

@@ -19,8 +19,8 @@ from coder.terminal.render import streamed_text as flow
 from coder.terminal.render.highlight import CodeState, code_lines
 from coder.terminal.render.markdown import Carried, rows_of
 from coder.terminal.render.markdown_blocks import Block, Splitter
-from coder.terminal.render.streamed_text import Flow, thought_rows
-from coder.terminal.render.transcript import Stream
+from coder.terminal.render.streamed_text import StreamedText, thought_rows
+from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, plain, wrap
 from coder.texts import Texts
 
@@ -31,7 +31,7 @@ def numbered(count: int) -> str:
 
 def streamed(text: str, step: int, widths: list[int], paint: flow.Paint = rows_of) -> list[Line]:
     """All rows, the width changing from frame to frame; the live rows are asked for as the screen would."""
-    one = Flow(paint)
+    one = StreamedText(paint)
     rows: list[Line] = []
     for frame, at in enumerate(range(0, len(text), step)):
         width = widths[frame * len(widths) * step // max(1, len(text))]
@@ -218,7 +218,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     def run(text: str, kind: type[Content] | type[Thought] = Content) -> int:
         nonlocal done
         done = 0
-        stream = Stream(Texts("en"), lambda: 80)
+        stream = Transcript(Texts("en"), lambda: 80)
         for at in range(0, len(text), 16):
             stream.take(kind(text[at : at + 16]))
             if at % 64 == 0:  # a frame

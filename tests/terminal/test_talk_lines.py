@@ -28,7 +28,7 @@ from coder.protocol.ops import Cancel, UserInput
 from coder.terminal.render.live_rows import fitting_folder
 from coder.terminal.render.recap import session_lines
 from coder.terminal.render.width import line_width, plain
-from coder.terminal.state import Talk, begin, follow, seconds
+from coder.terminal.state import PromptState, begin, follow, seconds
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
@@ -227,7 +227,7 @@ def test_the_prompt_does_not_wait_for_a_vocabulary(project: Project) -> None:
             driver.start()
             (state,) = of(await driver.send("/plan"), StateChanged)
             assert 500 < state.context_tokens < 20_000
-            conversation = driver.engine.desk.session.conversation
+            conversation = driver.engine.agent.session.conversation
             assert not conversation.counter.loaded
             assert 0.5 < conversation.tokens() / state.context_tokens < 2
             (state,) = of(await driver.send("hello"), StateChanged)
@@ -250,7 +250,7 @@ def test_a_cancel_does_not_wait_for_a_vocabulary_either(project: Project) -> Non
 
             events = await driver.until_idle(watch=stop)
             assert of(events, TurnEnded)[0].status == "cancelled"
-            assert not driver.engine.desk.session.conversation.counter.loaded
+            assert not driver.engine.agent.session.conversation.counter.loaded
             await driver.close()
 
     asyncio.run(run())
@@ -259,14 +259,14 @@ def test_a_cancel_does_not_wait_for_a_vocabulary_either(project: Project) -> Non
 def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    talk = Talk(model="m", mode="default")
-    begin(talk)
+    state = PromptState(model="m", mode="default")
+    begin(state)
     now[0] += 3
-    follow(talk, ApprovalRequested("a", "c", "bash", "touch x", "command", [], can_always=False))
+    follow(state, ApprovalRequested("a", "c", "bash", "touch x", "command", [], can_always=False))
     now[0] += 60
-    follow(talk, ApprovalResolved("a", "yes"))
+    follow(state, ApprovalResolved("a", "yes"))
     now[0] += 4
-    assert seconds(talk) == 7
+    assert seconds(state) == 7
 
 
 def test_counts_of_one_are_said_as_one(project: Project) -> None:
@@ -281,8 +281,8 @@ def test_counts_of_one_are_said_as_one(project: Project) -> None:
 
 
 def test_the_spinner_says_what_the_model_is_at() -> None:
-    talk = Talk(model="m", mode="default")
-    begin(talk)
+    state = PromptState(model="m", mode="default")
+    begin(state)
     said = []
     for event in (
         None,
@@ -292,6 +292,6 @@ def test_the_spinner_says_what_the_model_is_at() -> None:
         Content("so"),
     ):
         if event is not None:
-            follow(talk, event)
-        said.append(Texts("en").say(talk.doing))
+            follow(state, event)
+        said.append(Texts("en").say(state.doing))
     assert said == ["waiting for the model", "thinking", "answering", "waiting for the model", "answering"]

@@ -13,10 +13,10 @@ from pty_kit import Terminal
 from talk_kit import WRITE, bash, many
 
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.protocol.events import AnyEvent, Content
 from coder.terminal.line_repl import LineRepl
-from coder.terminal.render.plain import LineView, Palette
+from coder.terminal.render.plain import Palette, PlainView
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 
@@ -74,7 +74,7 @@ def test_a_line_terminal_that_is_told_to_end_does_so_with_its_command(project: P
 def test_a_write_that_fails_before_the_signal_comes_ends_it_in_order(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Gone(LineView):
+    class Gone(PlainView):
         def show(self, event: AnyEvent) -> None:
             if isinstance(event, Content):
                 raise OSError(errno.EIO, "Input/output error")
@@ -84,7 +84,7 @@ def test_a_write_that_fails_before_the_signal_comes_ends_it_in_order(
         options = Options(cwd=project.cwd, environ=project.environ(url), session_kind="interactive")
         settings = read_settings(options)
         provider = provider_of(options, settings)
-        engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+        engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
         engine.start()
         view = Gone(sys.stdout, None, settings.texts, Palette(enabled=False))
         return await LineRepl(options, settings, engine, view).run("go")

@@ -31,9 +31,9 @@ from coder.terminal.render.event_lines import tool_lines
 from coder.terminal.render.frame_output import reflows, rows_after_reflow
 from coder.terminal.render.markdown import Carried, rows_of
 from coder.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
-from coder.terminal.render.streamed_text import Flow, thought_rows
+from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.theme import Theme, chosen_theme
-from coder.terminal.render.transcript import Stream
+from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, clip, line_width, plain, text_width, wrap
 from coder.texts import Texts
 
@@ -117,7 +117,7 @@ def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
     text: str, step: int, width: int
 ) -> None:
     """Rows that went to scrollback early are those that would have come at the end."""
-    watched, calm = Flow(rows_of), Flow(rows_of)
+    watched, calm = StreamedText(rows_of), StreamedText(rows_of)
     early: list[Line] = []
     for at in range(0, len(text), step):
         early += watched.feed(text[at : at + step], width)
@@ -129,7 +129,7 @@ def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
 
 @given(MARKDOWN, st.integers(10, 60))
 def test_rendering_keeps_every_word(text: str, width: int) -> None:
-    flow = Flow(rows_of)
+    flow = StreamedText(rows_of)
     shown = "".join(map(plain, flow.feed(text, width) + flow.finish(width)))
     assert shown.count("word") == text.count("word")
     assert shown.count("中文") == text.count("中文")
@@ -184,7 +184,7 @@ def usage_end(status: str = "ok", error: str = "") -> TurnEnded:
 
 @given(st.lists(st.text(max_size=20), max_size=10))
 def test_no_control_character_from_outside_reaches_the_screen(pieces: list[str]) -> None:
-    stream = Stream(Texts("en"), lambda: 40)
+    stream = Transcript(Texts("en"), lambda: 40)
     shown: list[str] = []
     theme = Theme("none")
     for piece in pieces:
@@ -200,7 +200,7 @@ def test_no_control_character_from_outside_reaches_the_screen(pieces: list[str])
 def test_a_restarted_answer_is_not_mixed_with_the_first() -> None:
     from coder.protocol.events import ContentRestarted
 
-    stream = Stream(Texts("en"), lambda: 80)
+    stream = Transcript(Texts("en"), lambda: 80)
     for event in (Content("half an ans"), ContentRestarted(), Content("the answer"), usage_end()):
         stream.take(event)
     text = "\n".join(map(plain, stream.drain(0)))

@@ -10,7 +10,7 @@ import sys
 from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 from coder.terminal.ask.question import ask_approval
-from coder.terminal.ask.queue import InTurn
+from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.render.width import plain, wrap
 from coder.texts import Texts
 
@@ -22,7 +22,7 @@ class Asker:
         self._engine = engine
         self._texts = texts
         self._asking: asyncio.Task[None] | None = None
-        self.in_turn = InTurn()
+        self.in_turn = QuestionQueue()
 
     def take(self, event: AnyEvent) -> None:
         if isinstance(event, ApprovalRequested):

@@ -17,7 +17,7 @@ from coder.cli.common import parser_for
 from coder.cli.demo_script import PROJECT, QUESTION, SCRIPT
 from coder.cli.once import TextOutput, watch
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, open_desk, provider_of, read_settings
+from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.model.scripted import ScriptedServer
 from coder.protocol.ops import UserInput
 
@@ -42,14 +42,14 @@ async def _tour(lang: str, delay: float) -> int:
         )
         settings = read_settings(options)
         say = settings.texts.say
-        engine = Engine(lambda emit: open_desk(options, settings, provider_of(options, settings), emit))
+        engine = Engine(lambda emit: open_agent(options, settings, provider_of(options, settings), emit))
         engine.start()
         view = TextOutput(settings)
         view.line(say("demo.head", folder=folder))
         view.line(f"> {QUESTION}\n")
         engine.submit(UserInput(QUESTION))
         status = await watch(engine, view)
-        view.line("\n" + say("demo.foot", coder=_own_name(), folder=folder, id=engine.desk.session.id))
+        view.line("\n" + say("demo.foot", coder=_own_name(), folder=folder, id=engine.agent.session.id))
     return status
 
 

@@ -11,7 +11,7 @@ import msgspec
 from coder.cli.args import Parser
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
-from coder.config.user_file import has_own, set_own, unset_own
+from coder.config.user_file import is_in_user_file, set_in_user_file, unset_in_user_file
 from coder.engine.setup import Settings, try_servers
 from coder.terminal.render.sanitize import safe, safe_json
 
@@ -85,9 +85,9 @@ def _add(chosen: argparse.Namespace, settings: Settings) -> int:
     kept = {key: value for key, value in entry.items() if value}
     _check_text(chosen.name, first, *rest, *chosen.env, *chosen.header, *chosen.writable)
     place = ("mcp", "servers", chosen.name)
-    if has_own(settings.home, place):
+    if is_in_user_file(settings.home, place):
         raise UsageError("servers.there_already", name=chosen.name, file=str(settings.home / "config.json"))
-    file = set_own(settings.home, place, kept)
+    file = set_in_user_file(settings.home, place, kept)
     print(settings.texts.say("servers.added", name=safe(chosen.name), file=safe(str(file))))
     return Exit.ANSWERED
 
@@ -95,7 +95,7 @@ def _add(chosen: argparse.Namespace, settings: Settings) -> int:
 def _remove(name: str, settings: Settings) -> int:
     if not name:
         raise UsageError("cli.mcp_remove_usage")
-    if not unset_own(settings.home, ("mcp", "servers", name)):
+    if not unset_in_user_file(settings.home, ("mcp", "servers", name)):
         file = settings.home / "config.json"
         raise UsageError("servers.not_yours", name=name, file=str(file))
     print(settings.texts.say("servers.removed", name=safe(name)))

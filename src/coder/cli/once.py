@@ -15,7 +15,7 @@ from coder.cli.errors import BY_TURN_STATUS, Exit, complain
 from coder.config.provider import Provider
 from coder.context.tokens import UnknownTokenizer
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, Settings, open_desk, with_model_named
+from coder.engine.setup import Options, Settings, open_agent, with_model_named
 from coder.model.base import ModelError
 from coder.protocol.events import (
     AnyEvent,
@@ -34,7 +34,7 @@ from coder.protocol.events import (
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
 from coder.record.log import now
-from coder.terminal.render.plain import LineView, Palette
+from coder.terminal.render.plain import Palette, PlainView
 from coder.terminal.render.sanitize import safe_json
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def run_once(
 ) -> int:
     try:
         provider = await with_model_named(provider)
-        engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+        engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
         if options.tokenizer:
             from coder.context.tokens import TokenCounter
 
@@ -76,7 +76,7 @@ async def run_once(
     if options.custom_modes:
         from coder.engine.modes import enable_modes
 
-        if problems := await enable_modes(engine.desk, options.custom_modes):
+        if problems := await enable_modes(engine.agent, options.custom_modes):
             complain(" ".join(problems))
             await engine.close()
             return Exit.USAGE
@@ -178,7 +178,7 @@ class TextOutput:
         stream = sys.stdout if to_terminal else sys.stderr
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         palette = Palette(stream.isatty() and not plain)
-        self._view = LineView(stream, None if to_terminal else sys.stdout, settings.texts, palette)
+        self._view = PlainView(stream, None if to_terminal else sys.stdout, settings.texts, palette)
 
     def show(self, event: AnyEvent) -> None:
         self._view.show(event)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def set_own(home: Path, path: KeyPath, value: Any) -> Path:
+def set_in_user_file(home: Path, path: KeyPath, value: Any) -> Path:
     """Put `value` at `path`. The file that was written; raises `ConfigError`."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a line of its own in the person's file
 
@@ -33,16 +33,16 @@ def set_own(home: Path, path: KeyPath, value: Any) -> Path:
     return _changed(home, change, lambda before: _with(before, path, value))
 
 
-def has_own(home: Path, path: KeyPath) -> bool:
+def is_in_user_file(home: Path, path: KeyPath) -> bool:
     """Whether something stands at `path`. Raises `ConfigError`."""
     file = home / "config.json"
     data = read_bounded(file, shown(str(file)))
     return data is not None and has(decode(data, shown(str(file))) or {}, path)
 
 
-def unset_own(home: Path, path: KeyPath) -> bool:
+def unset_in_user_file(home: Path, path: KeyPath) -> bool:
     """Take out what stands at `path`; False where nothing does. Raises `ConfigError`."""
-    if not has_own(home, path):
+    if not is_in_user_file(home, path):
         return False
     _changed(
         home,

@@ -1,4 +1,4 @@
-"""A front end's place at the engine: what stays the same while sessions come and go."""
+"""An agent: what stays the same while sessions come and go. A subagent is one too, with a parent."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
         return cls(name, window_for(config, name), tokenizer or tokenizer_of(name), tokenizer)
 
 
-class Desk:
+class Agent:
     """Configuration, tools, model and the session that is current."""
 
     def __init__(
@@ -120,13 +120,13 @@ class Desk:
         self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
         self.trying_sandbox = asyncio.Lock()
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
-        self.parent: Desk | None = None  # of a subagent that is bound by whatever mode its parent is in
+        self.parent: Agent | None = None  # of a subagent that is bound by whatever mode its parent is in
         self._mode: OperatingMode = "default"
         self.mode_chosen = False  # by a flag, which a resumed session does not overrule
         self.preset: Preset = config.permission.preset
         self.wanted = asyncio.Event()  # somebody has asked for something; until then the prompt comes first
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
-        self.session: Session  # set by whoever opens the desk, before anything is asked of it
+        self.session: Session  # set by whoever opens the agent, before anything is asked of it
 
     @property
     def mode(self) -> OperatingMode:

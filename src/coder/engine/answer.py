@@ -77,7 +77,7 @@ class Answer:
 
 async def ask_model(session: Session, turn: Turn) -> Answer:
     """Send the conversation, show the answer as it comes, record it whole."""
-    desk = session.desk
+    agent = session.agent
     answer = Answer(turn.unfinished)
     try:
         size = session.prompt_size() if session.budget.limit is not None else 0
@@ -98,7 +98,7 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
         meta["salvaged"] = True
     session.add_assistant(answer.message(), meta, answer.raw)
     turn.answer, turn.unfinished, turn.finish_reason = answer.whole_text, "", answer.finish_reason
-    desk.emit(Finished(answer.finish_reason))
+    agent.emit(Finished(answer.finish_reason))
     return answer
 
 
@@ -124,17 +124,17 @@ def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True
 
 
 async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
-    desk = session.desk
+    agent = session.agent
     request = ModelRequest(
         model=turn.model,
         messages=session.conversation.messages,
-        tools=desk.specs,
+        tools=agent.specs,
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
         prompt_id=turn.prompt_id,
     )
     reading: Salvaging | None = None
     try:
-        async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+        async with aclosing(cast("Any", agent.model.stream(request))) as chunks:
             async for chunk in chunks:
                 reading = reading or _reading(session, request, turn)
                 for one in reading.take(chunk):
@@ -162,11 +162,11 @@ def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) 
     """Whether a call in the text would be understood; by its name alone where there are no arguments yet."""
     from coder.tools.calls.resolve import NotPlain, names_a_tool, understood
 
-    tools = session.desk.tools
+    tools = session.agent.tools
     if arguments is None:
         return names_a_tool(name, tools)
     try:
-        understood(name, dict(arguments), tools, session.desk.root)
+        understood(name, dict(arguments), tools, session.agent.root)
     except NotPlain:
         return False
     return True
@@ -185,7 +185,7 @@ def _effort_of_modes(session: Session) -> str | None:
 
 
 def _take(session: Session, answer: Answer, chunk: object) -> None:
-    emit = session.desk.emit
+    emit = session.agent.emit
     match chunk:
         case TextDelta(text):
             _say(session, answer, text)
@@ -215,7 +215,7 @@ def _say(session: Session, answer: Answer, text: str) -> None:
 def _show(session: Session, answer: Answer, text: str) -> None:
     if text:
         answer.shown_parts.append(text)
-        session.desk.emit(Content(text))
+        session.agent.emit(Content(text))
 
 
 def _begin_again(session: Session, answer: Answer) -> None:
@@ -225,7 +225,7 @@ def _begin_again(session: Session, answer: Answer) -> None:
     answer.reasoning_parts.clear()
     answer.calls.clear()
     answer.shown_parts.clear()
-    session.desk.emit(ContentRestarted())
+    session.agent.emit(ContentRestarted())
     answer.joiner = _joiner(before)
     _show(session, answer, before)
 
@@ -241,7 +241,7 @@ def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:
 
 def _beside(session: Session, answer: Answer, exact: bool) -> dict[str, Any]:
     """Our own count beside the provider's. No vocabulary is loaded for it unless one was chosen."""
-    exact = session.conversation.counter.loaded or (exact and bool(session.desk.chosen.tokenizer))
+    exact = session.conversation.counter.loaded or (exact and bool(session.agent.chosen.tokenizer))
     counted = _counted_here(session, answer, exact)
     local: dict[str, Any] = {"prompt": counted.prompt, "completion": counted.completion}
     return local if exact else {**local, "estimated": True}

@@ -42,21 +42,21 @@ def ruling_of(
 ) -> Ruling:
     """Policy and risk together; the shell line is parsed only where its meaning matters. `mode`, `preset`:
     what it would be under others than the session's."""
-    desk = session.desk
-    mode, preset = mode or desk.mode, preset or desk.preset
+    agent = session.agent
+    mode, preset = mode or agent.mode, preset or agent.preset
     name = tool.spec.name
     shell = None
     if name == "bash" and mode != "yolo":
         session.judged = None  # the place may have changed since the line was last judged
         shell = _verdict(session, args["command"])
-    permission = desk.config.permission
+    permission = agent.config.permission
     ruling = decide(
         name,
         preset,
         mode,
         overrides=permission.tools,
         shell=shell,
-        allowlist=[*permission.command_allowlist, *desk.allowed.names()] if shell else (),
+        allowlist=[*permission.command_allowlist, *agent.allowed.names()] if shell else (),
         mcp=is_mcp(name),
         own_name=_own_name(tool),
         explores=name == "task" and args.get("agent") == "explore",
@@ -72,8 +72,8 @@ def _may_verify(session: Session, line: str) -> bool:
     from coder.engine.verify.words import refused
     from coder.policy.verification import may_run
 
-    desk, turn = session.desk, session.turn
-    if not may_run(line, desk.root, desk.config.workflow.verify_allow):
+    agent, turn = session.agent, session.turn
+    if not may_run(line, agent.root, agent.config.workflow.verify_allow):
         return False
     return turn is None or not refused(turn.words.said or turn.text)
 
@@ -89,7 +89,7 @@ def _own_name(tool: Tool) -> str:
 
 def known_read_only(session: Session, line: str) -> bool:
     """Whether the policy knows that a line changes nothing; in yolo mode nobody has looked."""
-    return session.desk.mode != "yolo" and _verdict(session, line).read_only
+    return session.agent.mode != "yolo" and _verdict(session, line).read_only
 
 
 def sets_git(session: Session, line: str) -> bool:
@@ -109,8 +109,8 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
         return session.judged[1]
     from coder.policy.shell.judge import judge
 
-    found = judge(line, session.desk.root)
-    if found.read_only and line in session.needs_writing and session.desk.mode != "plan":
+    found = judge(line, session.agent.root)
+    if found.read_only and line in session.needs_writing and session.agent.mode != "plan":
         found = msgspec.structs.replace(found, read_only=False)
     session.judged = line, found
     return found
@@ -124,7 +124,7 @@ def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
     verdict = _verdict(session, line)
     if not verdict.read_only:
         return None
-    return read_only_environment(session.context.environment, session.desk.root, verdict.drivers)
+    return read_only_environment(session.context.environment, session.agent.root, verdict.drivers)
 
 
 async def ask_person(
@@ -138,8 +138,8 @@ async def ask_person(
 
     A cancel while waiting cancels the turn; it is not a `no`.
     """
-    desk = session.desk
-    approval = desk.config.approval
+    agent = session.agent
+    approval = agent.config.approval
     preview = tool.preview(args, session.context)
     redact = session.redactor.redact
     meta = {
@@ -152,7 +152,7 @@ async def ask_person(
     if approval.auto_approve_ask or not approval.interactive:
         session.log.append("approval", meta={**meta, "answer": "auto"})
         return None
-    if not desk.can_ask:
+    if not agent.can_ask:
         session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
         return _nobody_to_ask(session, call, tool, args, ruling)
     if preview.fault is not None:  # a person is not asked about what cannot be done
@@ -161,9 +161,9 @@ async def ask_person(
     reply = await _reply(session, call, ruling, meta["approval_id"], preview)
     if reply.answer == "always" and ruling.can_always:
         try:
-            desk.allowed.add(*ruling.always_names)
+            agent.allowed.add(*ruling.always_names)
         except ConfigError as error:  # it could not be kept; the answer holds for this once
-            desk.emit(Notice(error.text(desk.texts), "warning"))
+            agent.emit(Notice(error.text(agent.texts), "warning"))
     session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": redact(reply.reason)})
     if reply.answer != "no":
         return None
@@ -172,8 +172,8 @@ async def ask_person(
 
 
 def somebody_to_ask(session: Session) -> bool:
-    approval = session.desk.config.approval
-    return session.desk.can_ask and approval.interactive and not approval.auto_approve_ask
+    approval = session.agent.config.approval
+    return session.agent.can_ask and approval.interactive and not approval.auto_approve_ask
 
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
@@ -188,7 +188,7 @@ async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_alwa
     ruling = Ruling("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
     session.log.append("approval", meta=meta)
-    asked = Preview("\n".join(line.text(session.desk.texts) for line in question))
+    asked = Preview("\n".join(line.text(session.agent.texts) for line in question))
     reply = await _reply(session, call, ruling, meta["approval_id"], asked)
     session.log.append("approval", meta={**meta, "answer": reply.answer})
     return reply.answer
@@ -198,17 +198,17 @@ async def _reply(
     session: Session, call: ToolCall, ruling: Ruling, approval_id: str, preview: Preview
 ) -> ApprovalReply:
     """Whoever decides is shown what will run, secrets included: a placeholder could stand for anything."""
-    desk = session.desk
+    agent = session.agent
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
-    desk.approvals[approval_id] = future
-    desk.emit(
+    agent.approvals[approval_id] = future
+    agent.emit(
         ApprovalRequested(
             approval_id=approval_id,
             call_id=call.id,
             tool=call.name,
             subject=preview.subject,
             subject_kind=preview.kind,
-            reasons=ruling.spoken(desk.texts),
+            reasons=ruling.spoken(agent.texts),
             can_always=ruling.can_always,
             always_names=list(ruling.always_names),
         )
@@ -219,8 +219,8 @@ async def _reply(
         answer = reply.answer
         return reply
     finally:
-        del desk.approvals[approval_id]
-        desk.emit(ApprovalResolved(approval_id=approval_id, answer=answer))
+        del agent.approvals[approval_id]
+        agent.emit(ApprovalResolved(approval_id=approval_id, answer=answer))
 
 
 def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> str:
@@ -228,16 +228,16 @@ def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> s
     for flag, mode, preset in _FLAGS:
         if ruling_of(session, tool, args, mode, preset).decision == "allow":
             return flag
-    return session.desk.say("approval.setting")
+    return session.agent.say("approval.setting")
 
 
 def _nobody_to_ask(
     session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
 ) -> ToolResult:
-    desk = session.desk
-    hint = desk.say("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
+    agent = session.agent
+    hint = agent.say("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
     if session.turn is None or hint not in session.turn.hints:  # once a turn
-        desk.emit(Notice(hint, "warning"))
+        agent.emit(Notice(hint, "warning"))
     if session.turn is not None:
         session.turn.hints.add(hint)
     reasons = " ".join(ruling.english)

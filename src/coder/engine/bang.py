@@ -17,23 +17,23 @@ EMPTY = "command mode error: empty command after '!'"
 
 async def run_bang_command(session: Session, raw: str, command: str) -> CommandDone:
     """Run it in the workspace; what it printed becomes part of the conversation in a fixed form."""
-    desk = session.desk
+    agent = session.agent
     if not command:
         return CommandDone(command=raw, text=EMPTY, ok=False, data={"usage": True})
     call_id = f"bang_{time.time_ns():x}"
-    desk.emit(ToolCallChanged(call_id=call_id, tool="!", state="executing", argument=command))
+    agent.emit(ToolCallChanged(call_id=call_id, tool="!", state="executing", argument=command))
     context = copy(session.context)
     context.wrap_command = list  # the person's own shell: no sandbox
     try:
         result = await Bash(person=True).run(
             {"command": command},
             context,
-            lambda text: desk.emit(ToolOutput(call_id=call_id, text=text)),
+            lambda text: agent.emit(ToolOutput(call_id=call_id, text=text)),
         )
     except ToolCancelled as cut:
         text = _fixed_form(command, "cancelled", cut.result)
         _keep(session, raw, command, text, cut.result.meta)
-        desk.emit(CommandDone(command=raw, text=text, ok=False, data={"kind": "bang", **cut.result.meta}))
+        agent.emit(CommandDone(command=raw, text=text, ok=False, data={"kind": "bang", **cut.result.meta}))
         raise
     text = as_text(command, result)
     _keep(session, raw, command, text, result.meta)

@@ -120,8 +120,8 @@ def _arguments(ready: CallReady) -> Any:
 
 def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str, Any]]:
     """The tool and its arguments: as they stand where they fit, else as they were meant."""
-    desk = session.desk
-    tool = desk.tools.get(name)
+    agent = session.agent
+    tool = agent.tools.get(name)
     with contextlib.suppress(BadArguments):
         if tool is not None and is_mcp(name):
             # A server checks what it is sent itself, by more than we know of its parameters.
@@ -131,7 +131,7 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
     from coder.tools.calls.resolve import NotPlain, understood
 
     try:
-        return understood(name, arguments, desk.tools, desk.root)
+        return understood(name, arguments, agent.tools, agent.root)
     except NotPlain as error:
         raise _NotUnderstood(str(error)) from error
 
@@ -198,7 +198,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
             return
     _show(session, job, "executing")
     job.begun = time.monotonic()
-    emit, call_id = session.desk.emit, job.call.id
+    emit, call_id = session.agent.emit, job.call.id
     try:
         with turn.busy(f"{job.call.name} {job.argument}".strip()):
             job.result = await _execute(
@@ -210,7 +210,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
 
 def _forbidden(session: Session, ruling: Ruling) -> ToolResult:
     reasons = " ".join(ruling.english)
-    return denied(f"{reasons} {PROPOSE}", " ".join(ruling.spoken(session.desk.texts)))
+    return denied(f"{reasons} {PROPOSE}", " ".join(ruling.spoken(session.agent.texts)))
 
 
 async def _execute(
@@ -221,14 +221,14 @@ async def _execute(
     name = job.tool.spec.name
     if name != "bash" and not is_mcp(name):
         return await job.tool.run(given, session.context, on_output)
-    from coder.engine.isolation import run_command, run_server_tool, start_sheltered
+    from coder.engine.isolation import run_command, run_server_tool, start_isolated
 
     if name != "bash":
         return await run_server_tool(session, job.tool, given, on_output)
-    unbidden = job.unasked or session.desk.mode == "plan"
+    unbidden = job.unasked or session.agent.mode == "plan"
     read_only = unbidden and known_read_only(session, str(given["command"]))
     if given.get("background"):
-        return await start_sheltered(session, given, on_output, read_only=read_only)
+        return await start_isolated(session, given, on_output, read_only=read_only)
     approved = not job.unasked and somebody_to_ask(session)
     return await run_command(session, given, on_output, read_only=read_only, approved=approved)
 
@@ -266,13 +266,13 @@ def _with_job_notes(session: Session, result: ToolResult) -> ToolResult:
 def _show(session: Session, job: _Job, state: ToolState) -> None:
     result = job.result
     done = result is not None and state not in ("scheduled", "executing")
-    session.desk.emit(
+    session.agent.emit(
         ToolCallChanged(
             call_id=job.call.id,
             tool=job.call.name,
             state=state,
             argument=job.argument,
-            summary=result.for_person(session.desk.texts) if done and result else "",
+            summary=result.for_person(session.agent.texts) if done and result else "",
             detail=result.detail if done and result else "",
             detail_kind=result.detail_kind if done and result else "",
             duration_ms=round((time.monotonic() - job.begun) * 1000) if done and job.begun else 0,

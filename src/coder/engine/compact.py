@@ -27,7 +27,7 @@ from coder.engine.fitting import kept_whole
 from coder.engine.notes import rules_note
 from coder.engine.routing import fall_back, model_for_asides
 from coder.engine.session import Session
-from coder.engine.side_request import ask_aside
+from coder.engine.side_request import side_request
 from coder.engine.turn_state import Turn
 from coder.fs.private import make_private
 from coder.model.base import ModelError
@@ -48,20 +48,20 @@ _GROWTH = 1.1  # a compaction that did not help is not tried again before the pr
 
 async def make_less(session: Session, turn: Turn) -> None:
     """Before a step, once the prompt has passed its share of the model's window."""
-    threshold = session.desk.config.compaction.threshold * session.desk.chosen.window
+    threshold = session.agent.config.compaction.threshold * session.agent.chosen.window
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
         if not shortened or session.conversation.exceeds(threshold * _ENOUGH):
             done = await compact(session, turn)
             if isinstance(done, Phrase):
-                session.desk.emit(Notice(done.text(session.desk.texts), "warning"))
+                session.agent.emit(Notice(done.text(session.agent.texts), "warning"))
     if session.conversation.exceeds(threshold):
         session.compaction_floor = int(session.conversation.tokens() * _GROWTH)
 
 
 async def make_room(session: Session, turn: Turn) -> bool:
     """The provider found the conversation too long, though by our count it is not: once a step, try less."""
-    if turn.made_room_at == turn.steps or not session.desk.config.compaction.auto:
+    if turn.made_room_at == turn.steps or not session.agent.config.compaction.auto:
         return False
     turn.made_room_at = turn.steps
     with turn.busy(Phrase("stopped.compaction")):
@@ -77,7 +77,7 @@ async def compact(
     newest messages alone are kept. `turn`: the one in hand."""
     conversation = session.conversation
     counter = conversation.counter
-    too_long = too_long or conversation.exceeds(session.desk.prompt_limit)
+    too_long = too_long or conversation.exceeds(session.agent.prompt_limit)
     if session.compaction_failed and not (forced or too_long):
         return None
     sizes = [message_tokens(counter, m) for m in conversation.messages]
@@ -107,7 +107,7 @@ async def compact(
     done = attempt.replace(f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY)
     session.compaction_failed = inflated
     if done is not None:
-        session.desk.emit(Notice(session.desk.say("compact.fell_back", reason=summary), "warning"))
+        session.agent.emit(Notice(session.agent.say("compact.fell_back", reason=summary), "warning"))
     return done
 
 
@@ -138,7 +138,7 @@ class _Attempt:
         if self.in_turn:
             session.told_rules = rules_note(session)  # they stand beside the summary
         event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
-        session.desk.emit(event)
+        session.agent.emit(event)
         return event
 
 
@@ -146,7 +146,7 @@ def _room(session: Session) -> float:
     """Tokens for the messages that a compaction keeps."""
     conversation = session.conversation
     head = conversation.messages[: head_length(conversation.messages)]
-    return max(0.0, _KEPT_SHARE * session.desk.prompt_limit - conversation.fixed_tokens(head))
+    return max(0.0, _KEPT_SHARE * session.agent.prompt_limit - conversation.fixed_tokens(head))
 
 
 def _around(session: Session, turn: Turn | None, kept: list[Message], room: float) -> str:
@@ -162,24 +162,24 @@ def _around(session: Session, turn: Turn | None, kept: list[Message], room: floa
 async def compact_text(session: Session) -> tuple[str, bool]:
     """`/compact`: what came of it, and whether it is an answer or a failure."""
     done = await compact(session, forced=True)
-    say = session.desk.say
+    say = session.agent.say
     if done is None:
         return say("compact.nothing"), True
     if isinstance(done, Phrase):
-        return done.text(session.desk.texts), False
+        return done.text(session.agent.texts), False
     text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
     return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
 
 
 def _share_to_keep(session: Session, size: int) -> float:
     """Of a conversation from a model with a larger window, no more than would be kept in this one."""
-    settings = session.desk.config.compaction
-    return settings.keep * min(1.0, settings.threshold * session.desk.chosen.window / max(1, size))
+    settings = session.agent.config.compaction
+    return settings.keep * min(1.0, settings.threshold * session.agent.chosen.window / max(1, size))
 
 
 def _memories(session: Session) -> str:
     """What changed in the memory since the system message was made was told in messages that are now gone."""
-    memory, system = session.desk.memory, session.conversation.messages[0].content
+    memory, system = session.agent.memory, session.conversation.messages[0].content
     said = {"Remembered since": memory.missing_from(system), "No longer holds": memory.gone_from(system)}
     told = "\n".join(f"{title}: {'; '.join(facts)}" for title, facts in said.items() if facts)
     return session.redactor.redact(told)
@@ -190,8 +190,8 @@ def _replaced(session: Session, messages: list[Message]) -> None:
     session.last_usage = None  # what the provider last counted is no longer what will be sent
     session.told_rules = ""
     session.told_folders.clear()
-    if session.desk.ide is not None:
-        session.desk.ide.context.tell_all_again()
+    if session.agent.ide is not None:
+        session.agent.ide.context.tell_all_again()
     session.compaction_failed = False
     session.compaction_floor = 0
 
@@ -226,7 +226,7 @@ def _shorten(session: Session) -> bool:
     _replaced(session, with_replaced(conversation.messages, found))
     # Outputs are neither rules, instructions nor a summary.
     session.told_rules, session.told_folders, session.compaction_failed = told, folders, failed
-    session.desk.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))
+    session.agent.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))
     return True
 
 
@@ -242,7 +242,7 @@ def _with(message: Message, content: str) -> Message:
 def _ledger_text(session: Session, free: float) -> str:
     """Bounded by tokens: the same number of characters is three times as many of them in Chinese."""
     counter = session.conversation.counter
-    share = session.desk.chosen.window * _LEDGER_SHARE
+    share = session.agent.chosen.window * _LEDGER_SHARE
     room = max(_SHORTEST / 4, min(share, free))
     whole, text = session.ledger.whole_text(), session.ledger.text(int(room * 4))
     while (size := counter.count(text)) > room and len(text) > _SHORTEST:
@@ -260,13 +260,13 @@ def _ledger_text(session: Session, free: float) -> str:
 
 async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str | Phrase:
     """The model's own words, or why there are none."""
-    desk = session.desk
+    agent = session.agent
     counter = session.conversation.counter
     while True:
         model = turn.model if turn is not None and turn.model else model_for_asides(session)
-        text = transcript(messages, int(desk.chosen.window * _TRANSCRIPT_SHARE), counter.count)
+        text = transcript(messages, int(agent.chosen.window * _TRANSCRIPT_SHARE), counter.count)
         try:
-            return await ask_aside(session, turn, model, INSTRUCTION, text) or Phrase("compact.empty")
+            return await side_request(session, turn, model, INSTRUCTION, text) or Phrase("compact.empty")
         except ModelError as error:
             if turn is None or not fall_back(session, turn, error):
                 return error.phrase

@@ -6,7 +6,7 @@ import re
 
 from coder.engine.answer import Answer
 from coder.engine.session import Session
-from coder.engine.side_request import ask_aside, one_of
+from coder.engine.side_request import one_of, side_request
 from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 from coder.protocol.events import Notice
@@ -52,7 +52,7 @@ Reply with one word: MODEL if it announced work that it has not done yet, USER i
 async def wants_to_continue(session: Session, turn: Turn, answer: Answer) -> bool:
     """A truncated or empty answer is continued without asking anyone; the note is in the record. Raises
     `ModelError` where the model has said nothing at all."""
-    runtime = session.desk.config.runtime
+    runtime = session.agent.config.runtime
     reason = _by_rule(turn, answer)
     if runtime.next_speaker == "off" or turn.continuations >= runtime.max_continuations:
         reason = ""
@@ -89,16 +89,16 @@ def _filtered(answer: Answer) -> bool:
 
 def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
     """An answer that is not whole is told of, in the turn's end and to the person."""
-    desk = session.desk
+    agent = session.agent
     if not turn.answer.strip():
         phrase = (
             Phrase("turn.filtered") if _filtered(answer) else Phrase("turn.nothing", n=turn.empty_answers)
         )
         raise ModelError(phrase, kind="empty")
     if _filtered(answer):
-        desk.emit(Notice(desk.say("turn.filtered_part"), "warning"))
+        agent.emit(Notice(agent.say("turn.filtered_part"), "warning"))
     elif answer.finish_reason == "length":
-        desk.emit(Notice(desk.say("turn.cut_off", n=turn.continuations), "warning"))
+        agent.emit(Notice(agent.say("turn.cut_off", n=turn.continuations), "warning"))
 
 
 def announces(text: str) -> bool:
@@ -118,7 +118,7 @@ def announces(text: str) -> bool:
 async def _by_model(session: Session, turn: Turn, text: str) -> str:
     """Where the check itself fails, the turn simply ends."""
     try:
-        said = await ask_aside(session, turn, turn.model, _QUESTION, text[-_SHOWN:])
+        said = await side_request(session, turn, turn.model, _QUESTION, text[-_SHOWN:])
     except ModelError:
         return ""
     return "announced" if one_of(said, "MODEL", "USER") == "MODEL" else ""

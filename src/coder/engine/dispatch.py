@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.commands.modes import InstantLine, refusal
 from coder.engine.modes import instant_prompt, set_modes
 from coder.engine.plan import without_pastes
@@ -18,46 +18,46 @@ from coder.record.files import valid_text
 Work = UserInput | SetModeState | TriggerInstantMode
 
 
-async def run_op(desk: Desk, op: Work) -> InputDone:
+async def run_op(agent: Agent, op: Work) -> InputDone:
     """One op, to its end."""
     match op:
         case UserInput(text, attached, pasted):
-            return await run_input(desk, text, attached, pasted)
+            return await run_input(agent, text, attached, pasted)
         case SetModeState():
-            return InputDone(ok=not (await set_modes(desk.session, op)).errors)
+            return InputDone(ok=not (await set_modes(agent.session, op)).errors)
         case TriggerInstantMode():
-            return await run_instant(desk, op)
+            return await run_instant(agent, op)
 
 
 async def run_instant(
-    desk: Desk, op: TriggerInstantMode, leftover: str = "", attached: str = ""
+    agent: Agent, op: TriggerInstantMode, leftover: str = "", attached: str = ""
 ) -> InputDone:
     """An instant mode's prompt is the person's message; its model and effort are in force for that turn."""
-    executed, asks = await instant_prompt(desk.session, op, leftover)
+    executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
-        desk.emit(refusal(op, executed))
+        agent.emit(refusal(op, executed))
         return InputDone(ok=False)
-    turn = await run_turn(desk.session, executed.rendered_prompt, asks, attached, Words())
+    turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, Words())
     return InputDone(ok=turn.status == "ok", refused=turn.refused)
 
 
-async def run_input(desk: Desk, text: str, attached: str = "", pasted: Sequence[str] = ()) -> InputDone:
+async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequence[str] = ()) -> InputDone:
     """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
     # Bytes that are no text would be refused by the wire and the tokenizer.
     text, attached = valid_text(text).strip(), valid_text(attached).strip()
     if text.startswith("!"):
         from coder.engine.bang import run_bang_command
 
-        done = await run_bang_command(desk.session, text, text[1:].strip())
-        desk.emit(done)
+        done = await run_bang_command(agent.session, text, text[1:].strip())
+        agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is no command
         from coder.engine.commands.table import run_slash_command
 
-        answer = await run_slash_command(desk, text)
+        answer = await run_slash_command(agent, text)
         if isinstance(answer, InstantLine):
-            return await run_instant(desk, answer.op, answer.leftover, attached)
-        desk.emit(answer)
+            return await run_instant(agent, answer.op, answer.leftover, attached)
+        agent.emit(answer)
         if not (attached and answer.ok and "mode_id" in answer.data):
             return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
         text = ""  # the mode is on: what came with it is the message
@@ -65,5 +65,5 @@ async def run_input(desk: Desk, text: str, attached: str = "", pasted: Sequence[
         return InputDone()
     typed = without_pastes(text, [valid_text(piece).strip() for piece in pasted])
     words = Words(typed=typed, said=typed or text or attached)
-    turn = await run_turn(desk.session, text, attached=attached, words=words)
+    turn = await run_turn(agent.session, text, attached=attached, words=words)
     return InputDone(ok=turn.status == "ok", refused=turn.refused)

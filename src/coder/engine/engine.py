@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.dispatch import Work, run_op
 from coder.engine.modes import begin_modes, list_modes
 from coder.engine.session import Session
@@ -22,17 +22,17 @@ from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMo
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput
 from coder.record.files import RecordError, write_atomically
 
-OpenDesk = Callable[[Callable[[AnyEvent], None]], Desk]
+OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
 
 
 class Engine:
     """Owns the queue of inputs, the task that runs them, and the stream of events."""
 
-    def __init__(self, open_desk: OpenDesk) -> None:
-        """`open_desk` may raise what is wrong with the configuration; nothing is running then."""
+    def __init__(self, open_agent: OpenAgent) -> None:
+        """`open_agent` may raise what is wrong with the configuration; nothing is running then."""
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
-        self.desk = open_desk(self._events.put_nowait)
+        self.agent = open_agent(self._events.put_nowait)
         self._running: asyncio.Task[InputDone] | None = None
         self._cancelled_early = False  # a cancel came after an input, but before it was taken up
         self._worker: asyncio.Task[None] | None = None
@@ -44,19 +44,19 @@ class Engine:
         if resume:
             from coder.engine.resume import resume_session
 
-            self.desk.session = resume_session(self.desk, resume)
+            self.agent.session = resume_session(self.agent, resume)
         else:
-            self.desk.session = Session.new(self.desk)
-        if self.desk.ide is not None:
-            self.desk.ide.start()
-        if self.desk.mcp is not None:
+            self.agent.session = Session.new(self.agent)
+        if self.agent.ide is not None:
+            self.agent.ide.start()
+        if self.agent.mcp is not None:
             from coder.engine.mcp import start_servers
 
-            start_servers(self.desk)
+            start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
 
     def submit(self, op: AnyOp) -> None:
-        self.desk.wanted.set()
+        self.agent.wanted.set()
         match op:
             case UserInput() | SetModeState() | TriggerInstantMode():
                 self._inputs.put_nowait(op)
@@ -68,7 +68,7 @@ class Engine:
                 else:
                     self._cancelled_early = not self._inputs.empty()
             case ApprovalReply(approval_id):
-                future = self.desk.approvals.get(approval_id)
+                future = self.agent.approvals.get(approval_id)
                 if future is not None and not future.done():
                     future.set_result(op)
             case SetOperatingMode(mode):
@@ -77,13 +77,13 @@ class Engine:
                 self._inputs.put_nowait(None)
 
     def _set_mode(self, mode: OperatingMode) -> None:
-        self.desk.mode = mode
+        self.agent.mode = mode
         try:
-            self.desk.session.record_state()
+            self.agent.session.record_state()
         except RecordError as error:  # it holds all the same
-            self.desk.emit(Failed(error.text(self.desk.texts), code="record"))
-        self.desk.session.show_state()
-        if self.desk.mcp is not None:
+            self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
+        self.agent.session.show_state()
+        if self.agent.mcp is not None:
             self._run_beside(self._follow_mode())
 
     async def _follow_mode(self) -> None:
@@ -92,7 +92,7 @@ class Engine:
 
         if self._running is not None:
             await asyncio.wait({self._running})
-        await follow_mode(self.desk)
+        await follow_mode(self.agent)
 
     def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -120,53 +120,53 @@ class Engine:
             await self._worker
 
     async def _work(self) -> None:
-        desk = self.desk
+        agent = self.agent
         try:
             async with contextlib.AsyncExitStack() as leaving:  # what fails keeps nothing else from its end
-                leaving.push_async_callback(desk.model.close)
-                leaving.callback(lambda: desk.session.end_jobs())
-                for line in (desk.mcp, desk.ide):
+                leaving.push_async_callback(agent.model.close)
+                leaving.callback(lambda: agent.session.end_jobs())
+                for line in (agent.mcp, agent.ide):
                     if line is not None:
                         leaving.push_async_callback(line.close)
-                if desk.git_state is not None:
-                    leaving.callback(desk.git_state.close)
-                for sink in reversed(desk.sinks):
+                if agent.git_state is not None:
+                    leaving.callback(agent.git_state.close)
+                for sink in reversed(agent.sinks):
                     leaving.callback(sink.close)
                 await self._take_inputs()
                 await asyncio.gather(*self._beside)
                 with contextlib.suppress(RecordError):
-                    desk.session.close()
-                desk.emit(SessionEnded(desk.session.id))
+                    agent.session.close()
+                agent.emit(SessionEnded(agent.session.id))
         except Exception as error:
-            desk.emit(Failed(self._kept_for_report(error), code="internal"))
+            agent.emit(Failed(self._kept_for_report(error), code="internal"))
         finally:
             self._events.put_nowait(None)  # a reader never waits for an engine that has ended
 
     async def _take_inputs(self) -> None:
         """Until there is to be no more of them."""
-        desk = self.desk
-        if desk.session_kind == "interactive" and desk.session.pending is None:
-            await desk.wanted.wait()  # reading modes must not hold up the prompt
-        await begin_modes(desk.session)
-        if desk.session.pending is not None:
+        agent = self.agent
+        if agent.session_kind == "interactive" and agent.session.pending is None:
+            await agent.wanted.wait()  # reading modes must not hold up the prompt
+        await begin_modes(agent.session)
+        if agent.session.pending is not None:
             await self._run(self._continued(), "")
         while (op := await self._inputs.get()) is not None:
             what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
-            await self._run(run_op(desk, op), what, op)
-            if desk.session.pending is not None:  # `/resume` took up a session that waits for an answer
+            await self._run(run_op(agent, op), what, op)
+            if agent.session.pending is not None:  # `/resume` took up a session that waits for an answer
                 await self._run(self._continued(), "")
 
     async def _list_modes(self) -> None:
         ok = True
         try:
-            await list_modes(self.desk.session)
+            await list_modes(self.agent.session)
         except Exception as error:
             ok = False
-            self.desk.emit(Failed(self._kept_for_report(error), code="internal"))
-        self.desk.emit(InputDone(ok=ok, op="list_custom_modes"))
+            self.agent.emit(Failed(self._kept_for_report(error), code="internal"))
+        self.agent.emit(InputDone(ok=ok, op="list_custom_modes"))
 
     async def _continued(self) -> InputDone:
-        turn = await continue_turn(self.desk.session)
+        turn = await continue_turn(self.agent.session)
         return InputDone(ok=turn is None or turn.status == "ok")
 
     async def _run(self, work: Coroutine[Any, Any, InputDone], what: str, op: Work | None = None) -> None:
@@ -179,18 +179,18 @@ class Engine:
         try:
             done = await self._running
         except asyncio.CancelledError:
-            text = self.desk.say("turn.cancelled", what=what)
-            self.desk.emit(CommandDone(command="", text=text, ok=False))
+            text = self.agent.say("turn.cancelled", what=what)
+            self.agent.emit(CommandDone(command="", text=text, ok=False))
         except RecordError as error:
-            self.desk.emit(Failed(error.text(self.desk.texts), code="record"))
+            self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
         except Exception as error:  # the last line of defence: a sentence, the details in a file
-            self.desk.emit(Failed(self._kept_for_report(error), code="internal"))
+            self.agent.emit(Failed(self._kept_for_report(error), code="internal"))
         finally:
             self._running = None
         with contextlib.suppress(RecordError):
-            self.desk.session.show_state()
+            self.agent.session.show_state()
         kind = str(op.__struct_config__.tag) if op is not None else done.op
-        self.desk.emit(msgspec.structs.replace(done, op=kind))
+        self.agent.emit(msgspec.structs.replace(done, op=kind))
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # not the input was cancelled, but the engine itself
             raise asyncio.CancelledError
@@ -198,11 +198,11 @@ class Engine:
     def _kept_for_report(self, error: Exception) -> str:
         import traceback
 
-        folder = self.desk.home / "crashes"
+        folder = self.agent.home / "crashes"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.txt"
         try:
             make_private(folder)
             write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
         except OSError:
-            return self.desk.say("engine.internal", error=f"{type(error).__name__}: {error}")
-        return self.desk.say("engine.internal_kept", error=f"{type(error).__name__}: {error}", path=path)
+            return self.agent.say("engine.internal", error=f"{type(error).__name__}: {error}")
+        return self.agent.say("engine.internal_kept", error=f"{type(error).__name__}: {error}", path=path)

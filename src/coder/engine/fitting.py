@@ -22,16 +22,16 @@ _SHORTEST = 200  # tokens that each result gets, however full the window is
 
 def crowded(session: Session) -> bool:
     """Whether the prompt has passed its share of the model's window, so that a compaction is due."""
-    settings = session.desk.config.compaction
-    threshold = settings.threshold * session.desk.chosen.window
+    settings = session.agent.config.compaction
+    threshold = settings.threshold * session.agent.chosen.window
     # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
-    floor = min(max(threshold, session.compaction_floor), session.desk.prompt_limit)
+    floor = min(max(threshold, session.compaction_floor), session.agent.prompt_limit)
     return settings.auto and session.conversation.exceeds(floor)
 
 
 def too_long(session: Session, message: str) -> Phrase | None:
     """Why a message cannot be sent even with nothing before it; None where it can."""
-    limit = session.desk.prompt_limit
+    limit = session.agent.prompt_limit
     conversation = session.conversation
     if conversation.bytes + byte_length(message) <= limit:  # no text has more tokens than bytes
         return None
@@ -47,7 +47,7 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
     """The result as it is, or its head and tail where no compaction could make room for all of it. `waiting`:
     how many results of the same response are still to come."""
     conversation = session.conversation
-    limit = _RESULTS_SHARE * session.desk.prompt_limit
+    limit = _RESULTS_SHARE * session.agent.prompt_limit
     if conversation.bytes + byte_length(result.for_model) <= limit:
         return result
     count = conversation.counter.count

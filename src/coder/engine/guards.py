@@ -24,20 +24,20 @@ LOOP_NOTE = (
 
 def session_turns(session: Session, turn: Turn) -> Stop | None:
     """Asked once, before a turn asks anything of a model."""
-    limit = session.desk.config.runtime.max_session_turns
+    limit = session.agent.config.runtime.max_session_turns
     if limit < 0 or turn.number <= limit:
         return None
-    session.desk.emit(MaxSessionTurns(limit=limit))
+    session.agent.emit(MaxSessionTurns(limit=limit))
     return stopped(session, "error", "max_session_turns", Phrase("guard.turns", limit=limit))
 
 
 def stopped(session: Session, status: TurnStatus, code: str, why: Phrase) -> Stop:
-    session.desk.emit(Failed(why.text(session.desk.texts), code=code))
+    session.agent.emit(Failed(why.text(session.agent.texts), code=code))
     return status, why
 
 
 async def step_limit(session: Session, turn: Turn) -> Stop | None:
-    limit = session.desk.config.runtime.max_steps
+    limit = session.agent.config.runtime.max_steps
     if turn.steps < limit:
         return None
     return stopped(session, "max_steps", "max_steps", Phrase("guard.steps", limit=limit))
@@ -48,10 +48,10 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
     finding = turn.loops.finding
     if finding is None or not session.loop_guard:
         return None
-    desk = session.desk
+    agent = session.agent
     turn.loops.strikes += 1
     session.log.append("loop", str(finding), meta={"strike": turn.loops.strikes})
-    desk.emit(LoopDetected(finding.text(desk.texts)))
+    agent.emit(LoopDetected(finding.text(agent.texts)))
     turn.loops.reset()
     if turn.loops.strikes == 1:
         session.add_note(LOOP_NOTE.format(finding=finding), "loop")
@@ -70,9 +70,9 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
 
 async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     """Counted before the request is sent: too long is refused here, not by the provider."""
-    desk = session.desk
-    limits = desk.limits
-    maximum = desk.prompt_limit
+    agent = session.agent
+    limits = agent.limits
+    maximum = agent.prompt_limit
     if session.conversation.exceeds(maximum):
         count = session.conversation.tokens()
         why = Phrase("guard.prompt_limit", count=count, limit=maximum)
@@ -80,23 +80,23 @@ async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     if limits.warning and not turn.warned_of_size and session.conversation.exceeds(limits.warning):
         turn.warned_of_size = True
         count = session.conversation.tokens()
-        text = desk.say("guard.prompt_warning", count=count, limit=limits.warning)
-        desk.emit(Notice(text, "warning"))
+        text = agent.say("guard.prompt_warning", count=count, limit=limits.warning)
+        agent.emit(Notice(text, "warning"))
     return None
 
 
 async def budget(session: Session, turn: Turn) -> Stop | None:
     """Stops before the request that would pass the limit, not after it."""
-    desk, money = session.desk, session.budget
+    agent, money = session.agent, session.budget
     if money.limit is None:
         return None
     if money.price_of(turn.model) is None and turn.model not in money.told_of:
         money.told_of.add(turn.model)
-        desk.emit(Notice(desk.say("budget.no_price", model=turn.model), "warning"))
+        agent.emit(Notice(agent.say("budget.no_price", model=turn.model), "warning"))
     if money.would_pass(turn.model, session.prompt_size()):
         return stopped(session, "error", "budget", Phrase("budget.reached", **money.shown()))
     if money.warning_due():
-        desk.emit(Notice(desk.say("budget.near", **money.shown()), "warning"))
+        agent.emit(Notice(agent.say("budget.near", **money.shown()), "warning"))
     return None
 
 

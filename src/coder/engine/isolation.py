@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.approval import environment_for, sets_git
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
@@ -57,9 +57,9 @@ async def run_command(
     if context is None:
         return failed(_CHANGED)
     context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
-    if may_run(line, session.desk.root, session.desk.config.workflow.verify_allow):
-        context.environment = with_project_tools(line, session.desk.root, context.environment)
-    run = partial(session.desk.tools["bash"].run, args, context, on_output)
+    if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
+        context.environment = with_project_tools(line, session.agent.root, context.environment)
+    run = partial(session.agent.tools["bash"].run, args, context, on_output)
     # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
     result = await (run() if held else _covered(session, line, sandbox, run))
@@ -88,7 +88,7 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
     if note is None:
         return result
     told = str(note)
-    if sandbox.plan and session.desk.mode != "plan":
+    if sandbox.plan and session.agent.mode != "plan":
         session.needs_writing.add(line)
         told = f"{told} {_AGAIN}"
     return msgspec.structs.replace(
@@ -96,17 +96,17 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
     )
 
 
-async def start_sheltered(
+async def start_isolated(
     session: Session, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
 ) -> ToolResult:
     """`bash` with `background`. Undo covers its start; what it changes later is not covered, and said."""
-    desk, command = session.desk, str(args["command"])
+    agent, command = session.agent, str(args["command"])
     found = await _sandbox(session, read_only=read_only)
     if isinstance(found, Phrase):
         return failed(str(found), found)
     # Where none is wanted it is still ended with us, whatever ends us.
     level = SandboxLevel() if found is None else found.level
-    sandbox = _of_job(session, level, plan=read_only or desk.mode == "plan")
+    sandbox = _of_job(session, level, plan=read_only or agent.mode == "plan")
     held = sandbox.plan and level.rung != "none"
 
     def wrap(argv: list[str]) -> list[str]:
@@ -118,7 +118,7 @@ async def start_sheltered(
     if context is None:
         return failed(_CHANGED)
     context.wrap_command = wrap
-    run = partial(desk.tools["bash"].run, args, context, on_output)
+    run = partial(agent.tools["bash"].run, args, context, on_output)
     result = await (run() if held else _covered(session, command, None, run))
     job = session.jobs.get(str(result.meta.get("job_id")))
     if job is None:
@@ -128,7 +128,7 @@ async def start_sheltered(
     session.show_job(job)
     if not held and not session.told_jobs_uncovered:
         session.told_jobs_uncovered = True
-        desk.emit(Notice(desk.say("job.uncovered")))
+        agent.emit(Notice(agent.say("job.uncovered")))
     said = "" if held else f"{_JOB_LIMITS[level.rung]}/undo does not cover what it changes from now on."
     return msgspec.structs.replace(
         result,
@@ -148,17 +148,17 @@ _JOB_LIMITS = {
 def _of_job(session: Session, level: SandboxLevel, *, plan: bool) -> Sandbox:
     from coder.policy.sandbox.servers import LongSandbox
 
-    desk = session.desk
-    settings = desk.config.sandbox
+    agent = session.agent
+    settings = agent.config.sandbox
     kind = Sandbox if plan else LongSandbox
     return kind(
         level,
-        desk.root,
-        desk.home,
+        agent.root,
+        agent.home,
         writable=settings.writable,
         network=settings.network,
         plan=plan,
-        environment=desk.environment,
+        environment=agent.environment,
     )
 
 
@@ -194,7 +194,7 @@ async def _covered(
     finally:
         try:
             changes = await asyncio.shield(asyncio.to_thread(_after, undo))
-            saw_shell_changes(session, label, map(session.desk.workspace.show, map(Path, changes.changed)))
+            saw_shell_changes(session, label, map(session.agent.workspace.show, map(Path, changes.changed)))
             _tell(session, changes)
         finally:  # whatever else is cancelled
             if sandbox is not None:
@@ -211,8 +211,8 @@ def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories:
 
 def _warn(session: Session, key: str, files: list[str]) -> None:
     if files:
-        shown = ", ".join(map(session.desk.workspace.show, map(Path, files[:_NAMED])))
-        session.desk.emit(Notice(session.desk.say(key, files=shown), "warning"))
+        shown = ", ".join(map(session.agent.workspace.show, map(Path, files[:_NAMED])))
+        session.agent.emit(Notice(session.agent.say(key, files=shown), "warning"))
 
 
 def _wrapping(
@@ -242,20 +242,20 @@ def _after(undo: ShellUndo) -> ShellChanges:
 
 def undo_of(session: Session) -> ShellUndo:
     if session.shell_undo is None:
-        session.shell_undo = ShellUndo(session.desk.root, session.desk.home, session.undo)
+        session.shell_undo = ShellUndo(session.agent.root, session.agent.home, session.undo)
     return session.shell_undo
 
 
 def _tell(session: Session, changes: ShellChanges) -> None:
-    desk = session.desk
+    agent = session.agent
     if changes.uncovered:
         shown = ", ".join(changes.uncovered[:_NAMED])
-        desk.emit(Notice(desk.say("shell_undo.uncovered", files=shown), "warning"))
+        agent.emit(Notice(agent.say("shell_undo.uncovered", files=shown), "warning"))
     if changes.partial and not session.told_partial_undo:
         session.told_partial_undo = True
-        desk.emit(Notice(desk.say("shell_undo.partial"), "warning"))
+        agent.emit(Notice(agent.say("shell_undo.partial"), "warning"))
     if changes.git:
-        desk.emit(Notice(desk.say("shell_undo.git")))
+        agent.emit(Notice(agent.say("shell_undo.git")))
 
 
 # the sandbox
@@ -263,59 +263,59 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 
 async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Phrase | None:
     """None where none is wanted, a sentence where one is required and there is none."""
-    desk = session.desk
-    settings = desk.config.sandbox
+    agent = session.agent
+    settings = agent.config.sandbox
     if settings.mode == "off":
         return None
-    level = await sandbox_level(desk)
+    level = await sandbox_level(agent)
     if level.rung == "none" and settings.mode == "require":
         return Phrase("sandbox.required", reason=level.reason or "-")
-    plan = read_only or desk.mode == "plan"
+    plan = read_only or agent.mode == "plan"
     if plan not in session.sandboxes:
         session.sandboxes[plan] = Sandbox(
             level,
-            desk.root,
-            desk.home,
+            agent.root,
+            agent.home,
             writable=settings.writable,
             network=settings.network,
             plan=plan,
-            environment=desk.environment,
+            environment=agent.environment,
         )
     return session.sandboxes[plan]
 
 
-async def sandbox_level(desk: Desk) -> SandboxLevel:
+async def sandbox_level(agent: Agent) -> SandboxLevel:
     """Tried out once a machine and kept; said at the first use."""
-    async with desk.trying_sandbox:  # several may want it at once, and it is said once
-        if desk.sandbox_level is not None:
-            return desk.sandbox_level
-        desk.sandbox_level = await asyncio.to_thread(
-            probe, desk.home, desk.environment.get("PATH"), desk.root
+    async with agent.trying_sandbox:  # several may want it at once, and it is said once
+        if agent.sandbox_level is not None:
+            return agent.sandbox_level
+        agent.sandbox_level = await asyncio.to_thread(
+            probe, agent.home, agent.environment.get("PATH"), agent.root
         )
-        described = desk.sandbox_level.describe().text(desk.texts)
-        desk.emit(Notice(desk.say("sandbox.first_use", level=described)))
-    return desk.sandbox_level
+        described = agent.sandbox_level.describe().text(agent.texts)
+        agent.emit(Notice(agent.say("sandbox.first_use", level=described)))
+    return agent.sandbox_level
 
 
 def sandbox_text(session: Session) -> str:
     """For `/status`: what is known so far, without trying anything out."""
-    desk = session.desk
-    if desk.config.sandbox.mode == "off":
-        return desk.say("sandbox.off")
-    if desk.sandbox_level is None:
-        return desk.say("sandbox.untried")
-    return desk.sandbox_level.describe().text(desk.texts)
+    agent = session.agent
+    if agent.config.sandbox.mode == "off":
+        return agent.say("sandbox.off")
+    if agent.sandbox_level is None:
+        return agent.say("sandbox.untried")
+    return agent.sandbox_level.describe().text(agent.texts)
 
 
 def sandbox_for_model(session: Session) -> str:
     """One sentence for the prompt: what commands may do here. Nothing is tried out for it."""
     from coder.policy.sandbox.probe import kept
 
-    desk = session.desk
-    settings = desk.config.sandbox
+    agent = session.agent
+    settings = agent.config.sandbox
     if settings.mode == "off":
         return SandboxLevel().describe_for_model(network=True)
-    level = desk.sandbox_level or kept(desk.home, desk.environment.get("PATH"), desk.root)
+    level = agent.sandbox_level or kept(agent.home, agent.environment.get("PATH"), agent.root)
     if level is None:
         return "Commands run in a sandbox where this machine has one."
     return level.describe_for_model(network=settings.network)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from coder.config.schema import Config, McpServer
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.redact import HIDDEN
 from coder.engine.session import Session
 from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program, secrets_of
@@ -79,20 +79,20 @@ def make_servers(
     return Servers(config.mcp.servers, reach, root)
 
 
-def servers_of(desk: Desk, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
-    """Give a desk its servers, and keep what they are let in with out of records."""
+def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
+    """Give an agent its servers, and keep what they are let in with out of records."""
     from coder.engine.isolation import sandbox_level
 
-    settings = desk.config.mcp.servers
-    desk.secrets = [*desk.secrets, *secrets_of(settings, variables)]
-    desk.mcp = make_servers(
-        desk.config,
-        desk.root,
-        desk.home,
-        environment=desk.environment,
+    settings = agent.config.mcp.servers
+    agent.secrets = [*agent.secrets, *secrets_of(settings, variables)]
+    agent.mcp = make_servers(
+        agent.config,
+        agent.root,
+        agent.home,
+        environment=agent.environment,
         variables=variables,
         own_keys=own_keys,
-        level=partial(sandbox_level, desk),
+        level=partial(sandbox_level, agent),
     )
 
 
@@ -119,54 +119,54 @@ async def tried(servers: Servers, texts: Texts) -> TriedServers:
         await servers.close()
 
 
-def start_servers(desk: Desk) -> None:
+def start_servers(agent: Agent) -> None:
     """With the session; where somebody looks at a prompt, a moment after it is there."""
-    if desk.mcp is None or desk.mode == "plan":
+    if agent.mcp is None or agent.mode == "plan":
         return
-    if desk.session_kind == "interactive":
-        servers = desk.mcp
+    if agent.session_kind == "interactive":
+        servers = agent.mcp
         asyncio.get_running_loop().call_later(
-            _AFTER_PROMPT, lambda: servers.start() if desk.mode != "plan" else None
+            _AFTER_PROMPT, lambda: servers.start() if agent.mode != "plan" else None
         )
     else:
-        desk.mcp.start()
+        agent.mcp.start()
 
 
-async def follow_mode(desk: Desk) -> None:
+async def follow_mode(agent: Agent) -> None:
     """In plan mode no server runs: what it could do by itself no policy sees."""
-    if desk.mcp is None:
+    if agent.mcp is None:
         return
-    if desk.mode == "plan":
-        await desk.mcp.rest()
+    if agent.mode == "plan":
+        await agent.mcp.rest()
     else:
-        desk.mcp.start()
+        agent.mcp.start()
 
 
 async def offer_tools(session: Session) -> None:
     """Before a turn: the tools of all servers that run, or ran; waits for those that are on their way."""
-    desk = session.desk
-    servers = desk.mcp
+    agent = session.agent
+    servers = agent.mcp
     if servers is None:
         return
-    await follow_mode(desk)
+    await follow_mode(agent)
     if servers.starting:
-        await _wait(desk, servers)
-    tools = {name: tool for name, tool in desk.tools.items() if not is_mcp(name)}
-    tools |= {tool.spec.name: tool for tool in servers.tools() if _keeps_secrets(desk, tool)}
-    _tell(desk, servers)
-    before = desk.specs
-    desk.tools = tools
-    if desk.specs != before:
-        session.conversation.use_tools(desk.specs)
+        await _wait(agent, servers)
+    tools = {name: tool for name, tool in agent.tools.items() if not is_mcp(name)}
+    tools |= {tool.spec.name: tool for tool in servers.tools() if _keeps_secrets(agent, tool)}
+    _tell(agent, servers)
+    before = agent.specs
+    agent.tools = tools
+    if agent.specs != before:
+        session.conversation.use_tools(agent.specs)
     _pass_on_instructions(session, servers)
 
 
-def _keeps_secrets(desk: Desk, tool: McpTool) -> bool:
+def _keeps_secrets(agent: Agent, tool: McpTool) -> bool:
     """What a server is let in with stands in no description of its tools either. False where a name holds it:
     that cannot be another one for the model than for the server."""
     function = tool.spec.function
     said = [function.name, function.description, *_texts(function.parameters)]
-    found = [secret for secret in desk.secrets if any(secret in text for text in said)]
+    found = [secret for secret in agent.secrets if any(secret in text for text in said)]
     if not found:
         return True
     about, parameters = _hidden(function.description, found), _hidden(function.parameters, found)
@@ -207,25 +207,25 @@ def _pass_on_instructions(session: Session, servers: Servers) -> None:
         session.add_note(f"<note>\n{about}\n{words}\nAnswer the message before this note.\n</note>", "mcp")
 
 
-async def _wait(desk: Desk, servers: Servers) -> None:
+async def _wait(agent: Agent, servers: Servers) -> None:
     settled = asyncio.ensure_future(servers.settled())
     try:
         _done, waiting = await asyncio.wait([settled], timeout=_PATIENCE)
         if waiting and servers.starting:
-            desk.emit(Notice(desk.say("servers.waiting", names=", ".join(servers.starting))))
+            agent.emit(Notice(agent.say("servers.waiting", names=", ".join(servers.starting))))
         await settled
     finally:
         settled.cancel()
 
 
-def _tell(desk: Desk, servers: Servers) -> None:
+def _tell(agent: Agent, servers: Servers) -> None:
     """Each fault once: by its text, so that another one is said again."""
     for server in servers.all.values():
         said = _to_tell(server)
-        if said is not None and desk.told_of_servers.get(server.name) != said:
-            desk.emit(Notice(said.text(desk.texts), "warning"))
+        if said is not None and agent.told_of_servers.get(server.name) != said:
+            agent.emit(Notice(said.text(agent.texts), "warning"))
         if said is not None:
-            desk.told_of_servers[server.name] = said
+            agent.told_of_servers[server.name] = said
 
 
 def _to_tell(server: Server) -> Phrase | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder.context.prompt import project_instructions
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.approval import ask_person, ask_to_go_on, known_read_only, ruling_of, somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks
@@ -38,8 +38,8 @@ async def begin_modes(session: Session) -> None:
 
 async def _begin(session: Session) -> None:
     """Where no folder could hold a mode, not even the room is loaded."""
-    desk = session.desk
-    if not session.mode_meta and not _any_folder(desk):
+    agent = session.agent
+    if not session.mode_meta and not _any_folder(agent):
         return
     await asyncio.to_thread(_load_room)
     keeper = keeper_of(session)
@@ -53,7 +53,7 @@ async def _begin(session: Session) -> None:
     if changed is not None:
         _take(session, keeper, changed)
         for text in error_texts(changed.errors):  # nobody asked for anything yet that could be answered
-            desk.emit(Notice(text, "warning"))
+            agent.emit(Notice(text, "warning"))
 
 
 def _load_room() -> None:
@@ -61,10 +61,10 @@ def _load_room() -> None:
     import coder.modes.state  # noqa: F401 - to have it loaded
 
 
-def _any_folder(desk: Desk, names: Sequence[str] = ("modes",)) -> bool:
+def _any_folder(agent: Agent, names: Sequence[str] = ("modes",)) -> bool:
     # os.path, for which a folder above us that we may not look into holds nothing; pathlib would raise
-    homes = [desk.home, Path(os.path.expanduser(desk.environment.get("CODEX_HOME") or "~/.codex"))]  # noqa: PTH111 - text
-    places = [p / name for p in (desk.root, *desk.root.parents) for name in (".coder", ".codex")]
+    homes = [agent.home, Path(os.path.expanduser(agent.environment.get("CODEX_HOME") or "~/.codex"))]  # noqa: PTH111 - text
+    places = [p / name for p in (agent.root, *agent.root.parents) for name in (".coder", ".codex")]
     return any(os.path.isdir(place / name) for place in (*homes, *places) for name in names)  # noqa: PTH112 - no raise
 
 
@@ -77,17 +77,17 @@ def keeper_of(session: Session) -> ModeKeeper:
         from coder.modes.files import reader
         from coder.modes.state import ModeKeeper
 
-        desk = session.desk
+        agent = session.agent
 
         async def run(mode: ModeDefinition, command: str) -> str:
             return await _run_for_mode(session, mode, command)
 
         session.modes = ModeKeeper(
-            Catalogue(places(desk.root, desk.environment, desk.home), desk.texts, COMMANDS),
-            desk.texts,
-            reader(desk.workspace),
+            Catalogue(places(agent.root, agent.environment, agent.home), agent.texts, COMMANDS),
+            agent.texts,
+            reader(agent.workspace),
             run,
-            project_instructions(desk.root, desk.home),
+            project_instructions(agent.root, agent.home),
         )
     return session.modes
 
@@ -97,12 +97,12 @@ def keeper_of(session: Session) -> ModeKeeper:
 
 async def list_modes(session: Session) -> None:
     """Beside whatever runs: the files are read in a thread, and where there are none nothing is loaded."""
-    if not _any_folder(session.desk, ("modes", "prompts")):
-        session.desk.emit(CustomModesListed([]))
+    if not _any_folder(session.agent, ("modes", "prompts")):
+        session.agent.emit(CustomModesListed([]))
         return
     keeper = keeper_of(session)
     await keeper.catalogue.prepare()
-    session.desk.emit(keeper.list_modes())
+    session.agent.emit(keeper.list_modes())
 
 
 async def set_modes(session: Session, op: SetModeState) -> ModeStateChanged:
@@ -116,7 +116,7 @@ def _take(session: Session, keeper: ModeKeeper, changed: ModeStateChanged) -> No
     """The conversation's head is replaced whole, and only where its text has changed."""
     if changed.changed:
         session.instruct(keeper.user_instructions, "mode_state", keeper.record())
-    session.desk.emit(changed)
+    session.agent.emit(changed)
 
 
 async def instant_prompt(
@@ -129,45 +129,45 @@ async def instant_prompt(
     keeper = keeper_of(session)
     await keeper.catalogue.prepare()
     executed = msgspec.structs.replace(await keeper.trigger(op), leftover=leftover)
-    session.desk.emit(executed)
+    session.agent.emit(executed)
     mode = keeper.catalogue.find(op.mode_id)
     if mode is None:
         return executed, NOTHING_ASKED
     return executed, Asks(mode.definition.model, mode.definition.reasoning_effort)
 
 
-async def enable_modes(desk: Desk, lines: Sequence[str]) -> list[str]:
+async def enable_modes(agent: Agent, lines: Sequence[str]) -> list[str]:
     """`--mode "/name args"`, in order; what is wrong with them, in sentences.
 
     This is before the front end reads events, so that nobody could answer a question.
     """
-    desk.wanted.set()
-    await desk.session.modes_begun.wait()  # else what is on by default would take the place of these
-    asks, desk.can_ask = desk.can_ask, False
+    agent.wanted.set()
+    await agent.session.modes_begun.wait()  # else what is on by default would take the place of these
+    asks, agent.can_ask = agent.can_ask, False
     try:
-        return await _enabled(desk, lines)
+        return await _enabled(agent, lines)
     finally:
-        desk.can_ask = asks
+        agent.can_ask = asks
 
 
-async def _enabled(desk: Desk, lines: Sequence[str]) -> list[str]:
+async def _enabled(agent: Agent, lines: Sequence[str]) -> list[str]:
     problems: list[str] = []
     for line in lines:
-        invocation = keeper_of(desk.session).from_line(line)
+        invocation = keeper_of(agent.session).from_line(line)
         definition = invocation.definition
         if definition and definition.error:
             problems.append(definition.error.message)
             continue
         if definition and line.split()[0] != (command := definition.command) and definition.shadowed_by:
-            problems.append(desk.say("modes.built_in_flag", name=definition.mode_id, command=command))
+            problems.append(agent.say("modes.built_in_flag", name=definition.mode_id, command=command))
             continue
         if isinstance(invocation.op, SetModeState):
-            problems += error_texts((await set_modes(desk.session, invocation.op)).errors)
+            problems += error_texts((await set_modes(agent.session, invocation.op)).errors)
         elif isinstance(invocation.op, TriggerInstantMode):
-            problems.append(desk.say("modes.instant_as_flag", mode=invocation.op.mode_id))
+            problems.append(agent.say("modes.instant_as_flag", mode=invocation.op.mode_id))
         problems += error_texts(invocation.errors)
         if invocation.leftover:
-            problems.append(desk.say("modes.leftover_flag", text=invocation.leftover))
+            problems.append(agent.say("modes.leftover_flag", text=invocation.leftover))
     return problems
 
 
@@ -185,7 +185,7 @@ def mode_commands(catalogue: Catalogue) -> dict[str, Any]:
 
 async def project_mode_commands(session: Session) -> dict[str, Any]:
     """The same for whoever only looks; nothing is loaded where no folder could hold a mode."""
-    if not _any_folder(session.desk):
+    if not _any_folder(session.agent):
         return {}
     catalogue = keeper_of(session).catalogue
     await catalogue.prepare()
@@ -196,18 +196,18 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     """A file wrote this command, not the person: trust first, then the ordinary policy."""
     from coder.modes.render import Refused
 
-    desk = session.desk
+    agent = session.agent
     if mode.scope.kind == "project":
         await _trusted(session, mode, command)
-    tool = desk.tools["bash"]
+    tool = agent.tools["bash"]
     args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
     ruling = ruling_of(session, tool, args)
     if ruling.decision == "deny":
-        raise Refused(" ".join(ruling.spoken(desk.texts)))
+        raise Refused(" ".join(ruling.spoken(agent.texts)))
     if ruling.decision == "ask":
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
-            raise Refused(refusal.for_person(desk.texts))
+            raise Refused(refusal.for_person(agent.texts))
     from coder.engine.isolation import run_command
 
     # Whatever it does to files is taken back with the turn that follows on it.
@@ -229,21 +229,21 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     from coder.config.trust import TrustStore
     from coder.modes.render import Refused
 
-    desk = session.desk
-    store = TrustStore(desk.home)
+    agent = session.agent
+    store = TrustStore(agent.home)
     relevant = mode_commands(keeper_of(session).catalogue)
-    status = store.status(desk.root, relevant)
+    status = store.status(agent.root, relevant)
     if status == "trusted":
         return
     if somebody_to_ask(session):
         asked = [Phrase("modes.trust_question", mode=mode.mode_id, command=command)]
         if status == "changed":
-            changes = store.difference(desk.root, relevant, whole=True).phrases()
-            asked = [Phrase("trust.changed_question", folder=desk.root), *changes, *asked]
+            changes = store.difference(agent.root, relevant, whole=True).phrases()
+            asked = [Phrase("trust.changed_question", folder=agent.root), *changes, *asked]
         answer = await ask_to_go_on(session, asked)
         if answer == "always":
             # This question was about modes: it lets no setting of the project in.
-            store.trust_also(desk.root, relevant)
+            store.trust_also(agent.root, relevant)
         if answer != "no":
             return
-    raise Refused(desk.say("modes.untrusted"))
+    raise Refused(agent.say("modes.untrusted"))

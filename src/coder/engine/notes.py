@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coder.config.schema import SandboxSection
 from coder.context.prompt import environment_text, first_bytes, mode_note
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.approval import somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.verify.choice import project_check
@@ -30,14 +30,14 @@ _NESTED_MOST = 8  # of them are told at once
 _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"})
 
 
-def environment_of(desk: Desk) -> str:
+def environment_of(agent: Agent) -> str:
     """For the system message: what holds for the whole session."""
-    return environment_text(desk.root, test_command=_check(desk), commands=_commands(desk.config.sandbox))
+    return environment_text(agent.root, test_command=_check(agent), commands=_commands(agent.config.sandbox))
 
 
-def _check(desk: Desk) -> str:
-    workflow = desk.config.workflow
-    return project_check(workflow.verify_commands, desk.root, workflow.verify_allow)
+def _check(agent: Agent) -> str:
+    workflow = agent.config.workflow
+    return project_check(workflow.verify_commands, agent.root, workflow.verify_allow)
 
 
 def _commands(sandbox: SandboxSection) -> str:
@@ -55,23 +55,23 @@ def _commands(sandbox: SandboxSection) -> str:
 
 async def settle_git(session: Session) -> None:
     """Give git a moment to say what it was asked when the session started."""
-    state = session.desk.git_state
+    state = session.agent.git_state
     if state is not None and not session.told_git and not state.done:
         await asyncio.to_thread(state.wait)
 
 
 def with_notes(session: Session, text: str) -> str:
     """The message with what changed since the last one."""
-    desk = session.desk
+    agent = session.agent
     notes = []
     rules = rules_note(session)
     if session.told_rules != rules:
         session.told_rules = rules
         notes.append(rules)
-    if desk.git_state is not None and not session.told_git and desk.git_state.done:
+    if agent.git_state is not None and not session.told_git and agent.git_state.done:
         session.told_git = True
-        notes += [desk.git_state.text] if desk.git_state.text else []
-    if desk.ide is not None and (seen := desk.ide.context.next_note()):
+        notes += [agent.git_state.text] if agent.git_state.text else []
+    if agent.ide is not None and (seen := agent.ide.context.next_note()):
         notes.append(seen)
     notes += session.job_notes()
     notes += session.next_notes
@@ -81,39 +81,39 @@ def with_notes(session: Session, text: str) -> str:
 
 def rules_note(session: Session) -> str:
     """The operating mode, and what this run asks about or denies."""
-    desk = session.desk
-    rows = matrix(desk.preset, desk.mode, desk.config.permission.tools)
-    known = {*desk.tools, *_NAMES, *(["MCP tools"] if desk.mcp is not None else [])}
+    agent = session.agent
+    rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
+    known = {*agent.tools, *_NAMES, *(["MCP tools"] if agent.mcp is not None else [])}
     named = [(_NAMES.get(name, name), decision) for name, decision in rows if name in known]
     asked = [name for name, decision in named if decision == "ask"]
     denied = [name for name, decision in named if decision == "deny"]
-    approval = desk.config.approval
+    approval = agent.config.approval
     if approval.auto_approve_ask or not approval.interactive:
         asked = []
     can_ask = somebody_to_ask(session)
     if asked and not can_ask:
         asked, denied = [], [name for name, decision in named if decision != "allow"]
-    note = mode_note(desk.mode, asked, denied, can_ask=can_ask or not denied)
-    if desk.mode == "auto-edit" and (check := _check(desk)):
+    note = mode_note(agent.mode, asked, denied, can_ask=can_ask or not denied)
+    if agent.mode == "auto-edit" and (check := _check(agent)):
         note += f" The project's check (`{check}`) runs unasked."
     return note
 
 
 def tell_nested_instructions(session: Session) -> None:
     """After calls: the `AGENTS.md` of folders that the work has moved into, each once."""
-    desk = session.desk
+    agent = session.agent
     touched = session.context.files.take_touched()
-    folders = dict.fromkeys(folder for path in touched for folder in _folders(desk.root, path))
+    folders = dict.fromkeys(folder for path in touched for folder in _folders(agent.root, path))
     new = [folder for folder in folders if folder not in session.told_folders]
     told: list[str] = []
     for folder in sorted(new, key=lambda folder: len(folder.parts)):
         session.told_folders.add(folder)
         path = folder / "AGENTS.md"
-        data, fault = first_bytes(path, desk.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
+        data, fault = first_bytes(path, agent.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
         if fault is not None:
-            desk.emit(Notice(fault.text(desk.texts), "warning"))
+            agent.emit(Notice(fault.text(agent.texts), "warning"))
         if text := data.decode("utf-8", errors="replace").strip():
-            told.append(f"Instructions for {desk.workspace.show(folder)}/, from its AGENTS.md:\n{text}")
+            told.append(f"Instructions for {agent.workspace.show(folder)}/, from its AGENTS.md:\n{text}")
     if told:
         text = "\n\n".join(told).replace("</note", "&lt;/note")
         session.add_note(f"<note>\n{text}\n</note>", "instructions")

@@ -145,7 +145,7 @@ async def start_with_todos(session: Session, turn: Turn) -> None:
     call = tool_call(f"todo_{turn.number}", "todowrite", arguments)
     session.add_assistant(Message(role="assistant", content="", tool_calls=[call]), {"by": "engine"})
     session.add_action(call, {"todos": todos})
-    tool = session.desk.tools["todowrite"]
+    tool = session.agent.tools["todowrite"]
     result = await tool.run({"todos": todos}, session.context, lambda _text: None)
     alone = len(todos) == 1
     for_model = f"{result.for_model}\n{SPLIT_IT}" if alone else result.for_model
@@ -155,11 +155,11 @@ async def start_with_todos(session: Session, turn: Turn) -> None:
 
 
 def _wanted(session: Session) -> bool:
-    desk = session.desk
-    if not desk.config.workflow.require_todo_for_complex or "todowrite" not in desk.tools:
+    agent = session.agent
+    if not agent.config.workflow.require_todo_for_complex or "todowrite" not in agent.tools:
         return False
     if (
-        decide("todowrite", desk.preset, desk.mode, overrides=desk.config.permission.tools).decision
+        decide("todowrite", agent.preset, agent.mode, overrides=agent.config.permission.tools).decision
         != "allow"
     ):
         return False

@@ -10,7 +10,7 @@ import msgspec
 from coder.config.errors import shown
 from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.choices import Choices
 from coder.engine.session import Session
 from coder.engine.turn_state import asks_from
@@ -28,16 +28,16 @@ from coder.record.turn_so_far import NewestTurn
 from coder.tools.todo import restore
 
 
-def resume_session(desk: Desk, session_id: str) -> Session:
+def resume_session(agent: Agent, session_id: str) -> Session:
     """Calls that were never answered are answered as interrupted. Raises `RecordError`."""
-    if not desk.store.exists(session_id):
+    if not agent.store.exists(session_id):
         raise RecordError("session.missing", id=shown(session_id))
-    believed = is_believed(desk.home, desk.store, session_id)
-    path = desk.store.log_path(session_id)
+    believed = is_believed(agent.home, agent.store, session_id)
+    path = agent.store.log_path(session_id)
     sink = JsonlHistorySink(path)
     sink.open()
     if not path.stat().st_size:
-        return Session.new(desk, sink)
+        return Session.new(agent, sink)
     state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
     jobs = JobsLeft()
     for event in read_log(path):
@@ -45,7 +45,7 @@ def resume_session(desk: Desk, session_id: str) -> Session:
             # A line in another shape, of another version or of whoever, is passed over as an unknown type is.
             with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
                 taker.take(event)
-    session = Session(desk, session_id, [sink], state.created_at)
+    session = Session(agent, session_id, [sink], state.created_at)
     session.ledger = ledger
     session.budget.limit = choices.limit(session.budget.limit)
     if choices.loop_guard is not None:
@@ -69,8 +69,8 @@ def _keep_words_only(session: Session, state: Replay) -> None:
     own = Message(role="system", content=session.system_prompt())
     words = [own if message.role == "system" else message for message in state.messages]
     state.messages = words if own in words else [own, *words]
-    desk = session.desk
-    desk.emit(Notice(desk.say("record.words_only", id=shown(session.id)), "warning"))
+    agent = session.agent
+    agent.emit(Notice(agent.say("record.words_only", id=shown(session.id)), "warning"))
 
 
 def _take_over(session: Session, state: Replay) -> None:
@@ -78,14 +78,14 @@ def _take_over(session: Session, state: Replay) -> None:
     session.usage = state.usage
     session.mode_meta = state.mode_state
     session.budget.spent = state.cost
-    if not session.desk.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
-        session.desk.mode = "plan"
+    if not session.agent.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
+        session.agent.mode = "plan"
     session.log.turn = state.turn
     session.next_notes += state.notes
     session.context.todos = restore(state.todos)
     session.engine_todos = restore(state.engine_todos)
     session.undo.begin_turn(state.turn)
-    if state.pending_approval is not None and session.desk.can_ask and state.unanswered:
+    if state.pending_approval is not None and session.agent.can_ask and state.unanswered:
         session.pending = state
         session.conversation.replace(state.messages)
         session.conversation.unanswered = count_unanswered(state.messages)
@@ -125,14 +125,14 @@ def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
         session.tell_next(
             f"Background jobs ended with the earlier process: {names}. Start again what you need."
         )
-        session.desk.emit(Notice(session.desk.say("job.gone", jobs=names)))
+        session.agent.emit(Notice(session.agent.say("job.gone", jobs=names)))
 
 
 def _tell_of_memory(session: Session) -> None:
     """What was remembered or forgotten since the system message was made, and no message has told."""
     system, *others = session.conversation.messages or [Message(role="system", content="")]
     told = "\n".join(message.content for message in others)
-    memory, hide = session.desk.memory, session.redactor.redact
+    memory, hide = session.agent.memory, session.redactor.redact
     for title, facts in (
         ("Remembered since", memory.missing_from(system.content)),
         ("No longer holds", memory.gone_from(system.content)),

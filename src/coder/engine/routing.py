@@ -11,7 +11,7 @@ import msgspec
 from coder.config.models import window_for
 from coder.engine.plan import is_complex
 from coder.engine.session import Session
-from coder.engine.side_request import ask_aside, one_of
+from coder.engine.side_request import one_of, side_request
 from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 from coder.protocol.events import Notice
@@ -40,12 +40,12 @@ COMPLEX: several steps or files, design, debugging, anything where a mistake wou
 
 async def choose_model(session: Session, turn: Turn, chosen_before: str = "") -> None:
     """Set `turn.model` for all of the prompt. `chosen_before`: for a prompt that is taken up again."""
-    desk = session.desk
+    agent = session.agent
     chosen_by_mode = turn.asks.model or (session.modes.model if session.modes else None)
-    if chosen_by_mode or desk.chosen.name != "auto":
-        _use(session, turn, chosen_by_mode or desk.chosen.name)
+    if chosen_by_mode or agent.chosen.name != "auto":
+        _use(session, turn, chosen_by_mode or agent.chosen.name)
         return
-    routing = desk.config.routing
+    routing = agent.config.routing
     if not (routing.fast or routing.strong):
         raise ModelError(Phrase("routing.none"), kind="bad_request")
     if chosen_before and chosen_before in (routing.fast, routing.strong):
@@ -55,19 +55,19 @@ async def choose_model(session: Session, turn: Turn, chosen_before: str = "") ->
     wanted, other = (routing.fast, routing.strong) if tier == "fast" else (routing.strong, routing.fast)
     _use(session, turn, wanted or other)
     session.log.append("routing", meta={"model": turn.model, "tier": tier})
-    desk.emit(Notice(desk.say("routing.chosen", model=turn.model)))
+    agent.emit(Notice(agent.say("routing.chosen", model=turn.model)))
 
 
 def _use(session: Session, turn: Turn, model: str) -> None:
     """From the next request on; another model has another window."""
     turn.model = session.model_in_use = model
-    desk = session.desk
-    desk.chosen = msgspec.structs.replace(desk.chosen, window=window_for(desk.config, model))
+    agent = session.agent
+    agent.chosen = msgspec.structs.replace(agent.chosen, window=window_for(agent.config, model))
 
 
 def _too_long_for_fast(session: Session) -> Tier | None:
     """A small model must not cost a conversation that the strong one still holds."""
-    config = session.desk.config
+    config = session.agent.config
     fast, strong = (window_for(config, name) for name in (config.routing.fast, config.routing.strong))
     room = config.compaction.threshold * fast
     return "strong" if fast < strong and session.conversation.exceeds(room) else None
@@ -75,10 +75,10 @@ def _too_long_for_fast(session: Session) -> Tier | None:
 
 def model_for_asides(session: Session) -> str:
     """Who is asked between turns: the model that answered last, while it is still the chosen one."""
-    desk = session.desk
-    if desk.chosen.name != "auto":
-        return session.modes.model if session.modes and session.modes.model else desk.chosen.name
-    routing = desk.config.routing
+    agent = session.agent
+    if agent.chosen.name != "auto":
+        return session.modes.model if session.modes and session.modes.model else agent.chosen.name
+    routing = agent.config.routing
     used = session.model_in_use
     return used if used in (routing.fast, routing.strong) and used else routing.strong or routing.fast
 
@@ -99,7 +99,7 @@ async def _classified(session: Session, turn: Turn, model: str) -> Tier:
     if not model:
         return "strong"
     try:
-        answer = await ask_aside(session, turn, model, _CLASSIFY, turn.text[:_CLASSIFIED])
+        answer = await side_request(session, turn, model, _CLASSIFY, turn.text[:_CLASSIFIED])
     except ModelError:
         return "strong"
     return "fast" if one_of(answer, "SIMPLE", "COMPLEX") == "SIMPLE" else "strong"
@@ -107,16 +107,16 @@ async def _classified(session: Session, turn: Turn, model: str) -> Tier:
 
 def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
     """Another model for the rest of the prompt, said aloud; False where there is none left."""
-    desk = session.desk
-    routing = desk.config.routing
+    agent = session.agent
+    routing = agent.config.routing
     others = [
         m for m in (routing.strong, routing.fast) if m and m not in turn.models_tried and m != turn.model
     ]
-    if desk.chosen.name != "auto" or error.kind not in FALLBACK_KINDS or not others:
+    if agent.chosen.name != "auto" or error.kind not in FALLBACK_KINDS or not others:
         return False
     turn.models_tried.append(turn.model)
-    desk.emit(
-        Notice(desk.say("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
+    agent.emit(
+        Notice(agent.say("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
     )
     session.log.append("routing", meta={"model": others[0], "instead_of": turn.model, "because": str(error)})
     _use(session, turn, others[0])

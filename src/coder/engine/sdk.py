@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, open_desk, provider_of, read_settings, with_model_named
+from coder.engine.setup import Options, open_agent, provider_of, read_settings, with_model_named
 from coder.model.base import ChatModel
 from coder.policy.decide import OperatingMode
 from coder.protocol.events import (
@@ -80,7 +80,7 @@ class AgentSession:
     @property
     def session_id(self) -> str:
         """Empty until the first turn."""
-        return self._engine.desk.session.id if self._engine else ""
+        return self._engine.agent.session.id if self._engine else ""
 
     async def _started(self) -> Engine:
         if self._engine is None:
@@ -88,7 +88,7 @@ class AgentSession:
             provider = provider_of(self._options, settings)
             if self._model is None:
                 provider = await with_model_named(provider)
-            engine = Engine(lambda emit: open_desk(self._options, settings, provider, emit, self._model))
+            engine = Engine(lambda emit: open_agent(self._options, settings, provider, emit, self._model))
             engine.start(self._resume)
             self._engine = engine
         return self._engine
@@ -97,7 +97,7 @@ class AgentSession:
         """Take any input that a person could type through to its end."""
         engine = await self._started()
         engine.submit(UserInput(text))
-        reading = _Reading(engine.desk.session.id)
+        reading = _Reading(engine.agent.session.id)
         try:
             async for event in engine.events():
                 if self._on_event is not None:

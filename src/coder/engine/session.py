@@ -16,7 +16,7 @@ from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
 from coder.context.prompt import read_instructions, system_prompt
 from coder.context.tokens import TokenCounter
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redact import SessionSecrets
 from coder.engine.turn_state import NOTHING_ASKED, Turn
@@ -30,7 +30,7 @@ from coder.protocol.events import (
     TodosChanged,
 )
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Message, ToolCall, answered, with_instructions
+from coder.protocol.messages import Message, ToolCall, tool_message, with_instructions
 from coder.protocol.usage import Usage, tokens_meta
 from coder.record.files import RecordError
 from coder.record.log import SessionLog, now
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
 class Session:
     """A conversation that is recorded as it happens."""
 
-    def __init__(self, desk: Desk, session_id: str, sinks: list[HistorySink], created_at: str) -> None:
-        self.desk = desk
+    def __init__(self, agent: Agent, session_id: str, sinks: list[HistorySink], created_at: str) -> None:
+        self.agent = agent
         self.id = session_id
         self.created_at = created_at
         self.title = ""
-        self.log = SessionLog(session_id, sinks, self._recorded, desk.sinks, partial(sealed, desk.home))
-        self.conversation = Conversation(TokenCounter(desk.chosen.vocabulary), desk.specs)
-        self.undo = UndoJournal(desk.home / "undo" / session_id)
-        outputs = desk.home / "outputs" / session_id  # its own alone: others' are of other projects
+        self.log = SessionLog(session_id, sinks, self._recorded, agent.sinks, partial(sealed, agent.home))
+        self.conversation = Conversation(TokenCounter(agent.chosen.vocabulary), agent.specs)
+        self.undo = UndoJournal(agent.home / "undo" / session_id)
+        outputs = agent.home / "outputs" / session_id  # its own alone: others' are of other projects
         self.context = ToolContext(
-            workspace=desk.workspace.also_reading(outputs),
+            workspace=agent.workspace.also_reading(outputs),
             journal=self.undo,
             limits=Limits(
-                command_timeout_ms=desk.config.safety.command_timeout_ms,
-                output_limit_bytes=desk.config.safety.output_limit_bytes,
+                command_timeout_ms=agent.config.safety.command_timeout_ms,
+                output_limit_bytes=agent.config.safety.output_limit_bytes,
             ),
             outputs=outputs,
-            environment=desk.environment,
+            environment=agent.environment,
         )
         self.jobs = self.context.jobs = Jobs(self._job_ended)
         self.told_jobs_uncovered = False
@@ -86,46 +86,46 @@ class Session:
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.checked: dict[str, frozenset[str]] = {}  # what failed when it last ran, unless edits followed
         self.engine_todos: list[Todo] = []  # the list that the engine made last
-        self.pending: Replay | None = None  # a resumed session's approval that was never answered
+        self.pending: Replay | None = None  # a resumed session's approval that was never tool_message
         self.pending_turn = TurnSoFar()  # what the turn of that approval had come to
         self.pending_asks = NOTHING_ASKED  # and what it asks of its model
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
-        self.budget = Budget(desk.config.budget)
+        self.budget = Budget(agent.config.budget)
         self.sandboxes: dict[bool, Sandbox] = {}  # by whether nothing may be written (engine.shelter)
         self.needs_writing: set[str] = set()  # lines that failed as read-only ones
         self.judged: tuple[str, ShellVerdict] | None = None  # the line of the call in hand, its verdict
         self.shell_undo: ShellUndo | None = None
         self.told_partial_undo = False
-        self.redactor = SessionSecrets(desk.home, desk.secrets, on=desk.config.safety.redact_secrets)
-        self.loop_guard = desk.config.runtime.loop_guard
-        self.model_in_use = desk.chosen.name  # of the newest request; another where routing chose
+        self.redactor = SessionSecrets(agent.home, agent.secrets, on=agent.config.safety.redact_secrets)
+        self.loop_guard = agent.config.runtime.loop_guard
+        self.model_in_use = agent.chosen.name  # of the newest request; another where routing chose
         self.told_servers: set[str] = set()  # MCP servers whose instructions the model has
         self.next_notes: list[str] = []  # what the model should know with the next message
 
     # beginnings and ends
 
     @classmethod
-    def new(cls, desk: Desk, sink: JsonlHistorySink | None = None) -> Session:
+    def new(cls, agent: Agent, sink: JsonlHistorySink | None = None) -> Session:
         """`sink`: of a session that was killed before the first line of its record was whole."""
         session_id = sink.path.stem if sink else new_session_id()
-        sink = sink or JsonlHistorySink(desk.store.log_path(session_id))
-        session = cls(desk, session_id, [sink], now())
+        sink = sink or JsonlHistorySink(agent.store.log_path(session_id))
+        session = cls(agent, session_id, [sink], now())
         prompt = session.system_prompt()
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
-        base = read_instructions(desk.root, desk.home)
+        base = read_instructions(agent.root, agent.home)
         if base.text:
             from coder.modes.render import user_instructions
 
             session.instruct(user_instructions(base.text, ""), "instructions", {})
         session.announce(resumed=False)
-        if desk.session_kind == "interactive":  # somebody reads how full the context is, from the start
+        if agent.session_kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
-        for fault in (*base.faults, *desk.memory.faults()):
-            desk.emit(Notice(fault.text(desk.texts), "warning"))
+        for fault in (*base.faults, *agent.memory.faults()):
+            agent.emit(Notice(fault.text(agent.texts), "warning"))
         return session
 
     def record_interrupted(self, calls: list[ToolCall]) -> None:
@@ -137,37 +137,37 @@ class Session:
         """As it is for a session that begins now."""
         from coder.engine.notes import environment_of
 
-        desk = self.desk
-        environment, memory = map(self.redactor.redact, (environment_of(desk), desk.memory.text()))
-        return system_prompt(environment, desk.skills.index(), memory)
+        agent = self.agent
+        environment, memory = map(self.redactor.redact, (environment_of(agent), agent.memory.text()))
+        return system_prompt(environment, agent.skills.index(), memory)
 
     def _start_meta(self) -> dict[str, Any]:
-        desk = self.desk
+        agent = self.agent
         config = self._config()
-        mode = {"mode": desk.session_kind, "operating_mode": desk.mode, "preset": desk.preset}
+        mode = {"mode": agent.session_kind, "operating_mode": agent.mode, "preset": agent.preset}
         return {**mode, **config, "config": config}
 
     def _config(self) -> dict[str, Any]:
         """What answers and with which tools, as it is now."""
-        desk = self.desk
+        agent = self.agent
         return {
-            "model": desk.chosen.name,
-            "cwd": str(desk.root),
-            "tokenizer": desk.chosen.vocabulary,
-            "tools": list(desk.tools),
+            "model": agent.chosen.name,
+            "cwd": str(agent.root),
+            "tokenizer": agent.chosen.vocabulary,
+            "tools": list(agent.tools),
         }
 
     def announce(self, *, resumed: bool, recent: Sequence[PastTurn] = ()) -> None:
-        desk = self.desk
-        if desk.ide is not None:
-            desk.ide.context.tell_all_again()
-        desk.emit(
+        agent = self.agent
+        if agent.ide is not None:
+            agent.ide.context.tell_all_again()
+        agent.emit(
             SessionStarted(
                 session_id=self.id,
-                cwd=str(desk.root),
-                model=desk.chosen.name,
-                mode=desk.mode,
-                preset=desk.preset,
+                cwd=str(agent.root),
+                model=agent.chosen.name,
+                mode=agent.mode,
+                preset=agent.preset,
                 resumed=resumed,
                 turns=self.log.turn,
                 recent=list(recent),
@@ -179,9 +179,9 @@ class Session:
         if self.shell_undo is not None:
             self.shell_undo.close()
         meta = {
-            "mode": self.desk.session_kind,
-            "operating_mode": self.desk.mode,
-            "preset": self.desk.preset,
+            "mode": self.agent.session_kind,
+            "operating_mode": self.agent.mode,
+            "preset": self.agent.preset,
             "config": self._config(),
             "turns": self.log.turn,
             "tokens": tokens_meta(self.usage),
@@ -193,13 +193,13 @@ class Session:
         """With the session; the person is told which."""
         if ended := self.jobs.end_all():
             names = ", ".join(f"{job.id} ({self.redactor.redact(job.command)})" for job in ended)
-            self.desk.emit(Notice(self.desk.say("job.ended_with_session", jobs=names), "warning"))
+            self.agent.emit(Notice(self.agent.say("job.ended_with_session", jobs=names), "warning"))
 
     def show_job(self, job: Job) -> None:
         state: Literal["started", "ended", "stopped"]
         state = "started" if job.running else "stopped" if job.stopped_by else "ended"
         hide = self.redactor.redact
-        self.desk.emit(
+        self.agent.emit(
             JobChanged(
                 job_id=job.id,
                 command=hide(job.command),
@@ -229,7 +229,7 @@ class Session:
 
     def _recorded(self, event: HistoryEvent) -> None:
         self.ledger.take(event)
-        self.desk.emit(Recorded(event))
+        self.agent.emit(Recorded(event))
 
     # the conversation
 
@@ -291,9 +291,9 @@ class Session:
             **result.meta,
         }
         self.log.append("observation", result.for_model, meta=meta)
-        self.conversation.append(answered(sent or call, result.for_model))
+        self.conversation.append(tool_message(sent or call, result.for_model))
         if call.name == "todowrite" and result.ok and shown:
-            self.desk.emit(TodosChanged(todos=result.meta["todos"]))
+            self.agent.emit(TodosChanged(todos=result.meta["todos"]))
 
     def add_note(self, text: str, reason: str) -> None:
         """Something the engine tells the model by itself."""
@@ -308,7 +308,7 @@ class Session:
         self.model_in_use = model
         return self.budget.add(model, usage)
 
-    def count_aside(self, model: str, usage: Usage) -> float | None:
+    def count_side_request(self, model: str, usage: Usage) -> float | None:
         """A request of the engine's own (summary, routing, checks): it costs, but is not the context."""
         self.usage = self.usage.plus(usage)
         cost = self.budget.add(model, usage)
@@ -345,14 +345,14 @@ class Session:
         return max(self.context_tokens(), self.conversation.tokens())
 
     def show_state(self) -> None:
-        desk = self.desk
-        desk.emit(
+        agent = self.agent
+        agent.emit(
             StateChanged(
-                model=desk.chosen.name,
-                mode=desk.mode,
-                preset=desk.preset,
+                model=agent.chosen.name,
+                mode=agent.mode,
+                preset=agent.preset,
                 context_tokens=self.shown_tokens(),
-                context_window=desk.chosen.window,
+                context_window=agent.chosen.window,
                 usage=self.usage,
                 cost_usd=self.budget.spent,
                 budget_usd=self.budget.limit,
@@ -361,8 +361,8 @@ class Session:
 
     def record_state(self) -> None:
         """After the model, the operating mode or the preset was changed."""
-        desk = self.desk
-        meta = {"model": desk.chosen.name, "operating_mode": desk.mode, "preset": desk.preset}
+        agent = self.agent
+        meta = {"model": agent.chosen.name, "operating_mode": agent.mode, "preset": agent.preset}
         self.log.append("state", meta=meta)
 
     def record_choice(self, **chosen: object) -> None:
@@ -371,21 +371,21 @@ class Session:
 
     def write_snapshot(self) -> None:
         """Derived from the record, so a failure to write it is worth a line, not the turn."""
-        desk = self.desk
-        if not desk.keeps_snapshot:
+        agent = self.agent
+        if not agent.keeps_snapshot:
             return
         meta = {
             "title": self.title,
-            "model": desk.chosen.name,
-            "cwd": str(desk.root),
-            "mode": desk.mode,
-            "preset": desk.preset,
+            "model": agent.chosen.name,
+            "cwd": str(agent.root),
+            "mode": agent.mode,
+            "preset": agent.preset,
             "turns": self.log.turn,
             "tokens": tokens_meta(self.usage),
         }
         try:
-            desk.store.write_snapshot(
-                self.id, self.created_at, now(), meta, desk.specs, self.conversation.messages
+            agent.store.write_snapshot(
+                self.id, self.created_at, now(), meta, agent.specs, self.conversation.messages
             )
         except OSError as error:
-            desk.emit(Notice(desk.say("session.no_snapshot", reason=error.strerror or error), "warning"))
+            agent.emit(Notice(agent.say("session.no_snapshot", reason=error.strerror or error), "warning"))

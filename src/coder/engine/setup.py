@@ -1,4 +1,4 @@
-"""From options to a desk: configuration, provider, tools and record put together in one place."""
+"""From options to an agent: configuration, provider, tools and record put together in one place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coder.config.schema import Config, McpSection, McpServer
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.agent import Desk, ModelChoice, PromptLimits
+from coder.engine.agent import Agent, ModelChoice, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
 from coder.policy.decide import OPERATING_MODES, OperatingMode
@@ -97,20 +97,20 @@ def read_settings(options: Options) -> Settings:
     )
 
 
-def open_desk(
+def open_agent(
     options: Options,
     settings: Settings,
     provider: Provider,
     emit: Callable[[AnyEvent], None],
     model: ChatModel | None = None,
-) -> Desk:
+) -> Agent:
     """Everything but the session. Makes no request; of the project it makes sure of the folder `.coder`."""
     config = _with_servers(settings.loaded.config, options.mcp_servers)
     root = Path(os.path.realpath(options.cwd))
     person = options.environ.get("HOME")
     skills = Skills(root, settings.home, Path(person) if person else None, config.skills.paths)
     memory = Memory(root, settings.home)
-    desk = Desk(
+    agent = Agent(
         config=config,
         texts=settings.texts,
         workspace=FolderWorkspace(root, readable=skills.readable_folders()),
@@ -138,16 +138,16 @@ def open_desk(
         session_kind=options.session_kind,
         trusted=settings.trusted,
     )
-    desk.mode = options.mode or "default"
-    desk.mode_chosen = options.mode is not None
-    desk.trust_relevant = settings.loaded.relevant
-    desk.allowlist_file = settings.loaded.origin_of("permission.command_allowlist")
-    desk.secrets = own_keys(options.environ, provider)
-    _connect(desk, options, provider)
+    agent.mode = options.mode or "default"
+    agent.mode_chosen = options.mode is not None
+    agent.trust_relevant = settings.loaded.relevant
+    agent.allowlist_file = settings.loaded.origin_of("permission.command_allowlist")
+    agent.secrets = own_keys(options.environ, provider)
+    _connect(agent, options, provider)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
-    _tell_of_settings(desk, settings)
-    return desk
+    _tell_of_settings(agent, settings)
+    return agent
 
 
 def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
@@ -156,23 +156,23 @@ def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
     return msgspec.structs.replace(config, mcp=McpSection({**config.mcp.servers, **servers}))
 
 
-def _connect(desk: Desk, options: Options, provider: Provider) -> None:
+def _connect(agent: Agent, options: Options, provider: Provider) -> None:
     """The lines to other programs, where the settings want them. None is started yet but git, which is asked
     about the repository there is."""
-    if any((folder / ".git").exists() for folder in (desk.root, *desk.root.parents)):
+    if any((folder / ".git").exists() for folder in (agent.root, *agent.root.parents)):
         from coder.engine.git_state import GitState
 
-        desk.git_state = GitState(desk.root, desk.environment)
-    if desk.config.ide.enabled:
+        agent.git_state = GitState(agent.root, agent.environment)
+    if agent.config.ide.enabled:
         from coder.context.ide.client import IdeClient
         from coder.context.ide.context import IdeContext
 
-        desk.ide = IdeClient(IdeContext(desk.root), desk.root, options.environ)
-    if desk.config.mcp.servers:
+        agent.ide = IdeClient(IdeContext(agent.root), agent.root, options.environ)
+    if agent.config.mcp.servers:
         from coder.engine.mcp import servers_of
 
         variables = nameable(options.environ, provider)
-        servers_of(desk, variables, provider_keys(options.environ, provider))
+        servers_of(agent, variables, provider_keys(options.environ, provider))
 
 
 async def try_servers(options: Options, settings: Settings) -> TriedServers:
@@ -201,17 +201,17 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
     return await tried(servers, settings.texts)
 
 
-def _tell_of_settings(desk: Desk, settings: Settings) -> None:
+def _tell_of_settings(agent: Agent, settings: Settings) -> None:
     """What stands in the settings and has no effect."""
 
     def warn(key: str, **values: str) -> None:
-        desk.emit(Notice(desk.say(key, **values), "warning"))
+        agent.emit(Notice(agent.say(key, **values), "warning"))
 
-    unknown = [name for name in desk.config.permission.tools if name not in desk.tools and "__" not in name]
+    unknown = [name for name in agent.config.permission.tools if name not in agent.tools and "__" not in name]
     if unknown:
         warn("permissions.no_tool", names=", ".join(unknown))
     if settings.loaded.ignored and settings.trust_status == "changed":
-        changes = TrustStore(settings.home).difference(desk.root, settings.loaded.relevant)
+        changes = TrustStore(settings.home).difference(agent.root, settings.loaded.relevant)
         warn("trust.changed", changes="; ".join(changes.lines(settings.texts)))
     elif settings.loaded.ignored:
         warn("trust.ignored", keys=", ".join(sorted({one.key for one in settings.loaded.ignored})))

@@ -22,9 +22,9 @@ _LONGEST = 400_000  # characters of an answer: no summary is as long, thinking i
 _THINKING = r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)"
 
 
-async def ask_aside(session: Session, turn: Turn | None, model: str, instruction: str, text: str) -> str:
+async def side_request(session: Session, turn: Turn | None, model: str, instruction: str, text: str) -> str:
     """The answer's text. Raises `ModelError`, also where the budget does not allow the question."""
-    desk = session.desk
+    agent = session.agent
     messages = [Message(role="system", content=instruction), Message(role="user", content=text)]
     counter = session.conversation.counter
     money = session.budget
@@ -37,7 +37,7 @@ async def ask_aside(session: Session, turn: Turn | None, model: str, instruction
     length = 0
     usage: Usage | None = None
     with money.waiting_for(model, size):
-        async with aclosing(cast("Any", desk.model.stream(request))) as chunks:
+        async with aclosing(cast("Any", agent.model.stream(request))) as chunks:
             async for chunk in chunks:
                 match chunk:
                     case TextDelta(piece):
@@ -48,7 +48,7 @@ async def ask_aside(session: Session, turn: Turn | None, model: str, instruction
                     case Restarted():
                         parts.clear()
                     case Retrying():
-                        desk.emit(Notice(retry_text(session, chunk), "warning"))
+                        agent.emit(Notice(retry_text(session, chunk), "warning"))
                     case Completed():
                         usage = chunk.usage
     answer = "".join(parts)
@@ -68,13 +68,13 @@ def one_of(answer: str, *words: str) -> str:
 
 
 def retry_text(session: Session, retrying: Retrying) -> str:
-    return session.desk.say(
+    return session.agent.say(
         "model.retry", reason=retrying.reason, attempt=retrying.attempt, wait=f"{retrying.wait:.1f}"
     )
 
 
 def _count(session: Session, turn: Turn | None, model: str, usage: Usage) -> None:
-    cost = session.count_aside(model, usage)
+    cost = session.count_side_request(model, usage)
     if turn is not None:
         turn.usage = turn.usage.plus(usage)
         turn.cost += cost or 0.0

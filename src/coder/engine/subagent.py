@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
@@ -52,14 +52,14 @@ PROMPTS = {
 class _IntoParent:
     """A history sink that puts the subagent's events into its parent's record."""
 
-    def __init__(self, parent: Session, task_id: str, agent: str) -> None:
+    def __init__(self, parent: Session, task_id: str, kind: str) -> None:
         self.parent = parent
         self.task_id = task_id
-        self.agent = agent
+        self.kind = kind
 
     def append(self, event: HistoryEvent) -> None:
         inner = {"type": event.type, "step": event.step, "role": event.role, "meta": event.meta}
-        meta = {"task_id": self.task_id, "agent": self.agent, "event": inner}
+        meta = {"task_id": self.task_id, "agent": self.kind, "event": inner}
         self.parent.log.append("subagent", event.content, meta=meta)
 
     def flush(self) -> None: ...
@@ -68,12 +68,12 @@ class _IntoParent:
 
 
 async def run_subagent(
-    parent: Session, agent: str, objective: str, on_output: Callable[[str], None]
+    parent: Session, kind: str, objective: str, on_output: Callable[[str], None]
 ) -> ToolResult:
     """To its end. A cancel of the parent's turn cancels it as well."""
-    if agent not in PROMPTS:
-        return failed(f"there is no agent {agent!r}; there are {', '.join(PROMPTS)}")
-    child = _child(parent, agent)
+    if kind not in PROMPTS:
+        return failed(f"there is no agent {kind!r}; there are {', '.join(PROMPTS)}")
+    child = _child(parent, kind)
     try:
         turn = await run_turn(child, objective)
     finally:
@@ -86,7 +86,7 @@ async def run_subagent(
     if turn.status == "cancelled":
         raise asyncio.CancelledError
     meta: dict[str, Any] = {
-        "agent": agent,
+        "agent": kind,
         "steps": turn.steps,
         "status": turn.status,
         "tokens": turn.usage.total,
@@ -119,13 +119,13 @@ def _hand_over_jobs(parent: Session, child: Session) -> str:
     return f"\n[Still running, and yours now: {', '.join(running)}.]" if running else ""
 
 
-def _child(parent: Session, agent: str) -> Session:
+def _child(parent: Session, kind: str) -> Session:
     from coder.engine.isolation import undo_of
 
     task_id = os.urandom(3).hex()
-    desk = _child_desk(parent.desk, agent)
-    child = Session(desk, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, agent)], now())
-    desk.session = child
+    agent = _child_agent(parent.agent, kind)
+    child = Session(agent, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, kind)], now())
+    agent.session = child
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
     child.context.workspace = parent.context.workspace
     child.context.outputs = parent.context.outputs / task_id  # where its parent can read them as well
@@ -133,26 +133,26 @@ def _child(parent: Session, agent: str) -> Session:
     child.undo = parent.undo
     child.shell_undo = undo_of(parent)  # one for all: they run beside each other
     child.jobs = parent.jobs
-    child.context.jobs = parent.jobs if "job" in desk.tools else None  # an explorer could not look after one
+    child.context.jobs = parent.jobs if "job" in agent.tools else None  # an explorer could not look after one
     child.redactor = parent.redactor
     child.budget = parent.budget
     child.loop_guard = parent.loop_guard
     child.told_rules, child.told_folders = rules_note(child), set(parent.told_folders)
-    prompt = f"{PROMPTS[agent]}\n\n{parent.redactor.redact(environment_of(desk))}"
+    prompt = f"{PROMPTS[kind]}\n\n{parent.redactor.redact(environment_of(agent))}"
     child.conversation.append(Message(role="system", content=prompt))
     return child
 
 
-def _child_desk(parent: Desk, agent: str) -> Desk:
-    desk = copy.copy(parent)
-    if agent == "explore":
-        desk.mode = "plan"
-        desk.tools = {name: tool for name, tool in parent.tools.items() if name in _EXPLORING}
+def _child_agent(parent: Agent, kind: str) -> Agent:
+    agent = copy.copy(parent)
+    if kind == "explore":
+        agent.mode = "plan"
+        agent.tools = {name: tool for name, tool in parent.tools.items() if name in _EXPLORING}
     else:
-        desk.parent = parent
-        desk.tools = {name: tool for name, tool in parent.tools.items() if name not in _NOT_FOR_SUBAGENTS}
+        agent.parent = parent
+        agent.tools = {name: tool for name, tool in parent.tools.items() if name not in _NOT_FOR_SUBAGENTS}
     config = parent.config
-    desk.config = msgspec.structs.replace(
+    agent.config = msgspec.structs.replace(
         config,
         runtime=msgspec.structs.replace(
             config.runtime, max_steps=min(_MAX_STEPS, config.runtime.max_steps), max_session_turns=-1
@@ -161,24 +161,22 @@ def _child_desk(parent: Desk, agent: str) -> Desk:
             config.workflow, require_todo_for_complex=False, auto_verify_after_edit=False
         ),
     )
-    desk.emit = _forwarding(parent.emit, agent)
-    desk.keeps_snapshot = False
-    desk.mcp = None  # it has its parent's tools; which servers run is its parent's to see to
-    desk.git_state = None
-    desk.ide = None  # what its parent was not told of the editor yet is for its parent
-    desk.sinks = ()  # what it does reaches them through its parent
-    return desk
+    agent.emit = _forwarding(parent.emit, kind)
+    agent.keeps_snapshot = False
+    agent.mcp = None  # it has its parent's tools; which servers run is its parent's to see to
+    agent.git_state = None
+    agent.ide = None  # what its parent was not told of the editor yet is for its parent
+    agent.sinks = ()  # what it does reaches them through its parent
+    return agent
 
 
-def _forwarding(emit: Callable[[AnyEvent], None], agent: str) -> Callable[[AnyEvent], None]:
+def _forwarding(emit: Callable[[AnyEvent], None], kind: str) -> Callable[[AnyEvent], None]:
     """Of a subagent a person sees what it does and asks, not all that it says."""
 
     def forward(event: AnyEvent) -> None:
         match event:
             case ToolCallChanged(state=state) if state not in ("scheduled", "executing"):
-                emit(
-                    msgspec.structs.replace(event, tool=f"{agent} › {event.tool}", detail="", detail_kind="")
-                )
+                emit(msgspec.structs.replace(event, tool=f"{kind} › {event.tool}", detail="", detail_kind=""))
             case ApprovalRequested() | ApprovalResolved() | JobChanged() | Notice():
                 emit(event)
             case Failed(text):

@@ -26,7 +26,7 @@ from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
-from coder.protocol.messages import answered
+from coder.protocol.messages import tool_message
 from coder.protocol.usage import tokens_meta
 from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
@@ -44,8 +44,8 @@ async def run_turn(
     """Take a message through to its answer. Whatever happens, the turn ends recorded and answered.
     `attached` is part of the message, but not of what the person said. `words`: what they said of `text`;
     all of it where that is not told."""
-    if session.desk.ide is not None:
-        await session.desk.ide.settle()
+    if session.agent.ide is not None:
+        await session.agent.ide.settle()
     await settle_git(session)
     message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
     refused = too_long(session, message)
@@ -71,7 +71,7 @@ async def run_turn(
 
 async def _gather_tools(session: Session, turn: Turn) -> None:
     """The tools of MCP servers, which may have to be waited for."""
-    if session.desk.mcp is None:
+    if session.agent.mcp is None:
         return
     from coder.engine.mcp import offer_tools
 
@@ -85,16 +85,16 @@ async def _with_files(session: Session, text: str) -> str:
         return text
     from coder.context.attachments import expand
 
-    desk = session.desk
-    message, notes = await asyncio.to_thread(expand, text, desk.workspace)
+    agent = session.agent
+    message, notes = await asyncio.to_thread(expand, text, agent.workspace)
     for note in notes:
-        desk.emit(Notice(note.text(desk.texts), "warning"))
+        agent.emit(Notice(note.text(agent.texts), "warning"))
     return message
 
 
 def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, *, refused: bool) -> Turn:
     """Record the message; one that is `refused` does not become part of the conversation."""
-    desk = session.desk
+    agent = session.agent
     redact = session.redactor.redact
     text, words = redact(text), Words(redact(words.typed), redact(words.said))
     session.log.turn += 1
@@ -116,27 +116,27 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, 
         # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
         message = redact(with_notes(session, message))
     session.add_user(text, message, meta, refused=refused)
-    desk.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
+    agent.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 
 
 def _prompt_tokens(session: Session, text: str) -> int:
     """Exact where a vocabulary was chosen for it; else none is loaded for this alone."""
     counter = session.conversation.counter
-    return counter.count(text) if session.desk.chosen.tokenizer else counter.quick(text)
+    return counter.count(text) if session.agent.chosen.tokenizer else counter.quick(text)
 
 
 def _let_start_tasks(session: Session) -> None:
-    if "task" in session.desk.tools:
+    if "task" in session.agent.tools:
         session.context.start_task = partial(_start_task, session)
 
 
 async def _start_task(
-    session: Session, agent: str, objective: str, on_output: Callable[[str], None]
+    session: Session, kind: str, objective: str, on_output: Callable[[str], None]
 ) -> ToolResult:
     from coder.engine.subagent import run_subagent  # whose turn is one of these
 
-    return await run_subagent(session, agent, objective, on_output)
+    return await run_subagent(session, kind, objective, on_output)
 
 
 async def _steps(session: Session, turn: Turn) -> None:
@@ -192,10 +192,10 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
         _tell_of_jobs(session)
     except ModelError as error:
         turn.status, turn.reason = ("prompt_limit" if error.kind == "context" else "error"), error.phrase
-        session.desk.emit(Failed(error.text(session.desk.texts), code=error.kind))
+        session.agent.emit(Failed(error.text(session.agent.texts), code=error.kind))
     except RecordError as error:
         turn.status, turn.reason = "error", error.phrase
-        session.desk.emit(Failed(error.text(session.desk.texts), code="record"))
+        session.agent.emit(Failed(error.text(session.agent.texts), code="record"))
     except Exception as error:  # said by the engine, which keeps its details; here the turn is ended
         words = f"{type(error).__name__}: {error}"
         turn.status, turn.reason = "error", Phrase("fault.words", words=words)
@@ -206,9 +206,9 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
 
 def _tell_of_jobs(session: Session) -> None:
     """A cancel ends the turn; what runs in the background is the session's, and is named."""
-    if session.desk.keeps_snapshot and (running := session.jobs.running):  # not for a subagent as well
+    if session.agent.keeps_snapshot and (running := session.jobs.running):  # not for a subagent as well
         names = ", ".join(f"{job.id} ({session.redactor.redact(job.command)})" for job in running)
-        session.desk.emit(Notice(session.desk.say("job.still_running", jobs=names)))
+        session.agent.emit(Notice(session.agent.say("job.still_running", jobs=names)))
 
 
 def cancelled(doing: Sequence[str | Phrase]) -> Phrase:
@@ -224,11 +224,11 @@ def _leave_no_call_open(session: Session) -> None:
     given = {message.tool_call_id for message in messages[at:]}
     for call in messages[at - 1].tool_calls if at else ():
         if call.id not in given:
-            session.conversation.append(answered(call, INTERRUPTED))
+            session.conversation.append(tool_message(call, INTERRUPTED))
 
 
 def _end(session: Session, turn: Turn) -> None:
-    desk = session.desk
+    agent = session.agent
     _leave_no_call_open(session)
     verification = turn.checks.result()
     duration = round((time.monotonic() - turn.begun) * 1000)
@@ -252,7 +252,7 @@ def _end(session: Session, turn: Turn) -> None:
         session.log.append("turn_end", meta=meta)
     except RecordError as error:
         if turn.status != "error":
-            desk.emit(Failed(error.text(desk.texts), code="record"))
+            agent.emit(Failed(error.text(agent.texts), code="record"))
         turn.status, turn.reason = "error", error.phrase
     else:
         session.write_snapshot()
@@ -260,7 +260,7 @@ def _end(session: Session, turn: Turn) -> None:
         from coder.engine.verify.run import tell_verification
 
         tell_verification(session, turn)
-    desk.emit(
+    agent.emit(
         TurnEnded(
             turn=turn.number,
             status=turn.status,
@@ -268,7 +268,7 @@ def _end(session: Session, turn: Turn) -> None:
             steps=turn.steps,
             usage=turn.usage,
             duration_ms=duration,
-            error=turn.reason.text(desk.texts) if turn.reason is not None else "",
+            error=turn.reason.text(agent.texts) if turn.reason is not None else "",
             verification=verification,
             finish_reason=turn.finish_reason,
         )
@@ -292,7 +292,7 @@ async def continue_turn(session: Session) -> Turn | None:
     async def work() -> None:
         session.record_interrupted(lost)
         for call in lost:
-            session.conversation.append(answered(call, INTERRUPTED))
+            session.conversation.append(tool_message(call, INTERRUPTED))
         await choose_model(session, turn, session.pending_turn.model)
         await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
         await _steps(session, turn)

@@ -39,7 +39,7 @@ def exchange_file(path: Path, before: bytes | None, after: bytes | None, mode: i
             _replace(path.name, folder, after, mode)
 
 
-def held_now(path: Path) -> bytes | None:
+def content_now(path: Path) -> bytes | None:
     """What the file holds, None where there is none; also where it cannot be told, which writing will say."""
     try:
         with parent_of(path) as folder:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.mcp.jsonrpc import Progress, RpcError, Wire
+from coder.mcp.jsonrpc import Progress, RpcError, Transport
 from coder.mcp.listing import Listing, list_tools
 from coder.mcp.results import read_result
 from coder.mcp.shapes import (
@@ -26,7 +26,7 @@ from coder.mcp.shapes import (
     StdioEndpoint,
     telling_line,
 )
-from coder.mcp.stdio_transport import StdioWire
+from coder.mcp.stdio_transport import StdioTransport
 from coder.mcp.versions import agree, modern_headers, modern_params, shake_hands
 from coder.texts import Phrase
 
@@ -64,7 +64,7 @@ class _Ears:
 class Connection:
     """A server that answers. `version` is the protocol's; `server` is its own name and version."""
 
-    def __init__(self, name: str, wire: Wire, hello: Hello) -> None:
+    def __init__(self, name: str, wire: Transport, hello: Hello) -> None:
         self.name = name
         self.version = hello.version
         self.server = hello.server
@@ -208,7 +208,7 @@ class _Opening:
     def __init__(self, name: str, ears: _Ears, on_closed: Callable[[Phrase], None], seconds: float) -> None:
         self.name = name
         self.ears = ears
-        self.wire: Wire | None = None
+        self.wire: Transport | None = None
         self.connection: Connection | None = None
         self._established = False
         self._ended: Phrase | None = None
@@ -225,9 +225,9 @@ class _Opening:
         """An address that takes no posts may have the transport of 2024-11-05, as the specification says."""
         if endpoint.legacy_sse:
             return await self._old_sse(endpoint, http)
-        from coder.mcp.http_transport import HttpWire
+        from coder.mcp.http_transport import HttpTransport
 
-        self.wire = wire = HttpWire(self.name, endpoint, self.ears, http)
+        self.wire = wire = HttpTransport(self.name, endpoint, self.ears, http)
         try:
             return await agree(self.name, wire, self._patience)
         except McpFault as fault:
@@ -242,9 +242,9 @@ class _Opening:
             raise refused from None
 
     async def _old_sse(self, endpoint: HttpEndpoint, http: HttpClient | None) -> Hello:
-        from coder.mcp.sse_transport import OldSseWire
+        from coder.mcp.sse_transport import SseTransport
 
-        self.wire = wire = OldSseWire(self.name, endpoint, self.ears, http, self._closed)
+        self.wire = wire = SseTransport(self.name, endpoint, self.ears, http, self._closed)
         await wire.open()
         return await shake_hands(self.name, wire)
 
@@ -267,9 +267,9 @@ class _Opening:
         self.wire = wire = self._start(endpoint)
         return await shake_hands(self.name, wire)
 
-    def _start(self, endpoint: StdioEndpoint) -> StdioWire:
+    def _start(self, endpoint: StdioEndpoint) -> StdioTransport:
         self._ended = None
-        return StdioWire(self.name, endpoint, self.ears, self._closed)
+        return StdioTransport(self.name, endpoint, self.ears, self._closed)
 
     def established(self) -> None:
         """From now on its end is told; one that came before is a fault of the opening."""

@@ -44,7 +44,7 @@ def http_client(environment: Mapping[str, str] | None = None) -> HttpClient:
     return HttpClient(idle=_QUIET, connect=_CONNECT, environment=environment)
 
 
-class HttpWire:
+class HttpTransport:
     """One server. There is no connection to lose: each request fails or succeeds by itself."""
 
     repeats = True

@@ -42,7 +42,7 @@ class Listener(Protocol):
 Progress = Callable[[str], None]
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """A way to a server: stdio or HTTP."""
 
     repeats: bool  # whether headers go with a request, and repeat some of it

@@ -1,4 +1,4 @@
-"""The MCP servers of a desk: started when first wanted, started again after an end, ended with the desk.
+"""The MCP servers of an agent: started when first wanted, started again after an end, ended with the agent.
 
 A server that does not come up is named and missing; nothing else fails or waits for longer than its time.
 """

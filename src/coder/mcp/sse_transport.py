@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from coder.mcp import jsonrpc
 from coder.mcp.bodies import events
-from coder.mcp.http_transport import HttpWire
+from coder.mcp.http_transport import HttpTransport
 from coder.mcp.jsonrpc import Listener, Progress
 from coder.mcp.shapes import HttpEndpoint, Json, McpFault
 from coder.model.http.address import parse_address
@@ -21,7 +21,7 @@ from coder.model.http.sse import LineTooLong
 from coder.texts import Phrase
 
 
-class OldSseWire(HttpWire):
+class SseTransport(HttpTransport):
     """One server. `open` first; when its stream ends, every request that waits fails."""
 
     def __init__(

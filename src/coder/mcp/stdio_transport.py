@@ -110,7 +110,7 @@ class Outbox:
         self._queue.clear()
 
 
-class StdioWire:
+class StdioTransport:
     """One server process. When it ends, every request that waits fails with the reason."""
 
     repeats = False

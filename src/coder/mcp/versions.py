@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coder.mcp.jsonrpc import RpcError, Wire
+from coder.mcp.jsonrpc import RpcError, Transport
 from coder.mcp.shapes import Hello, Json, McpFault, bounded, single_line
 
 MODERN = "2026-07-28"
@@ -58,7 +58,7 @@ def header_value(text: str) -> str:
     return f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
 
 
-async def agree(name: str, wire: Wire, patience: float) -> Hello:
+async def agree(name: str, wire: Transport, patience: float) -> Hello:
     """Find out the era and open the conversation. A server that has read the probe and says nothing to it is
     offered the handshake too: there are some that leave unknown methods unanswered."""
     probe = asyncio.create_task(discover(name, wire))
@@ -95,7 +95,7 @@ async def _first(probe: asyncio.Task[Hello | None], handshake: asyncio.Task[Hell
         return hello
 
 
-async def discover(name: str, wire: Wire) -> Hello | None:
+async def discover(name: str, wire: Transport) -> Hello | None:
     """The probe; `None` for a server of the old era."""
     method = "server/discover"
     try:
@@ -120,7 +120,7 @@ async def discover(name: str, wire: Wire) -> Hello | None:
     return _hello(MODERN, result, meta.get(f"{_META}serverInfo") if isinstance(meta, dict) else None)
 
 
-async def shake_hands(name: str, wire: Wire) -> Hello:
+async def shake_hands(name: str, wire: Transport) -> Hello:
     """The handshake of the old era; the server chooses the version."""
     result = await _initialize(name, wire, LEGACY[0])
     version = result.get("protocolVersion")
@@ -131,7 +131,7 @@ async def shake_hands(name: str, wire: Wire) -> Hello:
     return _hello(str(version), result, result.get("serverInfo"))
 
 
-async def _initialize(name: str, wire: Wire, version: str) -> Json:
+async def _initialize(name: str, wire: Transport, version: str) -> Json:
     """Some servers refuse a version instead of offering another, but name those that they know."""
     params: Json = {"protocolVersion": version, "capabilities": {"roots": {}}, "clientInfo": client_info()}
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from coder.modes.discover import Places, discover, read_text
+from coder.modes.discover import ModeRoots, discover, read_text
 from coder.modes.parse import Mode, parse_mode
 from coder.modes.template import commands_in
 from coder.protocol.modes import ModeDefinition
@@ -19,7 +19,7 @@ BUILT_IN = "(built-in)"
 class Catalogue:
     """Modes and saved prompts by the name that reaches them; what is overridden stays listed."""
 
-    def __init__(self, where: Places, texts: Texts, built_in: Collection[str] = ()) -> None:
+    def __init__(self, where: ModeRoots, texts: Texts, built_in: Collection[str] = ()) -> None:
         """`built_in`: the names of commands, without `/`, that win a clash."""
         self._where = where
         self._texts = texts

@@ -48,21 +48,21 @@ class _Root(msgspec.Struct, frozen=True):
     bound: str
 
 
-class Places(msgspec.Struct, frozen=True):
+class ModeRoots(msgspec.Struct, frozen=True):
     """Where to look: the working folder and the two homes."""
 
     cwd: Path
     homes: list[Path]
 
 
-def places(cwd: Path, environ: Mapping[str, str], coder_home: Path) -> Places:
+def places(cwd: Path, environ: Mapping[str, str], coder_home: Path) -> ModeRoots:
     """`$CODER_HOME` as the configuration resolved it, and `$CODEX_HOME`, else `~/.codex`."""
     # os.path's expanduser leaves a `~nobody` as it is where pathlib's raises
     named = os.path.expanduser(environ.get("CODEX_HOME") or f"{environ.get('HOME') or '~'}/.codex")  # noqa: PTH111  - text in, text out
-    return Places(cwd=Path(os.path.realpath(cwd)), homes=[coder_home, Path(named).absolute()])
+    return ModeRoots(cwd=Path(os.path.realpath(cwd)), homes=[coder_home, Path(named).absolute()])
 
 
-def discover(where: Places) -> list[Found]:
+def discover(where: ModeRoots) -> list[Found]:
     """Every file, nearest first; a file that another one overrides comes after it."""
     found: list[Found] = []
     for category in _FOLDERS:
@@ -106,7 +106,7 @@ def read_text(path: str, bound: str = "") -> str | ModeFault:
 # -- folders ------------------------------------------------------------------------------------------
 
 
-def _roots(where: Places, name: str) -> Iterator[_Root]:
+def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
     homes = {real_path(home / name) for home in where.homes}
     mine = _owner(where.cwd)
     for ancestor in (where.cwd, *where.cwd.parents):

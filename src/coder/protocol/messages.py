@@ -86,6 +86,6 @@ def with_instructions(messages: Sequence[Message], text: str) -> list[Message]:
     return [*head, *said, *messages[head_length(messages) :]]
 
 
-def answered(call: ToolCall, content: str) -> Message:
+def tool_message(call: ToolCall, content: str) -> Message:
     """The `tool` message that answers a call."""
     return Message(role="tool", content=content, tool_call_id=call.id, name=call.name)

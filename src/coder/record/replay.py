@@ -15,9 +15,9 @@ from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import (
     Message,
     ToolCall,
-    answered,
     head_length,
     tool_call,
+    tool_message,
     with_instructions,
 )
 from coder.protocol.usage import Usage
@@ -107,7 +107,7 @@ class Replay:
         call = self._open_calls.pop(str(event.meta.get("call_id")), None)
         if call is None:
             return
-        self.messages.append(answered(call, event.content))
+        self.messages.append(tool_message(call, event.content))
         if event.meta.get("tool") == "todowrite" and event.meta.get("ok"):
             self.todos = list(event.meta.get("todos", []))
             if event.meta.get("by") == "engine":
@@ -153,7 +153,7 @@ class Replay:
 
     def close_open_calls(self) -> list[Message]:
         """Answer what was left unanswered; returns the answers that had to be made up."""
-        made_up = [answered(call, INTERRUPTED) for call in self._open_calls.values()]
+        made_up = [tool_message(call, INTERRUPTED) for call in self._open_calls.values()]
         self.messages += made_up
         self._open_calls = {}
         self.pending_approval = None

@@ -10,7 +10,7 @@ import msgspec
 from coder.config.provider import NoProvider
 from coder.engine.setup import Options, Settings
 from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.plain import LineView
+from coder.terminal.render.plain import PlainView
 
 # Where servers of one's own listen unless told otherwise.
 USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (8000, "vLLM"))
@@ -18,7 +18,7 @@ _CONNECT_SECONDS = 0.2
 _ANSWER_SECONDS = 1.0
 
 
-def first_run(options: Options, settings: Settings, view: LineView) -> Options | None:
+def first_run(options: Options, settings: Settings, view: PlainView) -> Options | None:
     """The options with a local server in them, where one was found and the person wants it."""
     say = settings.texts.say
     view.paragraph(say("first.welcome"))

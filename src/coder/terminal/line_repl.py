@@ -17,27 +17,27 @@ from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, Sessio
 from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
 from coder.terminal.ask.question import ask_approval
-from coder.terminal.ask.queue import InTurn
+from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.modes.rows import Spoken
-from coder.terminal.render.plain import LineView
+from coder.terminal.render.plain import PlainView
 from coder.terminal.render.recap import session_lines
 from coder.terminal.render.sanitize import flat, to_nowhere
 from coder.terminal.render.width import plain
-from coder.terminal.state import Talk, context_line, follow, prompt_text, shown_folder
+from coder.terminal.state import PromptState, context_line, follow, prompt_text, shown_folder
 
 
 class LineRepl:
     """Reads lines, sends ops, shows events."""
 
-    def __init__(self, options: Options, settings: Settings, engine: Engine, view: LineView) -> None:
+    def __init__(self, options: Options, settings: Settings, engine: Engine, view: PlainView) -> None:
         self.options = options
         self.settings = settings
         self.view = view
         self.say = settings.texts.say
         self.engine = engine
-        self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
+        self.state = PromptState(model=engine.agent.chosen.name, mode=engine.agent.mode)
         self.modes = Spoken(settings.texts)
-        self.in_turn = InTurn()
+        self.in_turn = QuestionQueue()
         self.running = False
         self.hung_up = False
         self.interrupts = 0
@@ -50,7 +50,7 @@ class LineRepl:
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._hang_up, number)
         await self._opened()
-        if self.engine.desk.session.pending is not None:
+        if self.engine.agent.session.pending is not None:
             await self._until_idle()
         elif question:
             await self._send(question)
@@ -91,7 +91,7 @@ class LineRepl:
         return False
 
     def _show(self, event: AnyEvent) -> None:
-        follow(self.talk, event)
+        follow(self.state, event)
         try:
             self._put(event)
         except OSError:  # the terminal is gone, and its signal not here yet
@@ -119,9 +119,9 @@ class LineRepl:
     # reading
 
     async def _read_input(self) -> str | None:
-        self.view.line("\n" + plain(context_line(self.talk)))
+        self.view.line("\n" + plain(context_line(self.state)))
         lines: list[str] = []
-        prompt = prompt_text(self.talk, shown_folder(self.options.cwd))
+        prompt = prompt_text(self.state, shown_folder(self.options.cwd))
         while True:
             line = await self._read_line(prompt)
             if line is None:
@@ -200,7 +200,7 @@ class LineRepl:
             self._show(event)
         with contextlib.suppress(asyncio.CancelledError):
             await closing
-        if goodbye := self.engine.desk.goodbye():
+        if goodbye := self.engine.agent.goodbye():
             self.view.line(flat(goodbye))
 
 

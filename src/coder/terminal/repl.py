@@ -27,7 +27,7 @@ from coder.protocol.modes import CustomModesListed, InstantModeExecuted, Trigger
 from coder.protocol.ops import Cancel, UserInput
 from coder.terminal import pager
 from coder.terminal.ask.at_prompt import Approving
-from coder.terminal.ask.queue import InTurn
+from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.editing import batches, given_back
 from coder.terminal.input.editor import Editor
@@ -41,15 +41,15 @@ from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Beacon
 from coder.terminal.render.event_lines import command_lines
 from coder.terminal.render.frame_output import terminal_output
-from coder.terminal.render.live_region import Parts, Screen
-from coder.terminal.render.live_rows import Display, live_limit
+from coder.terminal.render.live_region import LiveRegion, Parts
+from coder.terminal.render.live_rows import LiveRows, live_limit
 from coder.terminal.render.recap import session_lines
 from coder.terminal.render.sanitize import flat, safe
 from coder.terminal.render.theme import Theme, chosen_theme
-from coder.terminal.render.throttle import Pacer
-from coder.terminal.render.transcript import Stream
+from coder.terminal.render.throttle import Throttle
+from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, wrap
-from coder.terminal.state import Talk, begin, context_line, follow, prompt_text, without_seen_diff
+from coder.terminal.state import PromptState, begin, context_line, follow, prompt_text, without_seen_diff
 
 _SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
 
@@ -61,17 +61,17 @@ class Repl:
         self.options, self.settings, self.engine = options, settings, engine
         self.texts, self.ui = settings.texts, settings.loaded.config.ui
         self.theme = Theme(chosen_theme(self.ui.theme, options.environ))
-        self.talk = Talk(model=engine.desk.chosen.name, mode=engine.desk.mode)
+        self.state = PromptState(model=engine.agent.chosen.name, mode=engine.agent.mode)
         self.loop = asyncio.get_running_loop()
         self.output = terminal_output()
         self.modes = Modes(self.texts, self.theme, self._size, self._send_op, self._say, plain=self.ui.plain)
         self.editor = self._new_editor()
-        self.stream = Stream(self.texts, lambda: self._size()[0], self._rows_above)
+        self.stream = Transcript(self.texts, lambda: self._size()[0], self._rows_above)
         self.display = self._new_display()
-        self.actions = Actions(self.editor, self.talk, self, self.modes.bar)
+        self.actions = Actions(self.editor, self.state, self, self.modes.bar)
         self.screen = self._new_screen()
         self.approving = Approving(
-            self.talk,
+            self.state,
             self.actions,
             self.texts,
             show=self._put_question,
@@ -80,8 +80,8 @@ class Repl:
         )
         name = f"coder · {options.cwd.name or options.cwd}"
         self.beacon = Beacon(self.ui, options.environ, name, self.screen.send)
-        self.pacer = Pacer(self._draw)
-        self.in_turn = InTurn()
+        self.pacer = Throttle(self._draw)
+        self.in_turn = QuestionQueue()
         self._sent = ""  # the newest input, to be given back where it is refused
         self._leaving = False
         self._held = False  # there is something to draw that an editor or a pager was in the way of
@@ -98,39 +98,39 @@ class Repl:
         return max(1, self._size()[1] - below)
 
     def _new_editor(self) -> Editor:
-        desk, home = self.engine.desk, self.settings.home
+        agent, home = self.engine.agent, self.settings.home
         files = FileIndex(
-            desk.root, desk.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
+            agent.root, agent.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
         )
         return Editor(
-            ProjectHistory(project_folder(home, desk.root) / "history"),
+            ProjectHistory(project_folder(home, agent.root) / "history"),
             Menus([BuiltIn(self.texts), self.modes.menu], self._arguments(), files.search),
             lambda n: self.texts.say("terminal.pasted", n=n),
         )
 
     def _arguments(self) -> dict[str, Arguments]:
         """What can be completed after a command's name."""
-        options, settings, desk = self.options, self.settings, self.engine.desk
+        options, settings, agent = self.options, self.settings, self.engine.agent
         models = ModelNames(
             configured_models(settings.loaded.config),
             lambda: listed_models(provider_of(options, settings)),
             self._more_to_choose,
         )
         menus = argument_menus(
-            lambda: models.names(self.talk.model),
-            lambda: [(info.session_id, info.title) for info in desk.store.infos(30)],
-            desk.allowed.names,
+            lambda: models.names(self.state.model),
+            lambda: [(info.session_id, info.title) for info in agent.store.infos(30)],
+            agent.allowed.names,
         )
         return {**menus, "modes": self.modes.menu.arguments}
 
-    def _new_display(self) -> Display:
-        display = Display(self.talk, self.editor, self.stream, self.texts, self.theme, self.options.cwd)
+    def _new_display(self) -> LiveRows:
+        display = LiveRows(self.state, self.editor, self.stream, self.texts, self.theme, self.options.cwd)
         display.plain = self.ui.plain
         display.size = self._size
         display.bar = lambda: self.modes.bar.rows(self._size()[0])
         return display
 
-    def _new_screen(self) -> Screen:
+    def _new_screen(self) -> LiveRegion:
         shown, say = self.display, self.texts.say
         parts = Parts(
             live=shown.live,
@@ -142,7 +142,7 @@ class Repl:
         )
         keys = bindings(self.actions)
         search = say("terminal.search"), say("terminal.search_back")
-        screen = Screen(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
+        screen = LiveRegion(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
         self.actions.attach(screen.app)
         screen.app.after_render += lambda _app: self._rendered()
         screen.app.key_processor.after_key_press += lambda _processor: self._key_pressed()
@@ -157,8 +157,8 @@ class Repl:
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.leave)
         self.beacon.opened()
-        if self.engine.desk.session.pending is not None:
-            begin(self.talk)
+        if self.engine.agent.session.pending is not None:
+            begin(self.state)
         elif question:
             self._send(question)
         self._draw_soon()
@@ -183,7 +183,7 @@ class Repl:
                 spent = 0.0
 
     def _take(self, event: AnyEvent) -> None:
-        follow(self.talk, event)
+        follow(self.state, event)
         if self.modes.take(event):
             self.editor.refresh_menu()
             if isinstance(event, CustomModesListed):  # what is typed already may fit one of them
@@ -198,7 +198,7 @@ class Repl:
             case CommandDone(command) if command.split() == ["/help"]:
                 self.stream.take(with_local_help(event, self.texts, self.screen.columns))
             case ToolCallChanged():
-                self.stream.take(without_seen_diff(self.talk, event))
+                self.stream.take(without_seen_diff(self.state, event))
             case ApprovalRequested() | ApprovalResolved():
                 self.approving.follow()
             case InputDone(op="user_input" | "trigger_instant_mode"):
@@ -207,7 +207,7 @@ class Repl:
                 self.stream.take(event)
         if isinstance(event, CommandDone | InstantModeExecuted):
             self._offer(event)
-        self.pacer.spin(self.talk.busy and self.talk.approval is None and not self.display.plain)
+        self.pacer.spin(self.state.busy and self.state.approval is None and not self.display.plain)
         if isinstance(event, TurnEnded):
             self.pacer.now()  # what comes next (counting tokens) may keep the loop busy for a while
         else:
@@ -218,21 +218,21 @@ class Repl:
         if event.exit:
             self.leave()
             return
-        if not self.talk.queue or self.talk.cancelled:
+        if not self.state.queue or self.state.cancelled:
             self.beacon.call(self.texts.say("terminal.call_done"))
-        waiting = [self._sent, *self.talk.queue] if event.refused else self.talk.queue
-        if (self.talk.cancelled or event.refused) and waiting:
+        waiting = [self._sent, *self.state.queue] if event.refused else self.state.queue
+        if (self.state.cancelled or event.refused) and waiting:
             self.editor.put(given_back(waiting, self.editor.buffer.text))
-            self.talk.queue.clear()
-        elif self.talk.queue:
-            first, *rest = batches(self.talk.queue)
-            self.talk.queue[:] = rest
+            self.state.queue.clear()
+        elif self.state.queue:
+            first, *rest = batches(self.state.queue)
+            self.state.queue[:] = rest
             self._send(first)
 
     def _offer(self, event: CommandDone | InstantModeExecuted) -> None:
         """What a line left over, to be sent as a message; or the form for what it lacked. Not where
         the person has gone on typing."""
-        if not self.editor.empty or self.talk.queue:
+        if not self.editor.empty or self.state.queue:
             return
         data = event.data if isinstance(event, CommandDone) else {"leftover": event.leftover}
         if leftover := data.get("leftover"):
@@ -245,16 +245,16 @@ class Repl:
 
     def submit(self, text: str) -> bool:
         self.display.hint = ""
-        if self.talk.approval is not None:
-            return self.approving.answer(self.talk.approval, text)
+        if self.state.approval is not None:
+            return self.approving.answer(self.state.approval, text)
         if not text.strip():
             return True
         said = run_local(text, self, self.texts)
         if said is not None:
             self._echo_prompt(text)
-            self.stream.echo([[("", line)] for line in safe(said).split("\n")], apart=self.talk.busy)
-        elif self.talk.busy:
-            self.talk.queue.append(text)
+            self.stream.echo([[("", line)] for line in safe(said).split("\n")], apart=self.state.busy)
+        elif self.state.busy:
+            self.state.queue.append(text)
             if self.display.plain:
                 self.stream.echo([self.display.queued(text)], apart=True)
         else:
@@ -270,7 +270,7 @@ class Repl:
         if not isinstance(op, TriggerInstantMode):
             self.engine.submit(op)
             return True
-        if self.talk.busy:
+        if self.state.busy:
             return False
         given = [f"{name}={v.value}" for name, v in op.variables.items() if not isinstance(v, str)]
         self._send(" ".join([op.mode_id, *given]), op)
@@ -278,7 +278,7 @@ class Repl:
 
     def _send(self, text: str, op: TriggerInstantMode | None = None) -> None:
         self._echo_prompt(text)
-        begin(self.talk)
+        begin(self.state)
         self._sent = text
         self.engine.submit(op or UserInput(text, pasted=self.editor.pasted_in(text)))
         self.beacon.busy()
@@ -295,8 +295,8 @@ class Repl:
         self._draw_soon()
 
     def cancel(self) -> None:
-        if self.talk.busy:
-            self.talk.phase = "stopping"
+        if self.state.busy:
+            self.state.phase = "stopping"
             self.engine.submit(Cancel())
 
     def leave(self) -> None:
@@ -325,8 +325,8 @@ class Repl:
     def _echo_prompt(self, text: str) -> None:
         """The prompt as it stood, with what was typed there: it stays in scrollback."""
         first, *others = safe(self.editor.as_typed(text)).split("\n")
-        prompt = ("prompt", prompt_text(self.talk, self.display.cwd))
-        lines: list[Line] = [[], context_line(self.talk), [prompt, ("strong", first)]]
+        prompt = ("prompt", prompt_text(self.state, self.display.cwd))
+        lines: list[Line] = [[], context_line(self.state), [prompt, ("strong", first)]]
         self.stream.echo([*lines, *([("", f"  {line}")] for line in others)])
 
     def _draw_soon(self) -> None:
@@ -375,7 +375,9 @@ class Repl:
         if shown is None:
             return False
         shown.copy().run(
-            run_in_terminal, lambda: pager.page(command, text, self.engine.desk.environment), in_executor=True
+            run_in_terminal,
+            lambda: pager.page(command, text, self.engine.agent.environment),
+            in_executor=True,
         )
         self.stream.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
         return True
@@ -386,7 +388,7 @@ class Repl:
             self.loop.remove_signal_handler(number)
         await self.engine.close()
         await reading
-        if goodbye := self.engine.desk.goodbye():
+        if goodbye := self.engine.agent.goodbye():
             self.stream.echo([[("dim", flat(goodbye))]])
         lines = [self.theme.line(row) for row in self.stream.drain(0)]
         self.screen.send("".join(f"{line}\r\n" for line in lines))

@@ -12,11 +12,11 @@ from coder.config.provider import NoProvider
 from coder.config.trust import TrustStore, whole_value
 from coder.engine.engine import Engine
 from coder.engine.modes import enable_modes, mode_commands
-from coder.engine.setup import Options, Settings, open_desk, provider_of, read_settings, with_model_named
+from coder.engine.setup import Options, Settings, open_agent, provider_of, read_settings, with_model_named
 from coder.model.base import ModelError
 from coder.record.files import RecordError
 from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.plain import LineView
+from coder.terminal.render.plain import PlainView
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.theme import Theme, chosen_theme
 
@@ -26,7 +26,7 @@ _FAILED = 1
 
 def run_interactive(options: Options, settings: Settings, resume: str | None, question: str) -> int:
     theme = Theme(chosen_theme(settings.loaded.config.ui.theme, options.environ))
-    view = LineView(sys.stdout, None, settings.texts, theme)
+    view = PlainView(sys.stdout, None, settings.texts, theme)
     try:
         settings = _ask_for_trust(options, settings, view)
         return asyncio.run(_run(options, settings, resume, question, view))
@@ -46,12 +46,12 @@ def run_interactive(options: Options, settings: Settings, resume: str | None, qu
 
 
 async def _run(
-    options: Options, settings: Settings, resume: str | None, question: str, view: LineView
+    options: Options, settings: Settings, resume: str | None, question: str, view: PlainView
 ) -> int:
     provider = await with_model_named(provider_of(options, settings))
-    engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+    engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
     engine.start(resume)
-    if options.custom_modes and (problems := await enable_modes(engine.desk, options.custom_modes)):
+    if options.custom_modes and (problems := await enable_modes(engine.agent, options.custom_modes)):
         view.line(safe(" ".join(problems)))
         await engine.close()
         return _USAGE
@@ -71,7 +71,7 @@ def _only_lines() -> bool:
     )
 
 
-def _ask_for_trust(options: Options, settings: Settings, view: LineView) -> Settings:
+def _ask_for_trust(options: Options, settings: Settings, view: PlainView) -> Settings:
     """Once per folder, and again where its settings changed; only where there is something to trust."""
     if settings.trusted or not settings.loaded.ignored:
         return settings

@@ -31,7 +31,7 @@ from coder.terminal.render.width import Line
 Phase = Literal["idle", "running", "stopping"]
 
 
-class Talk(msgspec.Struct):
+class PromptState(msgspec.Struct):
     """Changed by `follow` alone, but for the queue, which is the editor's."""
 
     model: str
@@ -59,69 +59,69 @@ class Talk(msgspec.Struct):
         return self.phase != "idle" or self.approval is not None
 
 
-def begin(talk: Talk) -> None:
+def begin(state: PromptState) -> None:
     """An input was sent."""
-    talk.phase, talk.since, talk.cancelled, talk.sent = "running", time.monotonic(), False, True
-    talk.doing = "terminal.waiting"
+    state.phase, state.since, state.cancelled, state.sent = "running", time.monotonic(), False, True
+    state.doing = "terminal.waiting"
 
 
-def follow(talk: Talk, event: AnyEvent) -> None:
+def follow(state: PromptState, event: AnyEvent) -> None:
     match event:
         case StateChanged():
-            talk.model, talk.mode, talk.tokens = event.model, event.mode, event.context_tokens
-            talk.cost_usd, talk.budget_usd = event.cost_usd, event.budget_usd
+            state.model, state.mode, state.tokens = event.model, event.mode, event.context_tokens
+            state.cost_usd, state.budget_usd = event.cost_usd, event.budget_usd
         case SessionStarted():
-            talk.session_id, talk.model, talk.mode = event.session_id, event.model, event.mode
-            talk.mode_model = talk.effort = ""
+            state.session_id, state.model, state.mode = event.session_id, event.model, event.mode
+            state.mode_model = state.effort = ""
         case Notice(in_answer=True):
-            talk.doing = "terminal.catching_up"
+            state.doing = "terminal.catching_up"
         case Thought() | Content():
-            talk.doing = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
+            state.doing = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
         case ToolCallChanged():
-            _called(talk, event)
-        case VerifyChanged(state, command):
-            talk.verifying = safe(command) if state == "started" else ""
+            _called(state, event)
+        case VerifyChanged(outcome, command):
+            state.verifying = safe(command) if outcome == "started" else ""
         case ApprovalRequested():
-            talk.approval, talk.asked = event, time.monotonic()
-            talk.agreed[event.call_id] = event.subject
-        case ApprovalResolved() if talk.approval is not None:
-            talk.since += time.monotonic() - talk.asked  # the person's time, not the turn's
-            talk.approval = None
+            state.approval, state.asked = event, time.monotonic()
+            state.agreed[event.call_id] = event.subject
+        case ApprovalResolved() if state.approval is not None:
+            state.since += time.monotonic() - state.asked  # the person's time, not the turn's
+            state.approval = None
         case TurnEnded(status=status):
-            talk.cancelled = status == "cancelled"
+            state.cancelled = status == "cancelled"
         case CommandDone("", ok=False):
-            talk.cancelled = True
+            state.cancelled = True
         case InputDone() | ModeStateChanged():
-            _done(talk, event)
+            _done(state, event)
 
 
-def _called(talk: Talk, event: ToolCallChanged) -> None:
-    talk.doing = "terminal.waiting"
+def _called(state: PromptState, event: ToolCallChanged) -> None:
+    state.doing = "terminal.waiting"
     if event.state == "executing":
-        talk.calls[event.call_id] = f"{safe(event.tool)} {safe(event.argument)}".rstrip()
+        state.calls[event.call_id] = f"{safe(event.tool)} {safe(event.argument)}".rstrip()
     elif event.state != "scheduled":
-        talk.calls.pop(event.call_id, None)
+        state.calls.pop(event.call_id, None)
 
 
-def _done(talk: Talk, event: InputDone | ModeStateChanged) -> None:
+def _done(state: PromptState, event: InputDone | ModeStateChanged) -> None:
     if isinstance(event, ModeStateChanged):
-        talk.mode_model, talk.effort = event.model or "", event.reasoning_effort or ""
+        state.mode_model, state.effort = event.model or "", event.reasoning_effort or ""
         return
     if event.op == "list_custom_modes":
         return  # it went on beside whatever else is under way
     if event.op == "set_mode_state":
-        talk.approval = None  # a mode's command may have asked
-        talk.phase = "running" if talk.sent else "idle"
+        state.approval = None  # a mode's command may have asked
+        state.phase = "running" if state.sent else "idle"
         return
-    talk.sent = False
-    talk.phase, talk.verifying, talk.approval = "idle", "", None
-    talk.calls.clear()
-    talk.agreed.clear()
+    state.sent = False
+    state.phase, state.verifying, state.approval = "idle", "", None
+    state.calls.clear()
+    state.agreed.clear()
 
 
-def without_seen_diff(talk: Talk, event: ToolCallChanged) -> ToolCallChanged:
+def without_seen_diff(state: PromptState, event: ToolCallChanged) -> ToolCallChanged:
     """A change that stands in full above, in the question about it, is not shown a second time."""
-    if event.detail_kind != "diff" or not _is_beginning(event.detail, talk.agreed.get(event.call_id, "")):
+    if event.detail_kind != "diff" or not _is_beginning(event.detail, state.agreed.get(event.call_id, "")):
         return event
     return msgspec.structs.replace(event, detail="", detail_kind="")
 
@@ -133,29 +133,29 @@ def _is_beginning(detail: str, subject: str) -> bool:
     return head[:-1] == lines and (head[-1] == last or last.startswith("… "))
 
 
-def activity(talk: Talk) -> str:
+def activity(state: PromptState) -> str:
     """What is running, in a few words; empty where it is the model's turn."""
-    if talk.verifying:
-        return talk.verifying
-    return " · ".join(talk.calls.values())
+    if state.verifying:
+        return state.verifying
+    return " · ".join(state.calls.values())
 
 
-def seconds(talk: Talk) -> int:
-    return int(time.monotonic() - talk.since)
+def seconds(state: PromptState) -> int:
+    return int(time.monotonic() - state.since)
 
 
-def context_line(talk: Talk) -> Line:
-    line = f"context: {talk.tokens} tokens · model: {safe(talk.mode_model or talk.model)}"
-    if talk.effort:
-        line += f" · effort: {talk.effort}"
-    if talk.cost_usd or talk.budget_usd is not None:
-        limit = f" of {talk.budget_usd:.2f}" if talk.budget_usd is not None else ""
-        line += f" · {talk.cost_usd:.4f}{limit} USD"
+def context_line(state: PromptState) -> Line:
+    line = f"context: {state.tokens} tokens · model: {safe(state.mode_model or state.model)}"
+    if state.effort:
+        line += f" · effort: {state.effort}"
+    if state.cost_usd or state.budget_usd is not None:
+        limit = f" of {state.budget_usd:.2f}" if state.budget_usd is not None else ""
+        line += f" · {state.cost_usd:.4f}{limit} USD"
     return [("dim", line)]
 
 
-def prompt_text(talk: Talk, cwd: str) -> str:
-    return f"[{talk.mode}] {cwd}> "
+def prompt_text(state: PromptState, cwd: str) -> str:
+    return f"[{state.mode}] {cwd}> "
 
 
 def shown_folder(cwd: Path) -> str:

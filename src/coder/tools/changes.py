@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.atomic import ChangedMeanwhile, alone_with, exchange_file, held_now, replace_file
+from coder.fs.atomic import ChangedMeanwhile, alone_with, content_now, exchange_file, replace_file
 from coder.fs.safe_open import delete_file, delete_folder, missing_parents, open_file, status_of
 from coder.process.output import KEY_MARK
 from coder.texts import Phrase
@@ -183,7 +183,7 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:
     """Of all of them before the first is made; and of none that could not be made any more."""
     for change in changes:
-        if held_now(change.path) != change.before:
+        if content_now(change.path) != change.before:
             raise Stop(_changed_meanwhile(change, [], context))
     for change in changes:
         try:

@@ -16,7 +16,7 @@ import msgspec
 
 from coder.context.ide.context import IdeContext
 from coder.context.ide.discovery import Companion, find_companions
-from coder.context.ide.transport import CompanionWire, IdeFault, Message
+from coder.context.ide.transport import CompanionTransport, IdeFault, Message
 from coder.texts import Phrase
 
 # Seconds before another try; an editor that is started later is found within the last of them.
@@ -48,7 +48,7 @@ class IdeClient:
         self._environ = environ
         self._pauses = pauses
         self._task: asyncio.Task[None] | None = None
-        self._wire: CompanionWire | None = None
+        self._wire: CompanionTransport | None = None
         self._tools: list[str] = []
         self._heard = False
         self._told = asyncio.Event()  # the editor's first word is in, or there is no editor to wait for
@@ -143,7 +143,7 @@ class IdeClient:
         """Try the companions there are. Whether one has said something; returns once it is gone."""
         self._heard = False
         for companion in find_companions(self._cwd, self._environ):
-            wire = CompanionWire(companion.number, companion.auth_token)
+            wire = CompanionTransport(companion.number, companion.auth_token)
             try:
                 self._tools = await wire.open()
                 await self._listen(wire, companion)
@@ -157,7 +157,7 @@ class IdeClient:
                 break
         return self._heard
 
-    async def _listen(self, wire: CompanionWire, companion: Companion) -> None:
+    async def _listen(self, wire: CompanionTransport, companion: Companion) -> None:
         self._wire, self.name, self.fault = wire, companion.name, None
         async with contextlib.aclosing(wire.notifications()) as notifications:
             async for method, params in notifications:

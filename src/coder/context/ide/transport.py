@@ -28,7 +28,7 @@ class IdeFault(Fault):
     """The editor cannot be talked to, or says no."""
 
 
-class CompanionWire:
+class CompanionTransport:
     """One session with a companion. Any fault ends it; whoever uses it opens another."""
 
     def __init__(self, port: int, token: str) -> None:

@@ -7,7 +7,7 @@ import os
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.fs.safe_open import read_whole
 from coder.policy.sandbox.ladder import Sandbox, probe
 from coder.process.executables import find_program
@@ -26,90 +26,91 @@ class Shown(msgspec.Struct, frozen=True):
     ok: bool = True
 
 
-async def show_diff(desk: Desk, args: str) -> Shown:
+async def show_diff(agent: Agent, args: str) -> Shown:
     """`args`: nothing for a summary, `full` for every line, or a path for those of one file or folder."""
-    inside = await _git(desk, "rev-parse", "--is-inside-work-tree")
+    inside = await _git(agent, "rev-parse", "--is-inside-work-tree")
     if inside is None or inside.exit_code != 0:
-        return _by_undo(desk, args)
-    has_commit = await _git(desk, "rev-parse", "--verify", "-q", "HEAD")
+        return _by_undo(agent, args)
+    has_commit = await _git(agent, "rev-parse", "--verify", "-q", "HEAD")
     base = ["HEAD"] if has_commit is not None and has_commit.exit_code == 0 else ["--cached"]
     wanted = "." if args in ("", "full") else args
-    names = await _git(desk, "diff", "--name-only", "-z", "--relative", *base, "--", wanted)
-    others = await _git(desk, "ls-files", "--others", "--exclude-standard", "-z", "--", wanted)
+    names = await _git(agent, "diff", "--name-only", "-z", "--relative", *base, "--", wanted)
+    others = await _git(agent, "ls-files", "--others", "--exclude-standard", "-z", "--", wanted)
     if names is None or others is None or names.exit_code != 0:
         reason = names.stderr.strip() if names is not None else "git"
-        return Shown(desk.say("diff.failed", reason=reason), ok=False)
+        return Shown(agent.say("diff.failed", reason=reason), ok=False)
     changed = names.stdout.split("\0")[:-1]
     untracked = [path for path in others.stdout.split("\0")[:-1] if path != _OWN]
     if not changed and not untracked:
-        return await _nothing(desk, wanted)
-    text = await (_full if args else _summary)(desk, base, wanted, untracked)
+        return await _nothing(agent, wanted)
+    text = await (_full if args else _summary)(agent, base, wanted, untracked)
     return Shown(text, [*changed, *untracked])
 
 
-async def _nothing(desk: Desk, wanted: str) -> Shown:
+async def _nothing(agent: Agent, wanted: str) -> Shown:
     """No change there; or no such place, which is another thing to know."""
     if wanted == ".":
-        return Shown(desk.say("diff.none"))
-    known = await _git(desk, "ls-files", "-z", "--", wanted)
-    if (known is not None and known.stdout) or _is_there(desk, wanted):
-        return Shown(desk.say("diff.none_in", path=wanted))
-    return Shown(desk.say("diff.no_file", path=wanted), ok=False)
+        return Shown(agent.say("diff.none"))
+    known = await _git(agent, "ls-files", "-z", "--", wanted)
+    if (known is not None and known.stdout) or _is_there(agent, wanted):
+        return Shown(agent.say("diff.none_in", path=wanted))
+    return Shown(agent.say("diff.no_file", path=wanted), ok=False)
 
 
-async def _summary(desk: Desk, base: list[str], wanted: str, untracked: list[str]) -> str:
-    stat = await _git(desk, "diff", "--stat", "--relative", *base, "--", wanted)
+async def _summary(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> str:
+    stat = await _git(agent, "diff", "--stat", "--relative", *base, "--", wanted)
     lines = [stat.stdout.rstrip("\n")] if stat and stat.stdout.strip() else []
-    lines += [desk.say("diff.untracked", path=path) for path in untracked[:_UNTRACKED]]
+    lines += [agent.say("diff.untracked", path=path) for path in untracked[:_UNTRACKED]]
     if len(untracked) > _UNTRACKED:
-        lines.append(desk.say("diff.more", n=len(untracked) - _UNTRACKED))
-    return "\n".join([*lines, desk.say("diff.hint")])
+        lines.append(agent.say("diff.more", n=len(untracked) - _UNTRACKED))
+    return "\n".join([*lines, agent.say("diff.hint")])
 
 
-async def _full(desk: Desk, base: list[str], wanted: str, untracked: list[str]) -> str:
+async def _full(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> str:
     safely = ("--no-ext-diff", "--no-textconv")
-    diff = await _git(desk, "diff", *safely, "--relative", *base, "--", wanted)
+    diff = await _git(agent, "diff", *safely, "--relative", *base, "--", wanted)
     parts = [diff.stdout.rstrip("\n")] if diff is not None and diff.stdout else []
     for path in untracked[:_UNTRACKED]:
-        added = await _git(desk, "diff", *safely, "--no-index", "--", "/dev/null", path)
+        added = await _git(agent, "diff", *safely, "--no-index", "--", "/dev/null", path)
         if added is not None:
             parts.append(added.stdout.rstrip("\n"))
     if len(untracked) > _UNTRACKED:
-        parts.append(desk.say("diff.more", n=len(untracked) - _UNTRACKED))
+        parts.append(agent.say("diff.more", n=len(untracked) - _UNTRACKED))
     return "\n".join(parts)
 
 
-def _is_there(desk: Desk, path: str) -> bool:
-    return os.path.lexists(desk.root / path)
+def _is_there(agent: Agent, path: str) -> bool:
+    return os.path.lexists(agent.root / path)
 
 
-def _by_undo(desk: Desk, args: str) -> Shown:
+def _by_undo(agent: Agent, args: str) -> Shown:
     """Without git there is no base to compare with but what the session's own edits replaced."""
-    changes = desk.session.undo.pending_changes()
-    shown = [desk.workspace.show(path) for path in changes]
+    changes = agent.session.undo.pending_changes()
+    shown = [agent.workspace.show(path) for path in changes]
     if args and args != "full":
         folder = args.removesuffix("/") + "/"
         shown = [path for path in shown if path == args or path.startswith(folder)]
-        if not shown and not _is_there(desk, args):
-            return Shown(desk.say("diff.no_file", path=args), ok=False)
+        if not shown and not _is_there(agent, args):
+            return Shown(agent.say("diff.no_file", path=args), ok=False)
     if not shown:
-        return Shown(desk.say("diff.none_without_git"))
+        return Shown(agent.say("diff.none_without_git"))
     if args:
-        return Shown(_by_journal(desk, shown), shown)
-    return Shown("\n".join([desk.say("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
+        return Shown(_by_journal(agent, shown), shown)
+    return Shown("\n".join([agent.say("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
 
 
-def _by_journal(desk: Desk, wanted: list[str]) -> str:
+def _by_journal(agent: Agent, wanted: list[str]) -> str:
     """Every line that the session changed, from what undo keeps; of what it does not keep the names."""
     from coder.tools.changes import diff_bytes
 
     before = {
-        desk.workspace.show(path): (path, kept) for path, kept in desk.session.undo.contents_before().items()
+        agent.workspace.show(path): (path, kept)
+        for path, kept in agent.session.undo.contents_before().items()
     }
     lines: list[str] = []
     for name in wanted:
         if name not in before:
-            lines.append(desk.say("diff.not_kept", path=name))
+            lines.append(agent.say("diff.not_kept", path=name))
             continue
         path, kept = before[name]
         try:
@@ -117,23 +118,23 @@ def _by_journal(desk: Desk, wanted: list[str]) -> str:
         except FileNotFoundError:
             now = None
         except (OSError, ValueError):
-            lines.append(desk.say("diff.not_kept", path=name))
+            lines.append(agent.say("diff.not_kept", path=name))
             continue
         lines += diff_bytes(kept, now, name, name).lines
-    return "\n".join(lines) or desk.say("diff.none")
+    return "\n".join(lines) or agent.say("diff.none")
 
 
-async def _git(desk: Desk, *args: str) -> Outcome | None:
+async def _git(agent: Agent, *args: str) -> Outcome | None:
     """None where there is no git."""
-    context = desk.session.context
+    context = agent.session.context
     settings = ("core.quotePath=false", "core.fsmonitor=false", "diff.ignoreSubmodules=dirty")
-    program = find_program("git", context.environment.get("PATH"), desk.root)
+    program = find_program("git", context.environment.get("PATH"), agent.root)
     if program is None:
         return None
     line = [program, *(word for setting in settings for word in ("-c", setting)), "--no-pager", *args]
     try:
         return await run_process(
-            await _harmless(desk, line),
+            await _harmless(agent, line),
             cwd=context.workspace.root,
             environment={**context.environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_EXTERNAL_DIFF": ""},
             timeout_ms=30_000,
@@ -146,14 +147,14 @@ async def _git(desk: Desk, *args: str) -> Outcome | None:
         return None
 
 
-async def _harmless(desk: Desk, line: list[str]) -> list[str]:
+async def _harmless(agent: Agent, line: list[str]) -> list[str]:
     """Git runs what a repository's settings name (filters, say), and those may have come with the project, or
     from a command: in the sandbox of `plan` none of it can change anything."""
-    if desk.config.sandbox.mode == "off":
+    if agent.config.sandbox.mode == "off":
         return line
-    level = desk.sandbox_level
+    level = agent.sandbox_level
     if level is None:
-        level = await asyncio.to_thread(probe, desk.home, desk.environment.get("PATH"), desk.root)
+        level = await asyncio.to_thread(probe, agent.home, agent.environment.get("PATH"), agent.root)
     if level.rung == "none":
         return line
-    return Sandbox(level, desk.root, desk.home, plan=True, environment=desk.environment).wrap(line)
+    return Sandbox(level, agent.root, agent.home, plan=True, environment=agent.environment).wrap(line)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 
 
-def ide_rows(desk: Desk) -> list[tuple[str, str]]:
+def ide_rows(agent: Agent) -> list[tuple[str, str]]:
     """A row for `/status`; none where no editor is to be listened to."""
-    ide = desk.ide
+    ide = agent.ide
     if ide is None:
         return []
     if ide.connected:
         return [("ide", ide.name)]
-    reason = f" ({ide.fault.text(desk.texts)})" if ide.fault is not None else ""
-    return [("ide", f"{desk.say('status.no_ide')}{reason}")]
+    reason = f" ({ide.fault.text(agent.texts)})" if ide.fault is not None else ""
+    return [("ide", f"{agent.say('status.no_ide')}{reason}")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.process.background import Job
 
@@ -10,23 +10,23 @@ _ENDED_SHOWN = 10
 _LINE = 120  # characters of a command or an output line
 
 
-async def ps_command(desk: Desk, args: str) -> Reply:
-    jobs = list(desk.session.jobs)
+async def ps_command(agent: Agent, args: str) -> Reply:
+    jobs = list(agent.session.jobs)
     ended = [job for job in jobs if not job.running][-_ENDED_SHOWN:]
     shown = [*(job for job in jobs if job.running), *ended]
     if not shown:
-        return Reply(desk.say("job.none"))
-    return Reply("\n".join(_line(desk, job) for job in shown), data={"jobs": [job.id for job in shown]})
+        return Reply(agent.say("job.none"))
+    return Reply("\n".join(_line(agent, job) for job in shown), data={"jobs": [job.id for job in shown]})
 
 
-def _line(desk: Desk, job: Job) -> str:
+def _line(agent: Agent, job: Job) -> str:
     seconds = _time(job.seconds)
     if job.running:
-        state = desk.say("job.runs", time=seconds)
+        state = agent.say("job.runs", time=seconds)
     elif job.stopped_by:
-        state = desk.say("job.was_stopped", time=seconds)
+        state = agent.say("job.was_stopped", time=seconds)
     else:
-        state = desk.say("job.has_ended", time=seconds, code=job.exit_code)
+        state = agent.say("job.has_ended", time=seconds, code=job.exit_code)
     last = job.recent(1)[:_LINE]
     text = f"{job.id}  {state}  {' '.join(job.command.split())[:_LINE]}"
     return f"{text}\n   {last}" if last else text
@@ -38,19 +38,19 @@ def _time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-async def stop_command(desk: Desk, args: str) -> Reply:
-    jobs = desk.session.jobs
+async def stop_command(agent: Agent, args: str) -> Reply:
+    jobs = agent.session.jobs
     wanted = jobs.running
     if args:
         found = jobs.get(args.strip().removeprefix("job").strip())
         if found is None:
             ids = ", ".join(job.id for job in wanted)
-            text = desk.say("job.no_such", id=args, ids=ids) if ids else desk.say("job.none_running")
+            text = agent.say("job.no_such", id=args, ids=ids) if ids else agent.say("job.none_running")
             return Reply(text, ok=False, data={"usage": True})
         wanted = [found] if found.running else []
     if not wanted:
-        return Reply(desk.say("job.none_running"))
+        return Reply(agent.say("job.none_running"))
     for job in wanted:
         job.stop("person")
     names = ", ".join(f"{job.id} ({job.command})" for job in wanted)
-    return Reply(desk.say("job.stopped", jobs=names), data={"stopped": [job.id for job in wanted]})
+    return Reply(agent.say("job.stopped", jobs=names), data={"stopped": [job.id for job in wanted]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.mcp.names import tool_name
 from coder.texts import Texts
@@ -14,41 +14,41 @@ if TYPE_CHECKING:
     from coder.mcp.servers import Server, Servers
 
 
-async def mcp_command(desk: Desk, args: str) -> Reply:
-    servers = desk.mcp
+async def mcp_command(agent: Agent, args: str) -> Reply:
+    servers = agent.mcp
     if servers is None:
-        return Reply(desk.say("servers.none"))
+        return Reply(agent.say("servers.none"))
     word, _, name = args.partition(" ")
     if not args:
-        return Reply("\n".join(server_lines(servers, desk.texts)), data={"servers": server_data(servers)})
+        return Reply("\n".join(server_lines(servers, agent.texts)), data={"servers": server_data(servers)})
     if word != "restart" or not name.strip():
-        return Reply(desk.say("servers.usage"), ok=False, data={"usage": True})
-    return await _restart(desk, servers, name.strip())
+        return Reply(agent.say("servers.usage"), ok=False, data={"usage": True})
+    return await _restart(agent, servers, name.strip())
 
 
-def mcp_rows(desk: Desk) -> list[tuple[str, str]]:
+def mcp_rows(agent: Agent) -> list[tuple[str, str]]:
     """A row for `/status`; none where there are no servers."""
-    if desk.mcp is None:
+    if agent.mcp is None:
         return []
-    states = [f"{name} {desk.say(f'servers.state.{one.state}')}" for name, one in desk.mcp.all.items()]
+    states = [f"{name} {agent.say(f'servers.state.{one.state}')}" for name, one in agent.mcp.all.items()]
     return [("mcp", ", ".join(states))]
 
 
-async def _restart(desk: Desk, servers: Servers, name: str) -> Reply:
+async def _restart(agent: Agent, servers: Servers, name: str) -> Reply:
     server = servers.all.get(name)
     if server is None:
         names = ", ".join(servers.all)
-        return Reply(desk.say("servers.no_server", name=name, names=names), ok=False)
-    if desk.mode == "plan":
-        return Reply(desk.say("servers.in_plan", name=name), ok=False)
+        return Reply(agent.say("servers.no_server", name=name, names=names), ok=False)
+    if agent.mode == "plan":
+        return Reply(agent.say("servers.in_plan", name=name), ok=False)
     if server.state == "off":
-        return Reply(desk.say("servers.switched_off", name=name), ok=False)
+        return Reply(agent.say("servers.switched_off", name=name), ok=False)
     await server.close()
     server.start()
     await server.settled()
     if server.fault is not None:
-        return Reply(server.fault.text(desk.texts), ok=False)
-    return Reply("\n".join([desk.say("servers.restarted", name=name), *_lines(server, desk.texts)]))
+        return Reply(server.fault.text(agent.texts), ok=False)
+    return Reply("\n".join([agent.say("servers.restarted", name=name), *_lines(server, agent.texts)]))
 
 
 def server_lines(servers: Servers, texts: Texts) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.modes import error_texts, keeper_of, set_modes
 from coder.protocol.events import CommandDone
 from coder.protocol.modes import (
@@ -47,9 +47,9 @@ def _fillable(mode_id: str, errors: list[ModeError]) -> dict[str, object]:
     return data
 
 
-async def custom_mode(desk: Desk, line: str) -> Reply | InstantLine | None:
+async def custom_mode(agent: Agent, line: str) -> Reply | InstantLine | None:
     """What `/name args` comes to; None where no custom mode has that name."""
-    keeper = keeper_of(desk.session)
+    keeper = keeper_of(agent.session)
     await keeper.catalogue.prepare()
     invocation = keeper.from_line(line)
     if invocation.definition is None:
@@ -60,35 +60,35 @@ async def custom_mode(desk: Desk, line: str) -> Reply | InstantLine | None:
         return InstantLine(invocation.op, invocation.leftover)
     name = invocation.definition.mode_id
     again = keeper.is_on(name) and len(line.split()) == 1
-    changed = await set_modes(desk.session, invocation.op)
+    changed = await set_modes(agent.session, invocation.op)
     if changed.errors:
         lines, data = error_texts(changed.errors), _fillable(name, changed.errors)
     else:
         on = next(m for m in keeper.enabled if m.mode_id == name)
-        lines, data = [desk.say("modes.on", mode=name) + _values(on)], {"mode_id": name}
+        lines, data = [agent.say("modes.on", mode=name) + _values(on)], {"mode_id": name}
     if not changed.errors and again and invocation.definition.variables:
         data["form"] = "adjust"
     if invocation.leftover:  # never sent by itself: whoever typed it may want it as a message
-        lines.append(desk.say("modes.leftover", text=invocation.leftover))
+        lines.append(agent.say("modes.leftover", text=invocation.leftover))
         data["leftover"] = invocation.leftover
     return Reply("\n".join(lines), ok=not changed.errors, data=data)
 
 
-async def modes_command(desk: Desk, args: str) -> Reply:
+async def modes_command(agent: Agent, args: str) -> Reply:
     """`/modes` lists them, `/modes off NAME` takes one out."""
-    keeper = keeper_of(desk.session)
+    keeper = keeper_of(agent.session)
     await keeper.catalogue.prepare()
     word, _, name = args.partition(" ")
     if word == "off" and name.strip():
         found = keeper.catalogue.find(name.strip())
         if found is None or not keeper.is_on(found.definition.mode_id):
-            return Reply(desk.say("modes.not_on", mode=name.strip()), ok=False)
+            return Reply(agent.say("modes.not_on", mode=name.strip()), ok=False)
         mode_id = found.definition.mode_id
-        await set_modes(desk.session, SetModeState(keeper.target_without(mode_id)))
-        return Reply(desk.say("modes.off", mode=mode_id))
+        await set_modes(agent.session, SetModeState(keeper.target_without(mode_id)))
+        return Reply(agent.say("modes.off", mode=mode_id))
     if args:
-        return Reply(desk.say("modes.usage"), ok=False, data={"usage": True})
-    return Reply("\n".join([desk.say("mode.current", mode=desk.mode, names=_OPERATING), *_listed(desk)]))
+        return Reply(agent.say("modes.usage"), ok=False, data={"usage": True})
+    return Reply("\n".join([agent.say("mode.current", mode=agent.mode, names=_OPERATING), *_listed(agent)]))
 
 
 _OPERATING = "plan, default, auto-edit, yolo"
@@ -106,8 +106,8 @@ def _values(mode: RenderedMode) -> str:
     return "".join(f" {label}" for label in labels)
 
 
-def _listed(desk: Desk) -> list[str]:
-    keeper = keeper_of(desk.session)
+def _listed(agent: Agent) -> list[str]:
+    keeper = keeper_of(agent.session)
     values = {mode.mode_id: _values(mode) for mode in keeper.enabled}
     lines = []
     for definition in keeper.catalogue.definitions:
@@ -115,8 +115,8 @@ def _listed(desk: Desk) -> list[str]:
         mark = "○" if on is None else "●"
         state = definition.error.message if definition.error else definition.description
         if definition.shadowed_by:
-            state = desk.say("modes.state_shadowed", scope=definition.shadowed_by)
+            state = agent.say("modes.state_shadowed", scope=definition.shadowed_by)
         name = (definition.command or definition.mode_id) + (on or "")
-        kind = desk.say(_kind_key(definition))
+        kind = agent.say(_kind_key(definition))
         lines.append(f"{mark} {name}  {definition.scope.label}  {kind}  {state}".rstrip())
-    return lines or [desk.say("modes.none_here")]
+    return lines or [agent.say("modes.none_here")]

@@ -8,79 +8,79 @@
 from __future__ import annotations
 
 from coder.config.errors import ConfigError
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.policy.decide import PRESETS, matrix
 
 _ALL = "all"
 
 
-async def permissions_command(desk: Desk, args: str) -> Reply:
+async def permissions_command(agent: Agent, args: str) -> Reply:
     word, _, name = args.partition(" ")
     if word == "revoke":
         exact = name.strip()  # a script's name may have more than one blank in it
-        return _revoke(desk, exact if exact in desk.allowed.names() else " ".join(name.split()))
+        return _revoke(agent, exact if exact in agent.allowed.names() else " ".join(name.split()))
     if args:
         preset = next((p for p in PRESETS if p == args), None)
         if preset is None:
-            return Reply(desk.say("permissions.unknown", name=args, names=", ".join(PRESETS)), ok=False)
-        desk.preset = preset
-        desk.session.record_state()
-    return Reply("\n".join([*_matrix(desk), *_allowed(desk)]), data={"allowed": _origins(desk)})
+            return Reply(agent.say("permissions.unknown", name=args, names=", ".join(PRESETS)), ok=False)
+        agent.preset = preset
+        agent.session.record_state()
+    return Reply("\n".join([*_matrix(agent), *_allowed(agent)]), data={"allowed": _origins(agent)})
 
 
-def _matrix(desk: Desk) -> list[str]:
-    rows = matrix(desk.preset, desk.mode, desk.config.permission.tools)
+def _matrix(agent: Agent) -> list[str]:
+    rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
     width = max(len(name) for name, _ in rows)
-    head = desk.say("permissions.head", preset=desk.preset, mode=desk.mode)
+    head = agent.say("permissions.head", preset=agent.preset, mode=agent.mode)
     return [head, *(f"  {name.ljust(width)}  {decision}" for name, decision in rows)]
 
 
-def _origins(desk: Desk) -> dict[str, str]:
+def _origins(agent: Agent) -> dict[str, str]:
     """Each command that needs no question, and who said so: a file of settings, or `always`."""
-    by_person = dict.fromkeys(desk.allowed.names(), "always")
-    configured = dict.fromkeys(desk.config.permission.command_allowlist, desk.allowlist_file or "config")
+    by_person = dict.fromkeys(agent.allowed.names(), "always")
+    configured = dict.fromkeys(agent.config.permission.command_allowlist, agent.allowlist_file or "config")
     return {**by_person, **configured}
 
 
-def _allowed(desk: Desk) -> list[str]:
-    origins = _origins(desk)
+def _allowed(agent: Agent) -> list[str]:
+    origins = _origins(agent)
     lines = []
     if origins:
         width = max(map(len, origins))
-        lines = [desk.say("permissions.allowed_head")]
-        lines += [f"  {name.ljust(width)}  {_origin(desk, origin)}" for name, origin in origins.items()]
+        lines = [agent.say("permissions.allowed_head")]
+        lines += [f"  {name.ljust(width)}  {_origin(agent, origin)}" for name, origin in origins.items()]
         if "always" in origins.values():
-            lines.append(desk.say("permissions.revoke_hint"))
-    if desk.allowed.problem is not None:
-        lines.append(desk.allowed.problem.text(desk.texts))
+            lines.append(agent.say("permissions.revoke_hint"))
+    if agent.allowed.problem is not None:
+        lines.append(agent.allowed.problem.text(agent.texts))
     return lines
 
 
-def _origin(desk: Desk, origin: str) -> str:
+def _origin(agent: Agent, origin: str) -> str:
     if origin == "always":
-        return desk.say("permissions.by_always")
-    return desk.say("permissions.by_file", file=origin)
+        return agent.say("permissions.by_always")
+    return agent.say("permissions.by_file", file=origin)
 
 
-def _revoke(desk: Desk, name: str) -> Reply:
-    known = [n for n, origin in _origins(desk).items() if origin == "always"]
+def _revoke(agent: Agent, name: str) -> Reply:
+    known = [n for n, origin in _origins(agent).items() if origin == "always"]
     if not known and name in ("", _ALL):
-        return Reply(desk.say("permissions.none_allowed"), ok=bool(name))
+        return Reply(agent.say("permissions.none_allowed"), ok=bool(name))
     if not name:
         names = ", ".join([*known, _ALL])
-        return Reply(desk.say("permissions.revoke_usage", names=names), ok=False, data={"usage": True})
-    wanted = list(desk.allowed.names()) if name == _ALL else [name]
+        return Reply(agent.say("permissions.revoke_usage", names=names), ok=False, data={"usage": True})
+    wanted = list(agent.allowed.names()) if name == _ALL else [name]
     try:
-        gone = [one for one in wanted if desk.allowed.revoke(one)]
+        gone = [one for one in wanted if agent.allowed.revoke(one)]
     except ConfigError as error:
-        return Reply(error.text(desk.texts), ok=False)
+        return Reply(error.text(agent.texts), ok=False)
     if gone:
-        desk.session.log.append("state", meta={"revoked": gone})
-        lines = [desk.say("permissions.revoked", names=", ".join(gone))]
+        agent.session.log.append("state", meta={"revoked": gone})
+        lines = [agent.say("permissions.revoked", names=", ".join(gone))]
     else:
-        lines = [desk.say("permissions.not_allowed", name=name, names=", ".join(known) or "-")]
-    if name in desk.config.permission.command_allowlist:
+        lines = [agent.say("permissions.not_allowed", name=name, names=", ".join(known) or "-")]
+    if name in agent.config.permission.command_allowlist:
         lines = lines if gone else []
-        lines.append(desk.say("permissions.configured", name=name, file=desk.allowlist_file or "config"))
+        lines.append(agent.say("permissions.configured", name=name, file=agent.allowlist_file or "config"))
     return Reply("\n".join(lines), ok=bool(gone) or name == _ALL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coder.config.errors import shown
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.approval import ask_to_go_on
 from coder.engine.commands.modes import Reply
 from coder.engine.modes import begin_modes
@@ -15,61 +15,61 @@ from coder.record.seal import accept, is_believed
 from coder.texts import Phrase
 
 
-async def new_command(desk: Desk, args: str) -> Reply:
-    old = desk.session
-    desk.session = Session.new(desk)
+async def new_command(agent: Agent, args: str) -> Reply:
+    old = agent.session
+    agent.session = Session.new(agent)
     old.close()
-    await begin_modes(desk.session)
-    return Reply(desk.say("session.new", id=desk.session.id), data={"unrecorded": True})
+    await begin_modes(agent.session)
+    return Reply(agent.say("session.new", id=agent.session.id), data={"unrecorded": True})
 
 
-async def resume_command(desk: Desk, args: str) -> Reply:
+async def resume_command(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(_session_list(desk, 10))
-    found = desk.store.matching(args)
+        return Reply(_session_list(agent, 10))
+    found = agent.store.matching(args)
     if len(found) > 1:
         names = ", ".join(map(shown, found[:5]))
-        return Reply(desk.say("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
+        return Reply(agent.say("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
     if not found:
-        return Reply(desk.say("session.missing", id=args), ok=False)
+        return Reply(agent.say("session.missing", id=args), ok=False)
     name = found[0]
-    if name == desk.session.id:
-        return Reply(desk.say("session.already", id=name))
+    if name == agent.session.id:
+        return Reply(agent.say("session.already", id=name))
     try:
-        if not await _may_believe(desk, name):
-            return Reply(desk.say("record.left_alone", id=shown(name)), ok=False)
-        session = resume_session(desk, name)
+        if not await _may_believe(agent, name):
+            return Reply(agent.say("record.left_alone", id=shown(name)), ok=False)
+        session = resume_session(agent, name)
     except RecordError as error:
-        return Reply(error.text(desk.texts), ok=False)
-    old, desk.session = desk.session, session
+        return Reply(error.text(agent.texts), ok=False)
+    old, agent.session = agent.session, session
     old.close()
     await begin_modes(session)
-    turns = desk.say("status.turns", n=session.log.turn)
-    text = desk.say("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
+    turns = agent.say("status.turns", n=session.log.turn)
+    text = agent.say("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
     return Reply(text, data={"session_id": name})
 
 
-async def _may_believe(desk: Desk, name: str) -> bool:
+async def _may_believe(agent: Agent, name: str) -> bool:
     """A record that this person did not make is asked about. Where nobody can answer, who named it gets the
     words in it (`resume_session`). Raises `RecordError`."""
-    if is_believed(desk.home, desk.store, name) or not desk.can_ask:
+    if is_believed(agent.home, agent.store, name) or not agent.can_ask:
         return True
-    about = Phrase("record.foreign_about", id=shown(name), title=shown(desk.store.title(name)) or "-")
+    about = Phrase("record.foreign_about", id=shown(name), title=shown(agent.store.title(name)) or "-")
     question = [about, Phrase("record.foreign_ask")]
-    if await ask_to_go_on(desk.session, question, can_always=False) == "no":
+    if await ask_to_go_on(agent.session, question, can_always=False) == "no":
         return False
-    accept(desk.home, desk.store, name)
+    accept(agent.home, agent.store, name)
     return True
 
 
-async def sessions_command(desk: Desk, args: str) -> Reply:
-    return Reply(_session_list(desk, 30))
+async def sessions_command(agent: Agent, args: str) -> Reply:
+    return Reply(_session_list(agent, 30))
 
 
-def _session_list(desk: Desk, limit: int) -> str:
-    infos = desk.store.infos(limit)
+def _session_list(agent: Agent, limit: int) -> str:
+    infos = agent.store.infos(limit)
     if not infos:
-        return desk.say("session.none")
+        return agent.say("session.none")
     return "\n".join(
         f"{shown(info.session_id)}  {local_time(info.updated_at)}  {info.turns:>3}  {shown(info.title)}"
         for info in infos

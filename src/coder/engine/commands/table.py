@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.commands.diff import show_diff
 from coder.engine.commands.jobs import ps_command, stop_command
 from coder.engine.commands.mcp import mcp_command
@@ -33,153 +33,155 @@ class Command(msgspec.Struct, frozen=True):
 
     name: str
     arguments: str
-    run: Callable[[Desk, str], Awaitable[Reply]]
+    run: Callable[[Agent, str], Awaitable[Reply]]
 
 
-async def run_slash_command(desk: Desk, raw: str) -> CommandDone | InstantLine:
+async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine:
     """Built-in names win; then custom modes. An instant one is handed back: its prompt is a turn."""
     name, args = [*raw[1:].split(maxsplit=1), "", ""][:2]
     command = COMMANDS.get(name)
-    session, messages = desk.session, desk.session.conversation.messages
+    session, messages = agent.session, agent.session.conversation.messages
     before = len(messages)
     if command is not None and args.strip() and not command.arguments:
-        reply = Reply(desk.say("command.no_arguments", name=name), ok=False, data={"usage": True})
+        reply = Reply(agent.say("command.no_arguments", name=name), ok=False, data={"usage": True})
     elif command is not None:
-        reply = await command.run(desk, args.strip())
+        reply = await command.run(agent, args.strip())
     else:
-        custom = await custom_mode(desk, raw)
+        custom = await custom_mode(agent, raw)
         if isinstance(custom, InstantLine):
             return custom
-        reply = custom or Reply(_unknown(desk, name), ok=False, data={"usage": True})
+        reply = custom or Reply(_unknown(agent, name), ok=False, data={"usage": True})
     meta = {"kind": "slash", "input": raw, "command": name, "ok": reply.ok}
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
-        hide = desk.session.redactor
-        desk.session.log.append("command", hide.redact(reply.text), meta=hide.redact_all(meta))
+        hide = agent.session.redactor
+        agent.session.log.append("command", hide.redact(reply.text), meta=hide.redact_all(meta))
     now = session.conversation.messages
-    if session is desk.session and (now is not messages or len(now) != before):
+    if session is agent.session and (now is not messages or len(now) != before):
         session.write_snapshot()
     return CommandDone(command=raw, text=reply.text, ok=reply.ok, data=reply.data)
 
 
-def _unknown(desk: Desk, name: str) -> str:
+def _unknown(agent: Agent, name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
     text = f"Unknown command: /{name}"
     names = ", ".join(f"/{n}" for n in near) or "/help"
-    return f"{text}\n{desk.say('command.nearest', names=names)}"
+    return f"{text}\n{agent.say('command.nearest', names=names)}"
 
 
-async def _help(desk: Desk, args: str) -> Reply:
+async def _help(agent: Agent, args: str) -> Reply:
     if args:
         name = args.removeprefix("/")
         command = COMMANDS.get(name)
         if command is None:
-            return Reply(_unknown(desk, name), ok=False, data={"usage": True})
-        return Reply(f"/{name} {command.arguments}".rstrip() + f"  {desk.say(f'help.{name}')}")
-    rows = [(f"/{c.name} {c.arguments}".rstrip(), desk.say(f"help.{c.name}")) for c in COMMANDS.values()]
+            return Reply(_unknown(agent, name), ok=False, data={"usage": True})
+        return Reply(f"/{name} {command.arguments}".rstrip() + f"  {agent.say(f'help.{name}')}")
+    rows = [(f"/{c.name} {c.arguments}".rstrip(), agent.say(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
     lines = [f"{usage.ljust(width)}  {text}" for usage, text in rows]
-    return Reply("\n".join([*lines, "", desk.say("help.keys")]))
+    return Reply("\n".join([*lines, "", agent.say("help.keys")]))
 
 
-async def _model(desk: Desk, args: str) -> Reply:
+async def _model(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(desk.say("model.current", model=desk.chosen.name))
+        return Reply(agent.say("model.current", model=agent.chosen.name))
     if " " in args:
-        return Reply(desk.say("model.one_name"), ok=False, data={"usage": True})
+        return Reply(agent.say("model.one_name"), ok=False, data={"usage": True})
     from coder.config.save import save_model
 
-    desk.use_model(args)
-    desk.session.record_state()
-    problem = save_model(desk.root, args, desk.texts)
-    return Reply("\n".join(filter(None, [desk.say("model.set", model=args), problem])))
+    agent.use_model(args)
+    agent.session.record_state()
+    problem = save_model(agent.root, args, agent.texts)
+    return Reply("\n".join(filter(None, [agent.say("model.set", model=args), problem])))
 
 
-async def _mode(desk: Desk, args: str) -> Reply:
+async def _mode(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(desk.say("mode.current", mode=desk.mode, names=", ".join(OPERATING_MODES)))
+        return Reply(agent.say("mode.current", mode=agent.mode, names=", ".join(OPERATING_MODES)))
     mode = next((m for m in OPERATING_MODES if m == args), None)
     if mode is None:
-        return Reply(desk.say("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
-    desk.mode = mode
-    desk.session.record_state()
-    if desk.mcp is not None:
+        return Reply(agent.say("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
+    agent.mode = mode
+    agent.session.record_state()
+    if agent.mcp is not None:
         from coder.engine.mcp import follow_mode
 
-        await follow_mode(desk)
-    return Reply(desk.say("mode.set", mode=args))
+        await follow_mode(agent)
+    return Reply(agent.say("mode.set", mode=args))
 
 
-def _mode_named(mode: str) -> Callable[[Desk, str], Awaitable[Reply]]:
-    async def run(desk: Desk, args: str) -> Reply:
-        return await _mode(desk, mode)
+def _mode_named(mode: str) -> Callable[[Agent, str], Awaitable[Reply]]:
+    async def run(agent: Agent, args: str) -> Reply:
+        return await _mode(agent, mode)
 
     return run
 
 
-async def _tools(desk: Desk, args: str) -> Reply:
-    width = max(len(name) for name in desk.tools)
-    return Reply("\n".join(f"{name.ljust(width)}  {_about(desk, tool)}" for name, tool in desk.tools.items()))
+async def _tools(agent: Agent, args: str) -> Reply:
+    width = max(len(name) for name in agent.tools)
+    return Reply(
+        "\n".join(f"{name.ljust(width)}  {_about(agent, tool)}" for name, tool in agent.tools.items())
+    )
 
 
-def _about(desk: Desk, tool: Tool) -> str:
+def _about(agent: Agent, tool: Tool) -> str:
     """Our own tools in the person's language; others by what they tell the model."""
     key = f"tool.about.{tool.spec.name}"
     if key in catalogue("en", key):
-        return desk.say(key)
+        return agent.say(key)
     return tool.spec.function.description.split(". ")[0].rstrip(".")
 
 
-async def _skills(desk: Desk, args: str) -> Reply:
-    answer = skills_answer(desk.skills, desk.say)
+async def _skills(agent: Agent, args: str) -> Reply:
+    answer = skills_answer(agent.skills, agent.say)
     return Reply(answer.text, answer.ok)
 
 
-async def _memory(desk: Desk, args: str) -> Reply:
-    answer = memory_answer(desk.memory, desk.say, args)
+async def _memory(agent: Agent, args: str) -> Reply:
+    answer = memory_answer(agent.memory, agent.say, args)
     if answer.note:
-        desk.session.tell_next(answer.note)
+        agent.session.tell_next(answer.note)
     return Reply(answer.text, answer.ok)
 
 
-async def _todos(desk: Desk, args: str) -> Reply:
-    todos = desk.session.context.todos
+async def _todos(agent: Agent, args: str) -> Reply:
+    todos = agent.session.context.todos
     if not todos:
-        return Reply(desk.say("todos.none"))
+        return Reply(agent.say("todos.none"))
     return Reply(as_text(todos), data={"todos": [msgspec.structs.asdict(todo) for todo in todos]})
 
 
-async def _compact(desk: Desk, args: str) -> Reply:
-    text, ok = await compact_text(desk.session)
+async def _compact(agent: Agent, args: str) -> Reply:
+    text, ok = await compact_text(agent.session)
     return Reply(text, ok)
 
 
-async def _diff(desk: Desk, args: str) -> Reply:
-    shown = await show_diff(desk, args)
+async def _diff(agent: Agent, args: str) -> Reply:
+    shown = await show_diff(agent, args)
     return Reply(shown.text, shown.ok, data={"files": shown.files} if shown.ok else {"usage": True})
 
 
-async def _context(desk: Desk, args: str) -> Reply:
-    return Reply(context_text(desk))
+async def _context(agent: Agent, args: str) -> Reply:
+    return Reply(context_text(agent))
 
 
-async def _budget(desk: Desk, args: str) -> Reply:
-    text, ok = budget_text(desk, args)
+async def _budget(agent: Agent, args: str) -> Reply:
+    text, ok = budget_text(agent, args)
     return Reply(text, ok)
 
 
-async def _loop(desk: Desk, args: str) -> Reply:
-    text, ok = loop_text(desk, args)
+async def _loop(agent: Agent, args: str) -> Reply:
+    text, ok = loop_text(agent, args)
     return Reply(text, ok)
 
 
-async def _fork(desk: Desk, args: str) -> Reply:
-    return Reply(desk.say("fork.linear"), ok=False)
+async def _fork(agent: Agent, args: str) -> Reply:
+    return Reply(agent.say("fork.linear"), ok=False)
 
 
-async def _exit(desk: Desk, args: str) -> Reply:
+async def _exit(agent: Agent, args: str) -> Reply:
     return Reply("", data={"exit": True})
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.record.log import read_log
 from coder.record.undo.journal import UndoOutcome
@@ -49,36 +49,36 @@ def _asked(args: str) -> _Asked | None:
     return _Asked(count or 1, force, show)
 
 
-async def undo_command(desk: Desk, args: str) -> Reply:
+async def undo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None:
-        return Reply(desk.say("undo.usage"), ok=False, data={"usage": True})
-    journal = desk.session.undo
-    await _find_out_what_was_cut_off(desk)
+        return Reply(agent.say("undo.usage"), ok=False, data={"usage": True})
+    journal = agent.session.undo
+    await _find_out_what_was_cut_off(agent)
     if asked.show:
         outcomes = await asyncio.to_thread(journal.preview, asked.count, force=asked.force)
-        lines = [line for one in outcomes for line in _told(desk, one, "would")]
-        return Reply(_text(desk, outcomes, lines), data=_data(outcomes))
-    return await _do(desk, "undo", journal.undo_turns, asked)
+        lines = [line for one in outcomes for line in _told(agent, one, "would")]
+        return Reply(_text(agent, outcomes, lines), data=_data(outcomes))
+    return await _do(agent, "undo", journal.undo_turns, asked)
 
 
-async def redo_command(desk: Desk, args: str) -> Reply:
+async def redo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None or asked.show:
-        return Reply(desk.say("redo.usage"), ok=False, data={"usage": True})
-    await _find_out_what_was_cut_off(desk)
-    return await _do(desk, "redo", desk.session.undo.redo_turns, asked)
+        return Reply(agent.say("redo.usage"), ok=False, data={"usage": True})
+    await _find_out_what_was_cut_off(agent)
+    return await _do(agent, "redo", agent.session.undo.redo_turns, asked)
 
 
-async def _find_out_what_was_cut_off(desk: Desk) -> None:
+async def _find_out_what_was_cut_off(agent: Agent) -> None:
     """Commands that were killed with the session: what they had changed by then belongs to their turn."""
-    if desk.session.undo.cut_off():
+    if agent.session.undo.cut_off():
         from coder.engine.isolation import undo_of
 
-        await asyncio.to_thread(undo_of(desk.session).recover)
+        await asyncio.to_thread(undo_of(agent.session).recover)
 
 
-async def _do(desk: Desk, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
+async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
     # Not to be cut off: half an undo would be completed only by the next one.
     work = asyncio.ensure_future(asyncio.to_thread(turns, asked.count, force=asked.force))
     try:
@@ -86,39 +86,39 @@ async def _do(desk: Desk, action: str, turns: Callable[..., list[UndoOutcome]], 
     except asyncio.CancelledError:
         await asyncio.wait([work])
         if work.exception() is None:
-            _keep(desk, action, work.result(), asked.force)
+            _keep(agent, action, work.result(), asked.force)
         raise
     except OSError as error:
         reason = f"{error.strerror}: {error.filename}"
-        return Reply(desk.say(f"{action}.failed", reason=reason), ok=False)
-    _keep(desk, action, outcomes, asked.force)
-    lines = [line for one in outcomes for line in _told(desk, one, action)]
+        return Reply(agent.say(f"{action}.failed", reason=reason), ok=False)
+    _keep(agent, action, outcomes, asked.force)
+    lines = [line for one in outcomes for line in _told(agent, one, action)]
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
-        return Reply("\n".join(lines) or desk.say("redo.nothing"), ok=not refused, data=_data(outcomes))
-    return Reply(_text(desk, outcomes, lines), ok=not refused, data=_data(outcomes))
+        return Reply("\n".join(lines) or agent.say("redo.nothing"), ok=not refused, data=_data(outcomes))
+    return Reply(_text(agent, outcomes, lines), ok=not refused, data=_data(outcomes))
 
 
 def _data(outcomes: Sequence[UndoOutcome]) -> dict[str, object]:
     return {"turns": msgspec.to_builtins(list(outcomes))}
 
 
-def _text(desk: Desk, outcomes: Sequence[UndoOutcome], lines: list[str]) -> str:
-    lines = lines or [desk.say("undo.nothing")]
+def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[str]) -> str:
+    lines = lines or [agent.say("undo.nothing")]
     oldest = min((one.turn for one in outcomes), default=0)
     for key, commands in (
-        ("undo.cut_off", [command for turn, command in desk.session.undo.cut_off() if turn >= oldest]),
-        ("undo.own_commands", _commands_since(desk, oldest)),
+        ("undo.cut_off", [command for turn, command in agent.session.undo.cut_off() if turn >= oldest]),
+        ("undo.own_commands", _commands_since(agent, oldest)),
     ):
         if commands:
             named = ", ".join(commands[:_COMMANDS_NAMED]) + (", …" if len(commands) > _COMMANDS_NAMED else "")
-            lines.append(desk.say(key, commands=named))
+            lines.append(agent.say(key, commands=named))
     return "\n".join(lines)
 
 
-def _commands_since(desk: Desk, turn: int) -> list[str]:
+def _commands_since(agent: Agent, turn: int) -> list[str]:
     """The person's own `!` commands since that turn: nobody looked at what they changed."""
-    path = desk.store.log_path(desk.session.id)
+    path = agent.store.log_path(agent.session.id)
     events = read_log(path) if path.exists() else ()  # a session that nothing happened in has no file yet
     return [
         f"!{event.meta.get('command', '')}"
@@ -130,17 +130,17 @@ def _commands_since(desk: Desk, turn: int) -> list[str]:
 # what is said
 
 
-def _told(desk: Desk, outcome: UndoOutcome, manner: str) -> list[str]:
+def _told(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
     """`manner`: undo, redo, or would."""
-    shown = _shown_paths(desk)
+    shown = _shown_paths(agent)
     if outcome.conflicts:
-        names = _lines(desk, [f"  {shown(path)}" for path in outcome.conflicts])
+        names = _lines(agent, [f"  {shown(path)}" for path in outcome.conflicts])
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
-        return [desk.say(key, turn=outcome.turn, files="\n".join(names))]
-    left = _left(desk, outcome, manner)
+        return [agent.say(key, turn=outcome.turn, files="\n".join(names))]
+    left = _left(agent, outcome, manner)
     if outcome.refused:
         key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
-        return [desk.say(key, turn=outcome.turn, files="\n".join(_lines(desk, left)))]
+        return [agent.say(key, turn=outcome.turn, files="\n".join(_lines(agent, left)))]
     each = {
         "restored": (outcome.restored, "undo.would_restore" if manner == "would" else "undo.restored"),
         "removed": (outcome.removed, "undo.would_remove" if manner == "would" else "undo.removed"),
@@ -148,46 +148,46 @@ def _told(desk: Desk, outcome: UndoOutcome, manner: str) -> list[str]:
         "kept": (outcome.kept, "undo.kept"),
         "uncovered": (outcome.uncovered, "undo.uncovered"),
     }
-    lines = [f"  {desk.say(key, path=shown(path))}" for paths, key in each.values() for path in paths]
-    lines += [f"  {desk.say('undo.copy', path=path)}" for path in outcome.kept_copies]
-    lines += [*left, desk.say("undo.force_rest")] if left else []
+    lines = [f"  {agent.say(key, path=shown(path))}" for paths, key in each.values() for path in paths]
+    lines += [f"  {agent.say('undo.copy', path=path)}" for path in outcome.kept_copies]
+    lines += [*left, agent.say("undo.force_rest")] if left else []
     head = "undo.preview" if manner == "would" else f"{manner}.done"
-    return [desk.say(head, turn=outcome.turn), *_lines(desk, lines or [f"  {desk.say('undo.no_change')}"])]
+    return [agent.say(head, turn=outcome.turn), *_lines(agent, lines or [f"  {agent.say('undo.no_change')}"])]
 
 
-def _left(desk: Desk, outcome: UndoOutcome, manner: str) -> list[str]:
+def _left(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
     """What may be somebody else's doing."""
-    shown = _shown_paths(desk)
+    shown = _shown_paths(agent)
     shared, unsure = ("undo.shared", "undo.unsure")
     if manner == "would":
         shared, unsure = ("undo.would_leave_shared", "undo.would_leave_unsure")
     each = {shared: outcome.shared, unsure: outcome.unsure}
-    return [f"  {desk.say(key, path=shown(path))}" for key, paths in each.items() for path in paths]
+    return [f"  {agent.say(key, path=shown(path))}" for key, paths in each.items() for path in paths]
 
 
 def _merged_key(manner: str) -> str:
     return {"undo": "undo.merged", "redo": "redo.merged", "would": "undo.would_merge"}[manner]
 
 
-def _lines(desk: Desk, lines: list[str]) -> list[str]:
+def _lines(agent: Agent, lines: list[str]) -> list[str]:
     if len(lines) <= _SHOWN:
         return lines
-    return [*lines[:_SHOWN], f"  {desk.say('undo.more', n=len(lines) - _SHOWN)}"]
+    return [*lines[:_SHOWN], f"  {agent.say('undo.more', n=len(lines) - _SHOWN)}"]
 
 
-def _shown_paths(desk: Desk) -> Callable[[str], str]:
-    return lambda path: desk.workspace.show(Path(path))
+def _shown_paths(agent: Agent) -> Callable[[str], str]:
+    return lambda path: agent.workspace.show(Path(path))
 
 
 # who else is told
 
 
-def _keep(desk: Desk, action: str, outcomes: Iterable[UndoOutcome], force: bool) -> None:
+def _keep(agent: Agent, action: str, outcomes: Iterable[UndoOutcome], force: bool) -> None:
     """The record first: a resumed session takes the note from there."""
     for outcome in outcomes:
         if outcome.refused:
             continue
-        note = _note(desk, action, outcome)
+        note = _note(agent, action, outcome)
         meta: dict[str, Any] = {
             "action": action,
             "undone_turn" if action == "undo" else "redone_turn": outcome.turn,
@@ -201,12 +201,12 @@ def _keep(desk: Desk, action: str, outcomes: Iterable[UndoOutcome], force: bool)
             "unsure": outcome.unsure,
             "forced": force,
         }
-        desk.session.log.append("undo", note, meta=meta)
-        desk.session.tell_next(note)
+        agent.session.log.append("undo", note, meta=meta)
+        agent.session.tell_next(note)
 
 
-def _note(desk: Desk, action: str, outcome: UndoOutcome) -> str:
-    shown = _shown_paths(desk)
+def _note(agent: Agent, action: str, outcome: UndoOutcome) -> str:
+    shown = _shown_paths(agent)
 
     def names(paths: Sequence[str]) -> str:
         return ", ".join(map(shown, paths[:_SHOWN])) + (" …" if len(paths) > _SHOWN else "")

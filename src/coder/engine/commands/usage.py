@@ -6,30 +6,30 @@ import msgspec
 
 from coder.context.compaction import SUMMARY_HEAD
 from coder.context.conversation import message_tokens
-from coder.engine.agent import Desk
+from coder.engine.agent import Agent
 from coder.protocol.messages import INSTRUCTIONS, Message
 
 
-def context_text(desk: Desk) -> str:
+def context_text(agent: Agent) -> str:
     """Tokens by what they are spent on, largest first."""
-    counter = desk.session.conversation.counter
+    counter = agent.session.conversation.counter
     parts: dict[str, int] = {}
 
     def spend(name: str, tokens: int) -> None:
         parts[name] = parts.get(name, 0) + tokens
 
-    spend(desk.say("context.part.tools"), counter.count(msgspec.json.encode(desk.specs).decode("utf-8")))
-    for message in desk.session.conversation.messages:
+    spend(agent.say("context.part.tools"), counter.count(msgspec.json.encode(agent.specs).decode("utf-8")))
+    for message in agent.session.conversation.messages:
         tokens = message_tokens(counter, message)
         if message.role == "system":
             for name, text in _blocks(message.content):
                 own = counter.count(text)
                 tokens -= own
-                spend(desk.say(f"context.part.{name}"), own)
-        spend(_part(desk, message), max(0, tokens))
+                spend(agent.say(f"context.part.{name}"), own)
+        spend(_part(agent, message), max(0, tokens))
     total = sum(parts.values())
-    share = 100 * total // desk.chosen.window
-    lines = [desk.say("status.context", tokens=total, window=desk.chosen.window, share=share)]
+    share = 100 * total // agent.chosen.window
+    lines = [agent.say("status.context", tokens=total, window=agent.chosen.window, share=share)]
     # The figure stands first: labels are of any width, in any script.
     rows = sorted(parts.items(), key=lambda row: -row[1])
     return "\n".join([*lines, *(f"{tokens:>8}  {name}" for name, tokens in rows)])
@@ -46,19 +46,19 @@ def _blocks(system: str) -> list[tuple[str, str]]:
     return found
 
 
-def _part(desk: Desk, message: Message) -> str:
+def _part(agent: Agent, message: Message) -> str:
     if message.role == "tool":
-        return desk.say("context.part.result", tool=message.name)
+        return agent.say("context.part.result", tool=message.name)
     if message.role == "user" and message.content.startswith(INSTRUCTIONS):
-        return desk.say("context.part.instructions")
+        return agent.say("context.part.instructions")
     if message.role == "user" and message.content.startswith(SUMMARY_HEAD):
-        return desk.say("context.part.summary")
-    return desk.say(f"context.part.{message.role}")
+        return agent.say("context.part.summary")
+    return agent.say(f"context.part.{message.role}")
 
 
-def budget_text(desk: Desk, args: str) -> tuple[str, bool]:
+def budget_text(agent: Agent, args: str) -> tuple[str, bool]:
     """Show the budget, or set it to an amount in USD (`off` for none)."""
-    budget = desk.session.budget
+    budget = agent.session.budget
     if args == "off":
         budget.limit = None
     elif args:
@@ -67,33 +67,33 @@ def budget_text(desk: Desk, args: str) -> tuple[str, bool]:
         except ValueError:
             amount = -1.0
         if not 0 <= amount < float("inf"):
-            return desk.say("budget.bad", text=args), False
+            return agent.say("budget.bad", text=args), False
         budget.limit, budget.warned = amount, False
     if args:
-        desk.session.record_choice(budget_usd=budget.limit)
+        agent.session.record_choice(budget_usd=budget.limit)
     spent = f"{budget.spent:.4f}"
     if budget.limit is None:
-        return desk.say("budget.none", spent=spent), True
-    lines = [desk.say("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *_without_price(desk)]
+        return agent.say("budget.none", spent=spent), True
+    lines = [agent.say("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *_without_price(agent)]
     return "\n".join(lines), True
 
 
-def _without_price(desk: Desk) -> list[str]:
+def _without_price(agent: Agent) -> list[str]:
     """A limit that cannot be kept is worth a line at once, and not only with the next turn."""
-    routing = desk.config.routing
-    by_mode = desk.session.modes.model if desk.session.modes else None
-    name = by_mode or desk.chosen.name
+    routing = agent.config.routing
+    by_mode = agent.session.modes.model if agent.session.modes else None
+    name = by_mode or agent.chosen.name
     models = [m for m in (routing.fast, routing.strong) if m] if name == "auto" else [name]
-    budget = desk.session.budget
+    budget = agent.session.budget
     unknown = [model for model in dict.fromkeys(models) if budget.price_of(model) is None]
     budget.told_of.update(unknown)
-    return [desk.say("budget.no_price", model=model) for model in unknown]
+    return [agent.say("budget.no_price", model=model) for model in unknown]
 
 
-def loop_text(desk: Desk, args: str) -> tuple[str, bool]:
+def loop_text(agent: Agent, args: str) -> tuple[str, bool]:
     if args not in ("", "on", "off"):
-        return desk.say("loop.bad", text=args), False
+        return agent.say("loop.bad", text=args), False
     if args:
-        desk.session.loop_guard = args == "on"
-        desk.session.record_choice(loop_guard=args == "on")
-    return desk.say("loop.on" if desk.session.loop_guard else "loop.off"), True
+        agent.session.loop_guard = args == "on"
+        agent.session.record_choice(loop_guard=args == "on")
+    return agent.say("loop.on" if agent.session.loop_guard else "loop.off"), True

@@ -43,21 +43,21 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
     """After an answer: run the check where one is due. True where the model has a failure to answer to."""
     if not _due(session, turn):
         return False
-    desk = session.desk
-    workflow = desk.config.workflow
+    agent = session.agent
+    workflow = agent.config.workflow
     if why := _forbidden(session, turn):
         turn.unverified = why  # said at the end
         turn.checks.saw_end("skipped", "", 0, str(why))
         return False
     allow = _allow(session)
-    choice = choose(turn.words.said, workflow.verify_commands, desk.root, turn.edited, allow)
+    choice = choose(turn.words.said, workflow.verify_commands, agent.root, turn.edited, allow)
     checks = turn.checks
     if checks.current and checks.command == (choice.command or "".join(choice.refused[:1])):
         return False  # the model has run it
     if choice.refused:
         listed = ", ".join((*WHITELIST, *allow))
         for command in choice.refused:
-            desk.emit(Notice(desk.say("verify.not_listed", command=command, listed=listed), "warning"))
+            agent.emit(Notice(agent.say("verify.not_listed", command=command, listed=listed), "warning"))
     if not choice.command:
         why = Phrase("verify.unlisted" if choice.refused else "verify.skipped")
         return _not_run(session, turn, why, choice.refused)
@@ -65,51 +65,51 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
 
 
 def _due(session: Session, turn: Turn) -> bool:
-    desk, checks = session.desk, turn.checks
-    workflow = desk.config.workflow
+    agent, checks = session.agent, turn.checks
+    workflow = agent.config.workflow
     if not workflow.auto_verify_after_edit or checks.over or checks.runs > workflow.max_verify_attempts:
         return False
     changed = checks.changed if checks.status == "passed" else turn.edited
     if all(map(is_document, changed)) or (checks.current and checks.runs):
         return False
-    return desk.mode in ("auto-edit", "yolo") or (desk.mode == "default" and asked_for(turn.words.said))
+    return agent.mode in ("auto-edit", "yolo") or (agent.mode == "default" and asked_for(turn.words.said))
 
 
 def _forbidden(session: Session, turn: Turn) -> Phrase | None:
-    desk = session.desk
+    agent = session.agent
     if refused(turn.words.said or turn.text):
         return Phrase("verify.refused")
-    ruling = decide("bash", desk.preset, desk.mode, overrides=desk.config.permission.tools)
-    if "bash" not in desk.tools or ruling.decision == "deny":
+    ruling = decide("bash", agent.preset, agent.mode, overrides=agent.config.permission.tools)
+    if "bash" not in agent.tools or ruling.decision == "deny":
         return Phrase("verify.denied")
     return None
 
 
 def _allow(session: Session) -> list[str]:
-    return [command.strip() for command in session.desk.config.workflow.verify_allow]
+    return [command.strip() for command in session.agent.config.workflow.verify_allow]
 
 
 def _not_run(session: Session, turn: Turn, why: Phrase, unlisted: Iterable[str] = ()) -> Literal[False]:
     """There is nothing to run, which is said once a turn."""
-    desk = session.desk
+    agent = session.agent
     meta = {"state": "skipped", "reason": str(why), "refused": list(unlisted)}
     session.log.append("verify", str(why), meta=meta)
-    desk.emit(VerifyChanged(state="skipped", text=why.text(desk.texts)))
+    agent.emit(VerifyChanged(state="skipped", text=why.text(agent.texts)))
     turn.checks.saw_end("skipped", "", 0, str(why))
     return False
 
 
 async def _attempt(session: Session, turn: Turn, command: str) -> bool:
-    desk = session.desk
+    agent = session.agent
     attempt = turn.checks.attempts + 1
-    desk.emit(VerifyChanged(state="started", command=command, attempt=attempt))
+    agent.emit(VerifyChanged(state="started", command=command, attempt=attempt))
     with turn.busy(Phrase("stopped.verify", command=command)):
         from coder.engine.isolation import run_command  # which tells of what changed here
 
         result = await run_command(
             session,
             {"command": command},
-            lambda text: desk.emit(ToolOutput(call_id="verify", text=text)),
+            lambda text: agent.emit(ToolOutput(call_id="verify", text=text)),
         )
     result = session.redactor.hidden(result)
     exit_code = int(result.meta.get("exit_code", 127))
@@ -118,7 +118,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
         meta = {"command": command, "exit_code": exit_code, "attempt": attempt, "state": state}
         turn.checks.saw_end(state, command, attempt, reason)
         session.log.append("verify", result.for_model, meta={**meta, "reason": reason} if reason else meta)
-        desk.emit(
+        agent.emit(
             VerifyChanged(state=state, command=command, attempt=attempt, exit_code=exit_code, text=text)
         )
 
@@ -126,14 +126,14 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
         session.checked[command] = failing(result)
         ended("passed", result.detail)
         return False
-    if environment_fault(command, result, desk.root, turn.edited):
+    if environment_fault(command, result, agent.root, turn.edited):
         phrase = Phrase("verify.environment", command=command)
-        ended("gave_up", phrase.text(desk.texts), str(phrase))
+        ended("gave_up", phrase.text(agent.texts), str(phrase))
         return False
     now, before = failing(result), turn.checked_before.get(command)
     session.checked[command] = now
     ended("failed", result.detail, FAILED_BEFORE if before and now <= before else "")
-    last = turn.checks.runs > desk.config.workflow.max_verify_attempts
+    last = turn.checks.runs > agent.config.workflow.max_verify_attempts
     session.add_note(
         f"Verification with `{command}` failed (exit code {exit_code}):\n\n{result.for_model[-_OUTPUT:]}\n\n"
         f"{_since_when(now, before)} {_LAST if last else _REPAIR}",
@@ -172,7 +172,7 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     """A check that the model ran itself counts as one."""
     if "exit_code" not in result.meta:
         return
-    root = session.desk.root
+    root = session.agent.root
     command = same_check(line, root, _allow(session))
     if not command and " ".join(line.split()) in named(turn.words.said, root):
         command = " ".join(line.split())
@@ -186,7 +186,7 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
 def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> None:
     """What a command changed. A check's own products and caches are no change of the project."""
     turn = session.turn
-    if turn is None or same_check(line, session.desk.root, _allow(session)):
+    if turn is None or same_check(line, session.agent.root, _allow(session)):
         return
     paths = [path for path in paths if not _CACHES.intersection(path.split("/"))]
     if paths:
@@ -200,17 +200,17 @@ def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> None
 
 def tell_verification(session: Session, turn: Turn) -> None:
     """One line at the turn's end about what was shown, where no line above says it."""
-    desk, result = session.desk, turn.checks.result()
-    if turn.status != "ok" or not desk.config.workflow.auto_verify_after_edit:
+    agent, result = session.agent, turn.checks.result()
+    if turn.status != "ok" or not agent.config.workflow.auto_verify_after_edit:
         return
     changed = [path for path in result.changed_since if not is_document(path)]
     if turn.unverified is not None:
-        desk.emit(Notice(turn.unverified.text(desk.texts)))
+        agent.emit(Notice(turn.unverified.text(agent.texts)))
     elif result.status == "failed":
         key = "verify.still_failing" if turn.checks.current else "verify.failed_then_changed"
-        desk.emit(Notice(desk.say(key, command=result.command, attempts=result.attempts), "warning"))
+        agent.emit(Notice(agent.say(key, command=result.command, attempts=result.attempts), "warning"))
     elif result.status == "passed" and changed:
         files = ", ".join(changed[:_SHOWN])
-        desk.emit(Notice(desk.say("verify.changed_since", command=result.command, files=files), "warning"))
+        agent.emit(Notice(agent.say("verify.changed_since", command=result.command, files=files), "warning"))
     elif result.status == "passed" and turn.checks.own:
-        desk.emit(Notice(desk.say("verify.by_model", command=result.command)))
+        agent.emit(Notice(agent.say("verify.by_model", command=result.command)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coder.model.http.address import Address, parse_address, proxy_for
 from coder.model.http.body import Body, Inflater, body_for
-from coder.model.http.connection import Resolve, Wire, basic, open_wire, tls_context
+from coder.model.http.connection import HttpConnection, Resolve, basic, open_wire, tls_context
 from coder.model.http.faults import HttpFault
 from coder.texts import Phrase
 
@@ -32,7 +32,13 @@ class Response:
     """Status, headers (lower-case names) and the body, which is read once."""
 
     def __init__(
-        self, client: HttpClient, route: Route, wire: Wire, status: int, headers: dict[str, str], body: Body
+        self,
+        client: HttpClient,
+        route: Route,
+        wire: HttpConnection,
+        status: int,
+        headers: dict[str, str],
+        body: Body,
     ) -> None:
         self.status = status
         self.headers = headers
@@ -104,7 +110,7 @@ class HttpClient:
         self._resolve = resolve
         self._connect = min(connect, idle)
         self._environment = os.environ if environment is None else environment
-        self._kept: list[tuple[Route, Wire, Body, float]] = []
+        self._kept: list[tuple[Route, HttpConnection, Body, float]] = []
         self._tls: ssl.SSLContext | None = None
 
     async def request(
@@ -143,7 +149,7 @@ class HttpClient:
         wire = await open_wire(address, proxy, self._connect, self._tls_context, self._resolve)
         return await self._exchange(wire, route, method, message)
 
-    async def _exchange(self, wire: Wire, route: Route, method: str, message: bytes) -> Response:
+    async def _exchange(self, wire: HttpConnection, route: Route, method: str, message: bytes) -> Response:
         try:
             wire.send(message)
             status, headers = await self._head(wire)
@@ -152,7 +158,7 @@ class HttpClient:
             wire.abort()
             raise
 
-    async def _head(self, wire: Wire) -> tuple[int, dict[str, str]]:
+    async def _head(self, wire: HttpConnection) -> tuple[int, dict[str, str]]:
         while True:
             status, headers = _parse_head(await wire.read_head(self.idle))
             if status == 101:
@@ -165,13 +171,13 @@ class HttpClient:
             self._tls = tls_context()
         return self._tls
 
-    def keep(self, route: Route, wire: Wire, body: Body) -> None:
+    def keep(self, route: Route, wire: HttpConnection, body: Body) -> None:
         """Remember a connection whose answer is in, or all but in."""
         self._kept.append((route, wire, body, wire.loop.time()))
         while len(self._kept) > _KEPT_AT_MOST:
             self._kept.pop(0)[1].abort()
 
-    async def _take_kept(self, route: Route) -> Wire | None:
+    async def _take_kept(self, route: Route) -> HttpConnection | None:
         """The newest kept connection for this route that is still good; the bad ones are dropped."""
         loop = asyncio.get_running_loop()
         self._kept = [kept for kept in self._kept if kept[1].loop is loop]
@@ -196,11 +202,11 @@ class HttpClient:
         await asyncio.sleep(0)  # the sockets close in the loop's next round
 
 
-def _newest(kept: list[tuple[Route, Wire, Body, float]], route: Route) -> int | None:
+def _newest(kept: list[tuple[Route, HttpConnection, Body, float]], route: Route) -> int | None:
     return next((at for at in range(len(kept) - 1, -1, -1) if kept[at][0] == route), None)
 
 
-async def _reusable(wire: Wire, body: Body) -> bool:
+async def _reusable(wire: HttpConnection, body: Body) -> bool:
     """Whether the last answer is in to its last byte, and nothing after it."""
     try:
         body.feed(wire.take())

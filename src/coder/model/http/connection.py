@@ -35,7 +35,7 @@ _CERTIFICATE_FILES = (
 )
 
 
-class Wire(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A connection and the bytes of it that nobody has taken yet."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ async def open_wire(
     within: float,
     tls: Callable[[], ssl.SSLContext],
     resolve: Resolve | None = None,
-) -> Wire:
+) -> HttpConnection:
     """Connect to where requests for `address` go; every failure is an `HttpFault`."""
     try:
         async with asyncio.timeout(within):
@@ -227,7 +227,7 @@ async def open_wire(
 
 async def _connect(
     address: Address, tls: Callable[[], ssl.SSLContext], resolve: Resolve | None = None
-) -> Wire:
+) -> HttpConnection:
     loop = asyncio.get_running_loop()
     context = tls() if address.scheme == "https" else None
     # Connected to is what was resolved, and nothing that the name may mean a moment later.
@@ -238,7 +238,7 @@ async def _connect(
     name = address.host if context is not None else None
     try:
         _, wire = await loop.create_connection(
-            Wire, host, address.port, ssl=context, server_hostname=name, happy_eyeballs_delay=delay
+            HttpConnection, host, address.port, ssl=context, server_hostname=name, happy_eyeballs_delay=delay
         )
     except OSError as exc:
         raise _connect_fault(exc) from None
@@ -272,7 +272,7 @@ def _connect_fault(exc: OSError) -> HttpFault:
 
 
 async def _tunnel(
-    wire: Wire, address: Address, proxy: Address, within: float, tls: Callable[[], ssl.SSLContext]
+    wire: HttpConnection, address: Address, proxy: Address, within: float, tls: Callable[[], ssl.SSLContext]
 ) -> None:
     """Ask the proxy for a way through, then speak TLS with the server behind it."""
     name = f"[{address.host}]" if ":" in address.host else address.host

@@ -15,11 +15,11 @@ from coder.policy.programs import git as git_rules
 from coder.policy.programs import languages as programs
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import Places
+from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
-Rule = Callable[[list[Word], Places], Phrase | None]
+Rule = Callable[[list[Word], WorkingFolders], Phrase | None]
 
 # No option of these writes a file, runs a program or opens a connection.
 HARMLESS = names(
@@ -158,7 +158,7 @@ class Known(msgspec.Struct, frozen=True):
     guarded: bool = False
 
 
-def look_up(name: str, args: list[Word], places: Places) -> Known:
+def look_up(name: str, args: list[Word], places: WorkingFolders) -> Known:
     """What is known of the program `name` called with `args`."""
     if _asks_version(name, args, places):
         return Known(True)
@@ -171,7 +171,7 @@ def look_up(name: str, args: list[Word], places: Places) -> Known:
     return Known(False, Phrase("policy.why.unknown"))
 
 
-def _asks_version(name: str, args: list[Word], places: Places) -> bool:
+def _asks_version(name: str, args: list[Word], places: WorkingFolders) -> bool:
     if not all(word.exact for word in args):
         return False
     given = tuple(word.text for word in args)

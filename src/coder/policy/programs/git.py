@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from coder.policy.programs.flags import Flags, check_flags, is_long
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import Places
+from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
@@ -68,7 +68,7 @@ def subcommand(args: list[Word]) -> tuple[str, list[Word], list[Word]]:
     return "", [], args
 
 
-def git(args: list[Word], places: Places) -> Phrase | None:
+def git(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Why this call of git is not read-only, or nothing."""
     name, rest, before = subcommand(args)
     if not name:

@@ -11,7 +11,7 @@ import os
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.sed import is_harmless_script
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import Places
+from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.variables import is_dangerous, is_identifier, may_be_exported
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
@@ -24,7 +24,7 @@ _EXPANSION = Phrase("policy.why.expansion_option")
 _AWK_VALUE_OPTIONS = ("-F", "-v")
 
 
-def awk(args: list[Word], places: Places) -> Phrase | None:
+def awk(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """One literal program that neither calls out nor writes."""
     index = 0
     while index < len(args) and args[index].exact and args[index].text[:2] in _AWK_VALUE_OPTIONS:
@@ -60,7 +60,7 @@ _SED_FLAGS = names(
 )
 
 
-def sed(args: list[Word], places: Places) -> Phrase | None:
+def sed(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Scripts in plain sight, made only of commands that print or change what is printed."""
     scripts: list[Word] = []
     operands: list[Word] = []
@@ -92,7 +92,7 @@ _NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _EVALUATING = frozenset({"-v", "-R"})
 
 
-def single_test(args: list[Word], places: Places) -> Phrase | None:
+def single_test(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`[ … ]` and `test`: `-v` evaluates a subscript, so no word may turn out to be it."""
     if args and args[-1].exact and args[-1].text == "]":
         args = args[:-1]
@@ -112,7 +112,7 @@ def single_test(args: list[Word], places: Places) -> Phrase | None:
     return None if shape_known else Phrase("policy.why.test_operators")
 
 
-def double_test(args: list[Word], places: Places) -> Phrase | None:
+def double_test(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`[[ … ]]`: numeric comparison evaluates its operands as arithmetic."""
     for index, word in enumerate(args):
         if word.exact and word.text in _EVALUATING:
@@ -127,7 +127,7 @@ def double_test(args: list[Word], places: Places) -> Phrase | None:
 # -- builtins ---------------------------------------------------------------------------------------------
 
 
-def printf(args: list[Word], places: Places) -> Phrase | None:
+def printf(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """The format must be in plain sight; `-v` only into a plain, harmless variable."""
     if len(args) >= 2 and args[0].exact and args[0].text == "-v":
         name = args[1]
@@ -146,7 +146,7 @@ def _assigns(form: str) -> bool:
     return any(part.lstrip("-+ #0123456789.*'hlLjzt").startswith("n") for part in form.split("%")[1:])
 
 
-def read(args: list[Word], places: Places) -> Phrase | None:
+def read(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`read` into plain variables only: a subscript in a name is evaluated."""
     for word in args:
         if not word.exact:
@@ -157,7 +157,7 @@ def read(args: list[Word], places: Places) -> Phrase | None:
     return None
 
 
-def shell_set(args: list[Word], places: Places) -> Phrase | None:
+def shell_set(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`set -euo pipefail` and its like; positional parameters and tracing are left alone."""
     given = [word.text for word in args if word.exact]
     if len(given) != len(args):
@@ -171,13 +171,13 @@ def shell_set(args: list[Word], places: Places) -> Phrase | None:
     )
 
 
-def numbers_only(args: list[Word], places: Places) -> Phrase | None:
+def numbers_only(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`exit`, `break`, `return` …: at most a number."""
     fine = all((word.exact and word.text.isdigit()) or word.shell_text in ("$?", "$!") for word in args)
     return None if len(args) <= 1 and fine else Phrase("policy.why.not_number")
 
 
-def change_folder(args: list[Word], places: Places) -> Phrase | None:
+def change_folder(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`cd` counts as looking only where it certainly stays in the workspace."""
     if len(args) == 2 and args[0].exact and args[0].text == "--":
         args = args[1:]
@@ -188,7 +188,7 @@ def change_folder(args: list[Word], places: Places) -> Phrase | None:
     return None if stays else Phrase("policy.why.leaves")
 
 
-def declare(args: list[Word], places: Places) -> Phrase | None:
+def declare(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`export x=1`, `local y`: plain names, and no attribute that makes values be evaluated."""
     for word in args:
         if not word.exact or not (word.text in ("-x", "-r", "-g", "-rx", "-xr") or is_identifier(word.text)):
@@ -204,7 +204,7 @@ _XXD_VALUED = names("-l -len -s -seek -skip -c -cols -g -groupsize -n -name")
 _XXD_PLAIN = names("-p -ps -plain -postscript -u -i -include -b -bits -e -E -EBCDIC -d -a -autoskip -C")
 
 
-def xxd(args: list[Word], places: Places) -> Phrase | None:
+def xxd(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Options, then one file: whatever comes second, `-p` too, is the file that it writes."""
     index = 0
     while index < len(args) and args[index].exact and args[index].maybe_option():
@@ -219,7 +219,7 @@ def xxd(args: list[Word], places: Places) -> Phrase | None:
     return Phrase("policy.why.operand_writes") if len(args) - index > 1 else None
 
 
-def ps(args: list[Word], places: Places) -> Phrase | None:
+def ps(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Its letters without a dash that have an `e`, and a column, show the environment of processes."""
     for before, word in zip([Word(""), *args], args, strict=False):
         value = before.text.startswith("-") and before.text[-1] in "CGOUgkopqstu"
@@ -233,7 +233,7 @@ def ps(args: list[Word], places: Places) -> Phrase | None:
 _NUMERIC_LISTING = Flags(short="D")  # lsof keeps a file of devices with it
 
 
-def numeric(args: list[Word], places: Places) -> Phrase | None:
+def numeric(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """`lsof`, `netstat`: without `-n` they look up the names of other machines in the network."""
     given = [word.text for word in args if word.exact]
     if not any(
@@ -246,7 +246,7 @@ def numeric(args: list[Word], places: Places) -> Phrase | None:
 _DATE = Flags(short="sf", long=("--set", "--file"))
 
 
-def date(args: list[Word], places: Places) -> Phrase | None:
+def date(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Prints; a word that is neither format nor option sets the clock."""
     index = 0
     while index < len(args):
@@ -263,7 +263,7 @@ def date(args: list[Word], places: Places) -> Phrase | None:
     return check_flags(options, _DATE)
 
 
-def tar(args: list[Word], places: Places) -> Phrase | None:
+def tar(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Listing only, of local archives only (`host:file` starts a remote shell)."""
     if not args or not all(word.exact for word in args):
         return Phrase("policy.why.not_listing")
@@ -276,7 +276,7 @@ def tar(args: list[Word], places: Places) -> Phrase | None:
     )
 
 
-def unzip(args: list[Word], places: Places) -> Phrase | None:
+def unzip(args: list[Word], places: WorkingFolders) -> Phrase | None:
     """Listing only."""
     if len(args) == 2 and args[0].exact and args[0].text in ("-l", "-v", "-Z") and not args[1].maybe_option():
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder.policy.sandbox.places import Places
+from coder.policy.sandbox.places import AccessRules
 from coder.process.executables import find_program
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def find_bwrap(path: str, workspace: Path | str) -> str | None:
     return find_program("bwrap", os.pathsep.join([path, *bundled]), workspace)
 
 
-def bwrap_arguments(program: str, places: Places, *, network: bool, search: str = "") -> list[str]:
+def bwrap_arguments(program: str, places: AccessRules, *, network: bool, search: str = "") -> list[str]:
     """All before the command itself. `search`: its PATH, where that is not the one it is given."""
     arguments = [program, "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
     if not network:
@@ -92,7 +92,7 @@ def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
     return ["/bin/sh", "-c", 'exec "$@" 9<"$0"', str(file), line[0], "--seccomp", "9", *line[1:]]
 
 
-def _mounts(places: Places) -> Iterator[tuple[int, int, list[str]]]:
+def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
     def mount(rank: int, path: str, *words: str) -> tuple[int, int, list[str]]:
         return path.rstrip("/").count("/"), rank, [*words, path]
 

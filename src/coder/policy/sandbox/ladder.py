@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from coder.policy.sandbox.bwrap import bwrap_arguments, with_filter
-from coder.policy.sandbox.places import Places, places_for
+from coder.policy.sandbox.places import AccessRules, places_for
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Sandbox:
         self.environment = os.environ if environment is None else environment
         self._repositories: Repositories | None = None
 
-    def places(self, *, git_settings: bool = False) -> Places:
+    def places(self, *, git_settings: bool = False) -> AccessRules:
         found = self._repositories
         return places_for(
             self.workspace,
@@ -162,7 +162,7 @@ class Sandbox:
         shut_in = self.level.rung == "landlock"
         return launcher_line(argv, places, network=self.network, shut_in=shut_in, path=path)
 
-    def _bwrap_line(self, argv: list[str], places: Places, path: str) -> list[str]:
+    def _bwrap_line(self, argv: list[str], places: AccessRules, path: str) -> list[str]:
         network = self.network or not self.level.cuts_network
         line = [*bwrap_arguments(self.level.program, places, network=network, search=path), *argv]
         if not self.level.filters:
@@ -202,7 +202,7 @@ def system_first(path: str) -> str:
 
 
 def launcher_line(
-    argv: list[str], places: Places, *, network: bool, shut_in: bool, path: str = ""
+    argv: list[str], places: AccessRules, *, network: bool, shut_in: bool, path: str = ""
 ) -> list[str]:
     """`argv` under the launcher. Without `shut_in` it restricts nothing and only ends what is left behind."""
     from marshal import dumps

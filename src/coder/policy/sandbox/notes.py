@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from coder.policy.sandbox.ladder import Sandbox
-from coder.policy.sandbox.places import Places, within
+from coder.policy.sandbox.places import AccessRules, within
 from coder.texts import Phrase
 
 _LINES, _WIDTH = 400, 2000  # of the end of an output, where the error stands
@@ -54,7 +54,7 @@ def note(sandbox: Sandbox, output: str) -> Phrase | None:
     return Phrase("sandbox.note.network") if offline else None
 
 
-def _closed(path: str, places: Places) -> bool:
+def _closed(path: str, places: AccessRules) -> bool:
     """Whether the sandbox alone keeps this from being written."""
     if within(path, [*places.writable, places.scratch, "/proc", "/dev", "/sys"]):
         return False
@@ -65,7 +65,7 @@ def _closed(path: str, places: Places) -> bool:
     return os.access(path, os.W_OK)
 
 
-def _named(line: str, places: Places, home: str) -> Iterator[str]:
+def _named(line: str, places: AccessRules, home: str) -> Iterator[str]:
     for match in reversed(list(_PATH.finditer(line))):  # the program that complains stands in front
         text = next(filter(None, match.groups()))
         if "\0" in text:

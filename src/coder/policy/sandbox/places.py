@@ -1,6 +1,6 @@
 """Which places a sandboxed command may write, may not read, and finds changed: plain paths, no mechanism.
 
-Every rung of the ladder is built from the same `Places`, so that they differ in strength and not in intent.
+Every rung of the ladder is built from the same rules, so that they differ in strength and not in intent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coder.policy.secrets.home import HOME_SECRETS
 _TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the places that a sandbox replaces, not files of ours
 
 
-class Places(msgspec.Struct, frozen=True):
+class AccessRules(msgspec.Struct, frozen=True):
     """Absolute, real paths. `writable` begins with the workspace; empty where nothing may be written."""
 
     workspace: str
@@ -41,7 +41,7 @@ def places_for(
     *,
     git_settings: bool = False,
     nested: Iterable[str] = (),
-) -> Places:
+) -> AccessRules:
     """What holds now: called for each command, because what exists changes. `plan`: nothing may be written.
     `git_settings`: the person let this line change them. `nested`: what steers git further down."""
     root = os.path.realpath(workspace)
@@ -52,7 +52,7 @@ def places_for(
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, git_settings)
     locked += [path for path in nested if not plan and path not in locked]
-    return Places(
+    return AccessRules(
         workspace=root,
         writable=[] if plan else [root, *granted],
         hidden=_hidden(person, own, {root, *granted}),

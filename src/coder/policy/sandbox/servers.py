@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coder.policy.sandbox.ladder import Sandbox
-from coder.policy.sandbox.places import Places, first_below
+from coder.policy.sandbox.places import AccessRules, first_below
 
 _KEPT_BACK = (".git", ".coder")
 
@@ -23,7 +23,7 @@ class LongSandbox(Sandbox):
         self._named = [word for word in argv if os.path.isabs(word) and os.path.exists(word)]
         return super().wrap(argv, git_settings=git_settings)
 
-    def places(self, *, git_settings: bool = False) -> Places:
+    def places(self, *, git_settings: bool = False) -> AccessRules:
         found = super().places(git_settings=git_settings)
         # The person named the program and its files, wherever they are.
         seen = dict.fromkeys([*found.seen_in_temp, *first_below(found.temp, self._named)])
@@ -33,7 +33,7 @@ class LongSandbox(Sandbox):
         git = [folder for folder in found.pinned if folder not in found.writable]
         return msgspec.structs.replace(found, locked=[*found.locked, *git])
 
-    def _without_locks(self, found: Places) -> Places:
+    def _without_locks(self, found: AccessRules) -> AccessRules:
         """The weaker rung cannot lock, and putting back when the server ends would undo the person's own
         changes: of the workspace it may write what is there, less git's and our folder. All of it, to make
         new files at the top for example, only where the person grants that."""

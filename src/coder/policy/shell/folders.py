@@ -10,7 +10,7 @@ MOST_FOLDERS = 16
 _PROTECTED = (".git", ".coder")
 
 
-class Places:
+class WorkingFolders:
     """The folders that a relative path of the line may start from.
 
     A `cd` may fail, so every folder before it stays possible. `known`: every `cd` could be followed.

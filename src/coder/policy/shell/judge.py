@@ -15,7 +15,7 @@ from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.programs.tables import names
 from coder.policy.programs.wrappers import Inner, unwrap
 from coder.policy.remembered import goes_by_folder, is_interpreter, name_of
-from coder.policy.shell.folders import Places
+from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.private import looks_private, sweeps
 from coder.policy.shell.redirections import judge_redirect
 from coder.policy.shell.tree import Line, Simple, read_line
@@ -51,7 +51,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", 
 
 def judge(line: str, cwd: Path) -> ShellVerdict:
     """What is known of `line` when it is run in `cwd`. Never raises."""
-    return _Judge(Places(cwd), posix=not find_program("bash", None, cwd)).line(line)
+    return _Judge(WorkingFolders(cwd), posix=not find_program("bash", None, cwd)).line(line)
 
 
 class _Finding:
@@ -76,7 +76,7 @@ class _Judge:
 
     def __init__(
         self,
-        places: Places,
+        places: WorkingFolders,
         depth: int = 0,
         shadowed: frozenset[str] = frozenset(),
         *,

@@ -15,7 +15,7 @@ from pathlib import Path
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.tables import names
 from coder.policy.secrets.home import names_home_secret
-from coder.policy.shell.folders import Places
+from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.words import Word
 
 _HOMES = ("/root/", "/home/", "/Users/")
@@ -48,7 +48,7 @@ _SWEEPING: dict[str, Flags] = {
 _POINTERS = ("$HOME", "${HOME", "$PPID", "${PPID", "/$$", "${$}", "$OLDPWD", "${OLDPWD")
 
 
-def looks_private(word: Word, places: Places) -> bool:
+def looks_private(word: Word, places: WorkingFolders) -> bool:
     """Whether the word, however it is spelt, may lead there."""
     written = word.shell_text or word.text
     if written.startswith(("<(", ">(")):
@@ -58,7 +58,7 @@ def looks_private(word: Word, places: Places) -> bool:
     return any(_private(text, word.exact, places) for text in _paths(word))
 
 
-def sweeps(name: str, args: list[Word], places: Places) -> bool:
+def sweeps(name: str, args: list[Word], places: WorkingFolders) -> bool:
     """Whether this call reads through a folder that holds what is private: `grep -r x /`."""
     if name not in _SWEEPERS:
         flags = _SWEEPING.get(name, Flags())
@@ -67,7 +67,7 @@ def sweeps(name: str, args: list[Word], places: Places) -> bool:
     return any(_above_private(text, places) for word in args for text in _paths(word))
 
 
-def _above_private(text: str, places: Places) -> bool:
+def _above_private(text: str, places: WorkingFolders) -> bool:
     if not text or places.inside(text):
         return False
     held = (*_HOMES, *_SECRET, *_HOLDING, str(Path("~").expanduser()))
@@ -85,7 +85,7 @@ def _paths(word: Word) -> Iterator[str]:
         yield word.text.split("=", 1)[1]
 
 
-def _private(text: str, exact: bool, places: Places) -> bool:
+def _private(text: str, exact: bool, places: WorkingFolders) -> bool:
     if text.startswith("~"):
         return True
     if exact and (text in _DEVICES_KEPT or _DESCRIPTOR.fullmatch(text)):
@@ -101,7 +101,7 @@ def _private(text: str, exact: bool, places: Places) -> bool:
     return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
 
 
-def _resolved(text: str, places: Places) -> list[str]:
+def _resolved(text: str, places: WorkingFolders) -> list[str]:
     return [os.path.realpath(folder / text) for folder in places.folders]
 
 

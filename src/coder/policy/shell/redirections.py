@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from coder.policy.shell.folders import Places
+from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.tree import Redirect
 from coder.texts import Phrase
 
@@ -20,7 +20,7 @@ class Effect(msgspec.Struct, frozen=True):
     risk: Phrase | None = None
 
 
-def judge_redirect(redirect: Redirect, places: Places) -> Effect:
+def judge_redirect(redirect: Redirect, places: WorkingFolders) -> Effect:
     """The effect of one redirection of a line that runs in `places`."""
     target = redirect.target
     if redirect.operator in ("<", "<&", ">&-", "<&-"):

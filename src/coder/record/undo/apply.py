@@ -33,7 +33,7 @@ _LARGEST = 256 << 20  # beyond what any tool writes and any command's change is 
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Held(msgspec.Struct, frozen=True, omit_defaults=True):
+class PathState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a path held: nothing (a `file` without `blob`), bytes, a link's target, or a folder."""
 
     blob: str | None = None
@@ -44,7 +44,7 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     def nothing(self) -> bool:
         return self.kind == "file" and self.blob is None
 
-    def same(self, other: Held) -> bool:
+    def same(self, other: PathState) -> bool:
         """The same content; permission bits are looked at apart."""
         return self.kind == other.kind and self.blob == other.blob
 
@@ -53,8 +53,8 @@ class Step(msgspec.Struct, frozen=True):
     """One path on its way from what it holds to what it shall hold. `content` is not read for folders."""
 
     path: str
-    now: Held
-    goal: Held
+    now: PathState
+    goal: PathState
     content: bytes = b""
     merged: bool = False
 
@@ -75,7 +75,7 @@ def digest(content: bytes) -> str:
     return blake2b(content, digest_size=20).hexdigest()
 
 
-def state_of(path: Path) -> tuple[Held, bytes]:
+def state_of(path: Path) -> tuple[PathState, bytes]:
     """What the path holds, with the bytes; raises OSError where that cannot be told, or is too large to be
     held. What is reached only by way of a folder that has become a link is something else, and not at this
     path."""
@@ -87,7 +87,7 @@ def state_of(path: Path) -> tuple[Held, bytes]:
                 with opened_up(path):
                     return _found(path.name, folder)
     except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
-        return Held(), b""
+        return PathState(), b""
 
 
 @contextlib.contextmanager
@@ -101,20 +101,20 @@ def opened_up(path: Path) -> Iterator[None]:
         _set_bits(path, mode)
 
 
-def _found(name: str, folder: int) -> tuple[Held, bytes]:
+def _found(name: str, folder: int) -> tuple[PathState, bytes]:
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     mode = stat.S_IMODE(info.st_mode)
     if stat.S_ISDIR(info.st_mode):
-        return Held(None, mode, "folder"), b""
+        return PathState(None, mode, "folder"), b""
     if stat.S_ISLNK(info.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return Held(digest(target), 0, "link"), target
+        return PathState(digest(target), 0, "link"), target
     if not stat.S_ISREG(info.st_mode):
-        return Held(None, mode, "other"), b""
+        return PathState(None, mode, "other"), b""
     if info.st_size > _LARGEST:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
     content = read_at(name, folder) or b""
-    return Held(digest(content), mode), content
+    return PathState(digest(content), mode), content
 
 
 def take(steps: Iterable[Step]) -> list[Step]:

@@ -13,11 +13,11 @@ import msgspec
 
 from coder.record.tree.index import Seen
 from coder.record.tree.scan import Changed, Tree
-from coder.record.undo.apply import Held, state_of, text_of
+from coder.record.undo.apply import PathState, state_of, text_of
 from coder.record.undo.files import MOVES, JournalFiles
 from coder.record.undo.journal import UndoJournal
 from coder.record.undo.others import Writes, between, fetch, journalled_since, written_by_others
-from coder.record.undo.overlap import Met
+from coder.record.undo.overlap import Overlap
 from coder.record.undo.plan import KILLED, Change
 
 CLOCK_NS = 50_000_000  # a file system's clock may be this far behind
@@ -29,7 +29,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     was killed with its session. `steady`: the clock was not set meanwhile, so that times can be compared."""
 
     since: int
-    met: Sequence[Met] = ()
+    met: Sequence[Overlap] = ()
     until: int | None = None
     steady: bool = True
 
@@ -74,7 +74,7 @@ def _with_contents(change: Change, journals: list[JournalFiles], own: JournalFil
     if change.lost:
         return change
     if not fetch(change.before, journals, own, to_merge=False):
-        return Change(change.path, Held(), Held(), lost=True)
+        return Change(change.path, PathState(), PathState(), lost=True)
     fetch(change.after, journals, own, to_merge=True)
     return msgspec.structs.replace(change, doubt=doubt)
 
@@ -85,16 +85,16 @@ def _change(tree: Tree, journal: UndoJournal, path: bytes, old: Seen | None, new
         after = _digest_only(path, new)
     text = text_of(Path(os.fsdecode(path)))
     if before is None or after is None:
-        return Change(text, Held(), Held(), lost=True)
+        return Change(text, PathState(), PathState(), lost=True)
     return Change(text, before, after)
 
 
-def _held(tree: Tree, journal: UndoJournal, seen: Seen | None, *, to_merge: bool) -> Held | None:
+def _held(tree: Tree, journal: UndoJournal, seen: Seen | None, *, to_merge: bool) -> PathState | None:
     """As the journal keeps it; None where it was not kept."""
     if seen is None:
-        return Held()
+        return PathState()
     if seen.kind in ("folder", "other"):
-        return Held(None, seen.mode, seen.kind) if seen.kind == "folder" or to_merge else None
+        return PathState(None, seen.mode, seen.kind) if seen.kind == "folder" or to_merge else None
     content = tree.content(seen)
     if content is None:
         return None
@@ -102,10 +102,10 @@ def _held(tree: Tree, journal: UndoJournal, seen: Seen | None, *, to_merge: bool
         blob = journal.keep(content, only_to_merge=to_merge)
     except OSError:  # no room for this one: it can be named at least, and the others are not lost with it
         return None
-    return Held(blob, 0 if seen.kind == "link" else seen.mode, seen.kind)
+    return PathState(blob, 0 if seen.kind == "link" else seen.mode, seen.kind)
 
 
-def _digest_only(path: bytes, seen: Seen) -> Held | None:
+def _digest_only(path: bytes, seen: Seen) -> PathState | None:
     if seen.size > _HASHED_BYTES:
         return None
     held = blake2b(digest_size=20)
@@ -117,10 +117,10 @@ def _digest_only(path: bytes, seen: Seen) -> Held | None:
         return _of_a_closed_one(path)
     except OSError:
         return None
-    return Held(held.hexdigest(), seen.mode)
+    return PathState(held.hexdigest(), seen.mode)
 
 
-def _of_a_closed_one(path: bytes) -> Held | None:
+def _of_a_closed_one(path: bytes) -> PathState | None:
     try:
         return state_of(Path(os.fsdecode(path)))[0]
     except OSError:
@@ -162,7 +162,7 @@ class _Doubts:
         return KILLED if until is not None and (at is None or at > until) else ""
 
 
-def _may_be_halfway(met: Met, old: Seen | None, changed_at: int) -> bool:
+def _may_be_halfway(met: Overlap, old: Seen | None, changed_at: int) -> bool:
     """Whether what was seen of a path as ours began may have been what the other one had just made of it."""
     if old is None:
         return changed_at <= met.until + CLOCK_NS

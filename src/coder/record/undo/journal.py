@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from coder.record.files import encode, write_atomically
-from coder.record.undo.apply import Held, Step, path_of, state_of, take, text_of
+from coder.record.undo.apply import PathState, Step, path_of, state_of, take, text_of
 from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
-from coder.record.undo.plan import KILLED, MERGED_BYTES, Change, Plan, Sight, plan
+from coder.record.undo.plan import KILLED, MERGED_BYTES, Change, Plan, PlannedTree, plan
 from coder.record.undo.tidy import KEPT, forget_unused, take_away_leftovers
 
 __all__ = ["KEPT_TURNS", "UndoJournal", "UndoOutcome"]
@@ -92,7 +92,7 @@ class UndoJournal:
         with self.lock:
             before = self._hold(path)
             bits = mode if mode is not None else before.mode
-            later = Held() if after is None else Held(self.files.keep(after, MERGED_BYTES), bits)
+            later = PathState() if after is None else PathState(self.files.keep(after, MERGED_BYTES), bits)
             made = [text_of(p) for p in path.parents if not p.exists()]
             self.written().add(path)
             self.add([Change(text_of(path), before, later, made, by_tool=True)])
@@ -177,7 +177,7 @@ class UndoJournal:
     def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
         """What `undo_turns` would do; changes nothing."""
         self._settle()
-        sight = Sight()
+        sight = PlannedTree()
         waiting = self._to_undo(force)
 
         def imagined() -> UndoOutcome:
@@ -249,7 +249,7 @@ class UndoJournal:
     def _go(self, task: _Task, force: bool) -> UndoOutcome:
         """Go back through these changes. What would bring them about again is kept before the first is made:
         whoever is cut off in between can go on from either side."""
-        found = self._planned(task, Sight(), force)
+        found = self._planned(task, PlannedTree(), force)
         outcome = _told(task, found, force=force)
         if task.rest and found.nothing_to_do:
             return UndoOutcome()
@@ -269,7 +269,7 @@ class UndoJournal:
             outcome, removed=removed, kept=[*outcome.kept, *stayed], kept_copies=copies
         )
 
-    def _planned(self, task: _Task, sight: Sight, force: bool) -> Plan:
+    def _planned(self, task: _Task, sight: PlannedTree, force: bool) -> Plan:
         onward = not task.drops
         return plan(task.changes, sight, self.files.content, force=force, begun=task.begun, onward=onward)
 
@@ -300,7 +300,7 @@ class UndoJournal:
             self.files.keep(step.content)
         return Change(step.path, now, step.goal, by_tool=True, at=time.time_ns())
 
-    def _hold(self, path: Path) -> Held:
+    def _hold(self, path: Path) -> PathState:
         held, content = state_of(path)
         if held.blob is not None:
             self.files.keep(content)

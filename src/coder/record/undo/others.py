@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coder.record.undo.apply import Held
+from coder.record.undo.apply import PathState
 from coder.record.undo.files import MOVES, JournalFiles, distinct
 from coder.record.undo.plan import MERGED_BYTES, Change
 
@@ -62,12 +62,12 @@ def between(change: Change, writes: Iterable[Change]) -> list[Change]:
     return own
 
 
-def _alike(one: Held, other: Held) -> bool:
+def _alike(one: PathState, other: PathState) -> bool:
     """Bits of 0 were not known beforehand."""
     return one.same(other) and (one.nothing or one.mode == other.mode or 0 in (one.mode, other.mode))
 
 
-def fetch(held: Held, journals: list[JournalFiles], own: JournalFiles, *, to_merge: bool) -> bool:
+def fetch(held: PathState, journals: list[JournalFiles], own: JournalFiles, *, to_merge: bool) -> bool:
     """Make a content ours that others have kept; whether we have it, or need not."""
     if held.blob is None or own.content(held.blob) is not None:
         return True

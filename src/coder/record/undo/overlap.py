@@ -22,7 +22,7 @@ BEAT_SECONDS = 1.0  # how exactly it is known until when a command ran that was 
 _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 
-class Met(msgspec.Struct, frozen=True):
+class Overlap(msgspec.Struct, frozen=True):
     """A session whose command ran at the same time: since when it was met, and whether that has ended and is
     journalled by now. `before`: since when it had been under way by then, where it had; `until`: its end."""
 
@@ -77,7 +77,7 @@ class Orphan:
         self.noted = any(isinstance(line, _Noted) for line in lines)
 
     @property
-    def met(self) -> list[Met]:
+    def met(self) -> list[Overlap]:
         """Also those that have come since: what they do is found here as well."""
         return _met(_lines(self._descriptor))
 
@@ -168,7 +168,7 @@ class Windows:
             os.close(descriptor)
         return running
 
-    def met(self) -> list[Met]:
+    def met(self) -> list[Overlap]:
         """Whose commands have run meanwhile."""
         return _met(_lines(self._descriptor)) if self._descriptor >= 0 else []
 
@@ -287,7 +287,7 @@ def _lines(descriptor: int) -> list[Line]:
     return found
 
 
-def _met(lines: list[Line]) -> list[Met]:
+def _met(lines: list[Line]) -> list[Overlap]:
     """One for each: it may have come and left several times."""
     came: dict[str, list[_Came]] = {}
     for line in lines:
@@ -298,7 +298,7 @@ def _met(lines: list[Line]) -> list[Met]:
         if isinstance(line, _Left):
             left.setdefault(line.token, []).append(line.at)
     return [
-        Met(first.session, first.at, len(ends) >= len(times), first.before, max(ends, default=0))
+        Overlap(first.session, first.at, len(ends) >= len(times), first.before, max(ends, default=0))
         for token, times in came.items()
         for first, ends in [(times[0], left.get(token, []))]
     ]

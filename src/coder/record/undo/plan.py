@@ -13,11 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.undo.apply import Held, Step, digest, opened_up, path_of, state_of, text_of
+from coder.record.undo.apply import PathState, Step, digest, opened_up, path_of, state_of, text_of
 
 MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
 Content = Callable[[str], bytes | None]  # kept bytes by their digest
-Progress = tuple[Held, bytes | None, bool]  # what a path would hold, its bytes, and whether lines were merged
+Progress = tuple[
+    PathState, bytes | None, bool
+]  # what a path would hold, its bytes, and whether lines were merged
 
 
 _USUAL_BITS = 0o755  # of a folder of which nothing else is known
@@ -29,8 +31,8 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     (nanoseconds). `doubt`: whose doing it may be instead, the id of a session or `KILLED`."""
 
     path: str
-    before: Held
-    after: Held
+    before: PathState
+    after: PathState
     made: list[str] = []
     lost: bool = False  # what the path held was not kept: it can only be named
     by_tool: bool = False  # so that nobody else can have made it
@@ -53,23 +55,23 @@ class Plan(msgspec.Struct, frozen=True):
         return all(step.idle for step in self.steps.values())
 
 
-class Sight:
+class PlannedTree:
     """What paths hold: on the disk, or there as the steps taken so far in thought would leave it."""
 
     def __init__(self) -> None:
-        self._would: dict[str, tuple[Held, bytes]] = {}
+        self._would: dict[str, tuple[PathState, bytes]] = {}
 
     def imagine(self, steps: Iterable[Step]) -> None:
         self._would |= {step.path: (step.goal, step.content) for step in steps if not step.idle}
 
-    def state(self, text: str) -> tuple[Held, bytes]:
+    def state(self, text: str) -> tuple[PathState, bytes]:
         """Raises OSError where the path is closed to us."""
         found = self._would.get(text)
         if found is not None:
             return found
         path = path_of(text)
         if self._would and self._cut_off(path):
-            return Held(), b""
+            return PathState(), b""
         return state_of(path)
 
     def _cut_off(self, path: Path) -> bool:
@@ -98,7 +100,7 @@ def _listed(folder: Path) -> list[Path]:
 
 def plan(
     changes: list[Change],
-    sight: Sight,
+    sight: PlannedTree,
     content: Content,
     *,
     force: bool = False,
@@ -148,7 +150,7 @@ def _stays(path: str, steps: dict[str, Step]) -> bool:
     return path not in steps or steps[path].idle
 
 
-def _add_missing_folders(steps: dict[str, Step], sight: Sight) -> None:
+def _add_missing_folders(steps: dict[str, Step], sight: PlannedTree) -> None:
     """What comes back may have been in a folder that somebody has taken away since: that one is a step as
     well, so that redo takes it away again."""
     for step in [step for step in steps.values() if not step.idle and not step.goal.nothing]:
@@ -157,24 +159,24 @@ def _add_missing_folders(steps: dict[str, Step], sight: Sight) -> None:
             left_missing = known is not None and known.idle and known.goal.nothing
             if not left_missing and (known is not None or not _missing(parent, sight)):
                 break
-            steps[parent] = Step(parent, Held(), Held(None, _USUAL_BITS, "folder"))
+            steps[parent] = Step(parent, PathState(), PathState(None, _USUAL_BITS, "folder"))
 
 
-def _missing(path: str, sight: Sight) -> bool:
+def _missing(path: str, sight: PlannedTree) -> bool:
     try:
         return sight.state(path)[0].nothing
     except OSError:
         return False
 
 
-def _completed(move: Change | None, now: Held) -> Progress | None:
+def _completed(move: Change | None, now: PathState) -> Progress | None:
     """Where a cut-off undo has put this path already; lines that it merged cannot be told from now alone."""
     if move is None or not now.same(move.after) or now.kind == "folder":
         return None
     return (now, None, False) if now.mode == move.after.mode else None
 
 
-def on_the_way(move: Change, now: Held) -> bool:
+def on_the_way(move: Change, now: PathState) -> bool:
     """Whether a path is what it is only for a moment, while it is being moved: what becomes something of
     another kind is not there, and a folder has other bits while it is being filled."""
     of_another_kind = move.before.kind != move.after.kind
@@ -184,7 +186,7 @@ def on_the_way(move: Change, now: Held) -> bool:
     return now.kind == move.after.kind == "folder" and filled
 
 
-def _whole(move: Change | None, now: Held, held: bytes) -> tuple[Held, bytes | None]:
+def _whole(move: Change | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
     """What a path is on the way is nobody's doing: it counts as where it was to go."""
     return (move.after, None) if move is not None and on_the_way(move, now) else (now, held)
 
@@ -194,15 +196,15 @@ def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
     found: dict[str, list[Change]] = {}
     for change in changes:
         for folder in change.made:
-            found.setdefault(folder, []).append(Change(folder, Held(), Held(None, 0, "folder")))
+            found.setdefault(folder, []).append(Change(folder, PathState(), PathState(None, 0, "folder")))
         if not change.lost:
             found.setdefault(change.path, []).append(change)
     return found
 
 
-def _runs(changes: list[Change]) -> list[list[Held]]:
+def _runs(changes: list[Change]) -> list[list[PathState]]:
     """What the path held from one change to the next, in stretches in which nobody else changed it."""
-    runs: list[list[Held]] = []
+    runs: list[list[PathState]] = []
     for change in changes:
         if runs and runs[-1][-1].same(change.before):
             runs[-1].append(change.after)
@@ -211,7 +213,9 @@ def _runs(changes: list[Change]) -> list[list[Held]]:
     return runs
 
 
-def _back(runs: list[list[Held]], now: Held, held: bytes | None, content: Content) -> Progress | None:
+def _back(
+    runs: list[list[PathState]], now: PathState, held: bytes | None, content: Content
+) -> Progress | None:
     """From what a path holds now to before the first run; None where that is in conflict.
 
     A run's own states all lead back to its beginning: not every change that was announced was made.
@@ -233,28 +237,30 @@ def _back(runs: list[list[Held]], now: Held, held: bytes | None, content: Conten
             result = _merged(before, after, state, current, content)
             if result is None:
                 return None
-            state = _with_bits(Held(digest(result), state.mode), state, after, before)
+            state = _with_bits(PathState(digest(result), state.mode), state, after, before)
             current, merged, at = result, True, at - 1
     return state, current, merged
 
 
-def _among(state: Held, states: list[Held]) -> Held | None:
+def _among(state: PathState, states: list[PathState]) -> PathState | None:
     """The newest of `states` that is the same; with the same permission bits, where one is."""
     same = [one for one in reversed(states) if one.same(state)]
     return next((one for one in same if one.mode == state.mode), same[0] if same else None)
 
 
-def _with_bits(goal: Held, state: Held, after: Held, before: Held) -> Held:
+def _with_bits(goal: PathState, state: PathState, after: PathState, before: PathState) -> PathState:
     """`goal` with the permission bits of before, unless someone has set others since."""
     one_missing = goal.nothing or state.nothing or before.nothing
     if one_missing or goal.kind == "link" or before.kind != state.kind:
         return goal
     # 0: what the umask would leave of it was not known beforehand
     as_left = after.kind == state.kind and not after.nothing and after.mode in (state.mode, 0)
-    return Held(goal.blob, before.mode if as_left else state.mode, goal.kind)
+    return PathState(goal.blob, before.mode if as_left else state.mode, goal.kind)
 
 
-def _merged(before: Held, after: Held, now: Held, held: bytes | None, content: Content) -> bytes | None:
+def _merged(
+    before: PathState, after: PathState, now: PathState, held: bytes | None, content: Content
+) -> bytes | None:
     if any(side.kind != "file" or side.blob is None for side in (before, after, now)):
         return None
     base, theirs = content(after.blob or ""), content(before.blob or "")
@@ -266,7 +272,7 @@ def _merged(before: Held, after: Held, now: Held, held: bytes | None, content: C
     return three_way(base, ours, theirs)
 
 
-def _step(path: str, now: Held, ended: Progress, content: Content) -> Step | None:
+def _step(path: str, now: PathState, ended: Progress, content: Content) -> Step | None:
     """None where the content that it would go back to is not there any more."""
     goal, held, merged = ended
     if goal.kind == "other":  # a pipe or a socket cannot be made again
@@ -282,7 +288,7 @@ def _stay(step: Step) -> Step:
     return msgspec.structs.replace(step, goal=step.now, merged=False)
 
 
-def _keep_what_is_full(steps: dict[str, Step], sight: Sight) -> list[str]:
+def _keep_what_is_full(steps: dict[str, Step], sight: PlannedTree) -> list[str]:
     """A folder that would go, and in which something would be left, stays. The innermost come first."""
     kept = []
     for path in sorted(steps, reverse=True):
@@ -293,7 +299,7 @@ def _keep_what_is_full(steps: dict[str, Step], sight: Sight) -> list[str]:
     return kept
 
 
-def _left_in(folder: str, steps: dict[str, Step], sight: Sight) -> bool:
+def _left_in(folder: str, steps: dict[str, Step], sight: PlannedTree) -> bool:
     try:
         inside = sight.inside(folder)
     except OSError:
@@ -301,7 +307,7 @@ def _left_in(folder: str, steps: dict[str, Step], sight: Sight) -> bool:
     return any(path not in steps or not steps[path].goal.nothing for path in inside)
 
 
-def _led_astray(step: Step, steps: dict[str, Step], sight: Sight) -> bool:
+def _led_astray(step: Step, steps: dict[str, Step], sight: PlannedTree) -> bool:
     """Whether a folder above has become something else that this undo does not replace, or the path itself a
     folder with more in it than this undo takes away."""
     if step.idle:

@@ -1,6 +1,6 @@
 """The Agent Client Protocol (version 1) on stdio: what editors ask of an agent, by method.
 
-Sessions are independent of each other: each has a desk and an engine of its own. Nothing of the engine is
+Sessions are independent of each other: each has an agent and an engine of its own. Nothing of the engine is
 loaded before `initialize` is answered.
 """
 
@@ -71,7 +71,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     log_dir: Path | None = None
 
 
-class Agent:
+class AcpServer:
     """Knows the sessions that are open, and what each method does."""
 
     def __init__(self, chosen: Chosen, outbox: Outbox) -> None:
@@ -219,7 +219,7 @@ class Agent:
         from coder.config.errors import ConfigError
         from coder.config.provider import NoProvider
         from coder.engine.engine import Engine
-        from coder.engine.setup import open_desk, provider_of, read_settings, with_model_named
+        from coder.engine.setup import open_agent, provider_of, read_settings, with_model_named
         from coder.model.base import ModelError
         from coder.record.files import RecordError
         from coder.servers.acp.mcp import mcp_servers
@@ -233,7 +233,7 @@ class Agent:
         try:
             settings = read_settings(options)
             provider = await with_model_named(provider_of(options, settings))
-            engine = Engine(lambda emit: open_desk(options, settings, provider, emit))
+            engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
             engine.start(resume)
         except (NoProvider, ConfigError) as error:
             nobody = error.phrase.key.startswith("config.no_provider")
@@ -349,12 +349,12 @@ async def serve(chosen: Chosen) -> int:
         loop.add_signal_handler(number, stopped, number)
     given, taken = take_over()
     outbox = Outbox(taken, lost=over.set)
-    agent = Agent(chosen, outbox)
+    server = AcpServer(chosen, outbox)
     writing = asyncio.create_task(outbox.run())
-    reading = asyncio.create_task(_read(given, agent.peer, outbox, over))
+    reading = asyncio.create_task(_read(given, server.peer, outbox, over))
     await over.wait()
     reading.cancel()
-    await agent.close()
+    await server.close()
     await asyncio.wait([asyncio.create_task(outbox.empty())], timeout=_FLUSHING)
     writing.cancel()
     outbox.close()

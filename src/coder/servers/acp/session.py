@@ -111,12 +111,12 @@ class EditorSession:
         self.engine = engine
         self._provider = provider
         self.texts = texts
-        desk = engine.desk
-        self.id: str = desk.session.id
-        self.updates = Updates(peer, self.id, desk.root, texts)
-        self._mode: str = desk.mode
-        self._model = desk.chosen.name
-        self._models = _configured(desk.config)
+        agent = engine.agent
+        self.id: str = agent.session.id
+        self.updates = Updates(peer, self.id, agent.root, texts)
+        self._mode: str = agent.mode
+        self._model = agent.chosen.name
+        self._models = _configured(agent.config)
         self._custom: list[ModeDefinition] = []
         self._commands: list[dict[str, Any]] = []
         self._inputs: deque[_Input] = deque()
@@ -125,7 +125,7 @@ class EditorSession:
         self._pump: asyncio.Task[None] | None = None
         self.ended = False
         self.notes: list[str] = []  # what the client is told when the session begins
-        if desk.session.pending is not None:  # the engine asks again by itself, and goes on
+        if agent.session.pending is not None:  # the engine asks again by itself, and goes on
             self._inputs.append(_Input("rest"))
 
     def begin(self) -> None:
@@ -149,7 +149,7 @@ class EditorSession:
     async def prompt(self, blocks: list[Block]) -> dict[str, Any]:
         """To its end: the stop reason. Raises `RpcError`."""
         try:
-            message = message_of(blocks, self.engine.desk.root)
+            message = message_of(blocks, self.engine.agent.root)
         except CannotRead:
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.text_only")) from None
         if not message.text.strip() and not message.attached.strip():

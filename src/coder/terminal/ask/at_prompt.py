@@ -14,7 +14,7 @@ from coder.protocol.ops import ApprovalReply
 from coder.terminal.ask.question import approval_question, reply_to, said_back
 from coder.terminal.input.actions import Actions
 from coder.terminal.render.width import Line
-from coder.terminal.state import Talk
+from coder.terminal.state import PromptState
 from coder.texts import Texts
 
 _READING_SECONDS = 1.0  # after which whoever was at something else has seen that there is a question
@@ -26,7 +26,7 @@ class Approving:
 
     def __init__(
         self,
-        talk: Talk,
+        state: PromptState,
         actions: Actions,
         texts: Texts,
         *,
@@ -34,7 +34,7 @@ class Approving:
         say: Callable[[Line], None],
         send: Callable[[ApprovalReply], None],
     ) -> None:
-        self._talk, self._actions, self._texts = talk, actions, texts
+        self._state, self._actions, self._texts = state, actions, texts
         self._show, self._say, self._send = show, say, send
         self._put: ApprovalRequested | None = None  # the question that stands at the prompt
         self._elsewhere = False  # the keys are the bar's
@@ -42,7 +42,7 @@ class Approving:
 
     def follow(self) -> None:
         """Put the question that waits, if it is another than before; or give the prompt back."""
-        event = self._talk.approval
+        event = self._state.approval
         if event is self._put:
             return
         self._put = event

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 
 
-class InTurn:
+class QuestionQueue:
     """Holds a question back as long as another one is open."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from prompt_toolkit.search import SearchDirection, start_search, stop_search
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.rows import Shape, moved, text_rows
 from coder.terminal.modes.slot import ModeBar, key_name
-from coder.terminal.state import Talk
+from coder.terminal.state import PromptState
 from coder.terminal.vim.mode import Vim
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class Doing(Protocol):
 class Actions:
     """One method for each key that is ours."""
 
-    def __init__(self, editor: Editor, talk: Talk, doing: Doing, bar: ModeBar) -> None:
+    def __init__(self, editor: Editor, state: PromptState, doing: Doing, bar: ModeBar) -> None:
         self.editor = editor
-        self.talk = talk
+        self.state = state
         self.doing = doing
         self.bar = bar
         self.app: Application[None]
@@ -74,7 +74,7 @@ class Actions:
 
     def send(self) -> None:
         self.asked_to_leave = False
-        approving = self.talk.approval is not None
+        approving = self.state.approval is not None
         text = self.editor.message
         self.editor.clear(remember=not approving)
         if not self.doing.submit(text):
@@ -99,7 +99,7 @@ class Actions:
         self._escaped = now
         if self.editor.menu is not None:
             self.editor.close_menu()
-        elif self.talk.busy:
+        elif self.state.busy:
             self._escaped = _NEVER  # a second one that comes when all has stopped clears nothing
             self.doing.cancel()
         elif twice:
@@ -115,11 +115,11 @@ class Actions:
         """In vim mode Esc leaves insert mode first; on an empty line there is nothing to leave it for."""
         if self.app.editing_mode != EditingMode.VI or self.editor.menu is not None:
             return False
-        idle_or_typing = not self.talk.busy or not self.editor.empty
+        idle_or_typing = not self.state.busy or not self.editor.empty
         return idle_or_typing and not vi_navigation_mode()
 
     def interrupt(self) -> None:
-        if self.talk.busy:
+        if self.state.busy:
             self.doing.cancel()
         elif self.editor.in_bar:
             self.leave_bar()
@@ -149,9 +149,9 @@ class Actions:
 
     def older(self) -> None:
         """What lies above the text: what is queued, what was said before. A question has only its answer."""
-        if self.talk.approval is not None:
+        if self.state.approval is not None:
             return
-        if self.talk.queue:
+        if self.state.queue:
             self.take_back()
         else:
             self.editor.buffer.history_backward()
@@ -196,7 +196,7 @@ class Actions:
 
     def take_back(self) -> None:
         """The newest of what is queued, to be edited; what was being typed stays behind it."""
-        text = self.talk.queue.pop()
+        text = self.state.queue.pop()
         draft = self.editor.buffer.text
         self.editor.put(f"{text}\n{draft}" if draft else text)
 

@@ -30,7 +30,7 @@ _REFLOWING = (
 )
 
 
-class OneWrite(Vt100_Output):
+class FrameOutput(Vt100_Output):
     """An output that can hold back what is written until a frame is complete."""
 
     def __init__(self, stdout: TextIO) -> None:
@@ -111,8 +111,8 @@ class OneWrite(Vt100_Output):
         """Never: see above."""
 
 
-def terminal_output() -> OneWrite:
-    return OneWrite(sys.stdout)
+def terminal_output() -> FrameOutput:
+    return FrameOutput(sys.stdout)
 
 
 def reflows(environ: Mapping[str, str]) -> bool:

@@ -27,7 +27,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from coder.terminal.input.control import InputControl
 from coder.terminal.input.keyboard import keyboard_input
-from coder.terminal.render.frame_output import OneWrite
+from coder.terminal.render.frame_output import FrameOutput
 from coder.terminal.render.renderer import InlineApplication, Rows
 
 
@@ -48,12 +48,12 @@ class Parts:
         self.menu, self.bar, self.prompt = menu, bar, prompt
 
 
-class Screen:
+class LiveRegion:
     """Draws the live rows, and commits finished ones to scrollback."""
 
     def __init__(
         self,
-        output: OneWrite,
+        output: FrameOutput,
         buffer: Buffer,
         parts: Parts,
         keys: KeyBindingsBase,

@@ -11,9 +11,9 @@ from coder.terminal.input.editor import Editor
 from coder.terminal.input.menu import ROWS as MENU_ROWS
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.theme import Theme
-from coder.terminal.render.transcript import Stream
+from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, clip, text_width
-from coder.terminal.state import Talk, activity, context_line, prompt_text, seconds, shown_folder
+from coder.terminal.state import PromptState, activity, context_line, prompt_text, seconds, shown_folder
 from coder.texts import Texts
 
 LIVE_ROWS = 12
@@ -48,13 +48,13 @@ def fitting_folder(cwd: str, mode: str, columns: int) -> str:
     return f"…{name}"
 
 
-class Display:
+class LiveRows:
     """Gives the screen its rows. Reads state, changes none."""
 
     def __init__(
-        self, talk: Talk, editor: Editor, stream: Stream, texts: Texts, theme: Theme, cwd: Path
+        self, state: PromptState, editor: Editor, stream: Transcript, texts: Texts, theme: Theme, cwd: Path
     ) -> None:
-        self.talk, self.editor, self.stream = talk, editor, stream
+        self.state, self.editor, self.stream = state, editor, stream
         self.texts, self.theme = texts, theme
         self.cwd = shown_folder(cwd)
         self.plain = False
@@ -86,17 +86,17 @@ class Display:
 
     @property
     def _resizing(self) -> bool:
-        return self.talk.busy and time.monotonic() - self._resized < _RESIZING_SECONDS
+        return self.state.busy and time.monotonic() - self._resized < _RESIZING_SECONDS
 
     def status(self) -> list[str]:
         columns, rows = self.size()
         columns = min(columns, _NARROW) if self._resizing else columns
         if rows < 3:
             return []
-        if self.talk.approval is not None:
+        if self.state.approval is not None:
             waits: Line = [("note", self.texts.say("terminal.question_waits"))]
             return self._painted([clip(waits, columns)]) if self.editor.in_bar else []
-        line = self._busy() if self.talk.busy else context_line(self.talk)
+        line = self._busy() if self.state.busy else context_line(self.state)
         if self.hint:
             line = [("note", self.hint)]
         gap: list[Line] = [[]] if rows > _ROOMY and line else []
@@ -106,22 +106,22 @@ class Display:
         if self.plain:
             return []
         say = self.texts.say
-        if self.talk.phase == "stopping":
+        if self.state.phase == "stopping":
             return [("note", say("terminal.stopping"))]
         frame = _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)]
         columns, _ = self.size()
-        tail = " · " + say("terminal.busy", seconds=seconds(self.talk))
+        tail = " · " + say("terminal.busy", seconds=seconds(self.state))
         what = clip(
-            [("", activity(self.talk) or say(self.talk.doing))], max(4, columns - text_width(tail) - 2)
+            [("", activity(self.state) or say(self.state.doing))], max(4, columns - text_width(tail) - 2)
         )
         return [("spin", f"{frame} "), *what, ("dim", tail)]
 
     def queue(self) -> list[str]:
         columns, rows = self.size()
-        if not self.talk.queue or rows < 6 or self.plain:
+        if not self.state.queue or rows < 6 or self.plain:
             return []
-        older = len(self.talk.queue) - QUEUE_ROWS + 1
-        shown = self.talk.queue if older < 2 else self.talk.queue[older:]
+        older = len(self.state.queue) - QUEUE_ROWS + 1
+        shown = self.state.queue if older < 2 else self.state.queue[older:]
         more: list[Line] = [] if older < 2 else [[("dim", f"… +{older}")]]
         return self._painted([*more, *(clip(self.queued(text), columns) for text in shown)])
 
@@ -152,11 +152,11 @@ class Display:
 
     def prompt(self) -> str:
         columns, _ = self.size()
-        if self.talk.approval is not None:
-            question = approval_question(self.talk.approval, self.texts)
+        if self.state.approval is not None:
+            question = approval_question(self.state.approval, self.texts)
             return self.theme.paint("note", question.prompt(columns))
         return self.theme.paint(
-            "prompt", prompt_text(self.talk, fitting_folder(self.cwd, self.talk.mode, columns))
+            "prompt", prompt_text(self.state, fitting_folder(self.cwd, self.state.mode, columns))
         )
 
     def _input_rows(self) -> int:

@@ -34,7 +34,7 @@ from coder.terminal.render.width import Line, plain, text_width, wrap
 from coder.texts import Texts
 
 if TYPE_CHECKING:
-    from coder.terminal.render.wrap import Breaker
+    from coder.terminal.render.wrap import WordWrapper
 
 
 class Palette(Theme):
@@ -44,7 +44,7 @@ class Palette(Theme):
         super().__init__("dark" if enabled else "none")
 
 
-class LineView:
+class PlainView:
     """The stream of one session as text."""
 
     def __init__(self, out: TextIO, answer: TextIO | None, texts: Texts, palette: Theme) -> None:
@@ -56,7 +56,7 @@ class LineView:
         self._open = ""  # what the unfinished line belongs to: "", "thought", "content"
         self._at_line_start = True
         self._above: Literal["", "prose", "block"] = ""  # what stands above in this turn
-        self._breaker: Breaker | None = None  # of the unfinished line
+        self._breaker: WordWrapper | None = None  # of the unfinished line
         self._held: list[str] = []
         self._later: list[Line] = []  # remarks that wait for the text that is being written to end
 
@@ -123,12 +123,12 @@ class LineView:
         self._write(self._breaker.feed(text) if self._breaker is not None else text)
         self.out.flush()
 
-    def _new_breaker(self) -> Breaker | None:
+    def _new_breaker(self) -> WordWrapper | None:
         if not self.columns:
             return None
-        from coder.terminal.render.wrap import Breaker
+        from coder.terminal.render.wrap import WordWrapper
 
-        return Breaker(self.columns)
+        return WordWrapper(self.columns)
 
     def _write(self, text: str) -> None:
         if text:

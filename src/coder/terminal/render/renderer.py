@@ -20,7 +20,7 @@ from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
-from coder.terminal.render.frame_output import OneWrite, reflows, rows_after_reflow, rows_taken
+from coder.terminal.render.frame_output import FrameOutput, reflows, rows_after_reflow, rows_taken
 from coder.terminal.render.width import text_width
 
 ESCAPE_SECONDS = 0.025  # how long an Esc may be the beginning of something longer, twice
@@ -33,10 +33,10 @@ _SGR = re.compile(r"\x1b\[[\d;]*m")
 class InlineRenderer(Renderer):
     """`above` gives our rows as they should be now; `below` what the rest is drawn from, to be compared."""
 
-    output: OneWrite
+    output: FrameOutput
 
     def __init__(
-        self, style: BaseStyle, output: OneWrite, above: Rows, below: Callable[[], Hashable]
+        self, style: BaseStyle, output: FrameOutput, above: Rows, below: Callable[[], Hashable]
     ) -> None:
         self._above, self._below = above, below
         self._drawn: list[str] = []  # ours, as they stand on the screen
@@ -198,7 +198,7 @@ def _used(row: Mapping[int, Char]) -> int:
 class InlineApplication(Application[None]):
     """prompt_toolkit's application with an Esc that is quick and a resize that leaves no ghosts."""
 
-    output: OneWrite
+    output: FrameOutput
 
     def __init__(self, above: Rows, below: Callable[[], Hashable], **options: Any) -> None:
         super().__init__(erase_when_done=True, **options)

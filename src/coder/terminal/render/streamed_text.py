@@ -31,7 +31,7 @@ def thought_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line]
     return rows, Carried()
 
 
-class Flow:
+class StreamedText:
     """One stream of text. Rows are handed over once and never taken back.
 
     How much of the unfinished block has been handed over is counted in characters, not in rows: after a

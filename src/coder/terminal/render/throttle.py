@@ -9,7 +9,7 @@ FRAME_SECONDS = 0.055
 SPIN_SECONDS = 0.125
 
 
-class Pacer:
+class Throttle:
     """`request` a frame; it is drawn at once after a pause, else when the last one is old enough."""
 
     def __init__(self, draw: Callable[[], None]) -> None:

@@ -30,7 +30,7 @@ from coder.terminal.render.event_lines import (
 )
 from coder.terminal.render.markdown import rows_of
 from coder.terminal.render.sanitize import printed, safe
-from coder.terminal.render.streamed_text import Flow, thought_rows
+from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.width import Line, clip, wrap
 from coder.texts import Texts
 
@@ -38,7 +38,7 @@ OUTPUT_ROWS = 5  # of a running command, live
 _OUTPUT_KEPT = 4000  # characters of it that are kept for that
 
 
-class Stream:
+class Transcript:
     """Takes events; hands over finished rows once (`drain`) and shows the rest (`live`)."""
 
     def __init__(self, texts: Texts, columns: Callable[[], int], rows: Callable[[], int] = int) -> None:
@@ -46,7 +46,7 @@ class Stream:
         self._texts = texts
         self._columns = columns
         self._rows = rows
-        self._flow: Flow | None = None
+        self._flow: StreamedText | None = None
         self._flowing = ""  # "thought" or "content"
         self._pieces: list[str] = []  # of its text, since the last frame
         self._ready: list[Line] = []
@@ -110,7 +110,7 @@ class Stream:
     def _say(self, kind: str, text: str) -> None:
         if self._flow is None or self._flowing != kind:
             self._end_flow()
-            self._flow = Flow(rows_of if kind == "content" else thought_rows)
+            self._flow = StreamedText(rows_of if kind == "content" else thought_rows)
             self._flowing = kind
         if kind == "content":
             if not self._answering:

@@ -15,7 +15,7 @@ _FENCES = ("```", "~~~")
 _ROWS_HELD = 4  # of one word: more characters than columns of one row, also where some of them take none
 
 
-class Breaker:
+class WordWrapper:
     """`feed` pieces as they come, `finish` at the end; both answer what to write now."""
 
     def __init__(self, width: int) -> None:

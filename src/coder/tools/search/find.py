@@ -175,9 +175,9 @@ def _there(base: Path, line: Line) -> bool:
 
 
 def _all_there(base: Path, lines: list[Line]) -> list[Line]:
-    from coder.tools.search.revalidate import LineProof
+    from coder.tools.search.revalidate import LineCheck
 
-    with LineProof(base) as proof:
+    with LineCheck(base) as proof:
         return [
             line
             for line in lines

@@ -26,7 +26,7 @@ _LONG = 1000
 _PREVIEW = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
 
 
-class LineProof:
+class LineCheck:
     """A context: the folder and the file of the last line stay open, because lines come file by file."""
 
     def __init__(self, base: Path) -> None:
@@ -35,7 +35,7 @@ class LineProof:
         self._descriptors = [-1, -1]  # of the folder, of the file
         self._decoded: bytes | None = None
 
-    def __enter__(self) -> LineProof:
+    def __enter__(self) -> LineCheck:
         return self
 
     def __exit__(self, *_error: object) -> None:
