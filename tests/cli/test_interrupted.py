@@ -61,7 +61,8 @@ def interrupted(project: Project, at: int, *args: str, url: str) -> tuple[int, s
 def test_an_interrupt_at_any_import_ends_with_130_and_no_traceback(
     project: Project, args: tuple[str, ...]
 ) -> None:
-    with ScriptedServer([{"text": "hello"}] * (POINTS + 1)) as server:
+    with ScriptedServer([{"text": "hello"}] * (POINTS + 2)) as server:
+        interrupted(project, 0, *args, url=server.url)  # what is found out once and kept is known from here on
         _, _, imports = interrupted(project, 0, *args, url=server.url)
         for at in range(1, imports, imports // POINTS + 1):
             status, told, _ = interrupted(project, at, *args, url=server.url)
