@@ -56,6 +56,8 @@ def _main(arguments: list[str]) -> None:
 
         print(f"coder {__version__}")
         return
+    if sys.platform == "win32":  # before anything of POSIX is imported
+        raise SystemExit(_refuse_windows())
     import gc
 
     gc.disable()  # nothing of what start-up makes is garbage, and looking for some costs a tenth of it
@@ -65,6 +67,13 @@ def _main(arguments: list[str]) -> None:
     # Every file is closed and every child ended by now; taking the interpreter apart would only cost 20 ms.
     sys.stderr.flush()
     os._exit(_flushed(status))
+
+
+def _refuse_windows() -> int:
+    from coder.texts import Texts, pick_language
+
+    print(Texts(pick_language("", "", os.environ)).say("cli.windows"), file=sys.stderr)
+    return 2
 
 
 def _flushed(status: int) -> int:

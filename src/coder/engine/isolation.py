@@ -110,7 +110,7 @@ async def start_isolated(
     held = sandbox.plan and level.rung != "none"
 
     def wrap(argv: list[str]) -> list[str]:
-        if level.rung == "bwrap" and not sandbox.plan:  # locks what steers git further down
+        if level.rung in ("bwrap", "seatbelt") and not sandbox.plan:  # locks what steers git further down
             sandbox.look(undo_of(session).repositories())
         return sandbox.wrap(argv)
 
@@ -141,6 +141,7 @@ async def start_isolated(
 _JOB_LIMITS = {
     "bwrap": "For a job .git is read-only. ",
     "landlock": "A job cannot write .git, nor make new files at the top of the workspace. ",
+    "seatbelt": "For a job .git is read-only. ",
     "none": "",
 }
 

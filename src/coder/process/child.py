@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -90,8 +91,7 @@ class Child:
             threading.Thread(target=self._wait_in_thread, daemon=True).start()
 
     def _wait_in_thread(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        _has_ended(self.pid, wait=True)
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
             self.loop.call_soon_threadsafe(self.exited.set)
 
@@ -153,16 +153,9 @@ class Child:
         if gently and not self.exited.is_set():
             self.signal_group(signal.SIGTERM)
             deadline = time.monotonic() + _TERM_GRACE
-            while time.monotonic() < deadline and not self._is_zombie():
+            while time.monotonic() < deadline and not _has_ended(self.pid):
                 time.sleep(0.005)
         self.signal_group(signal.SIGKILL)
-
-    def _is_zombie(self) -> bool:
-        try:
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        except ChildProcessError:
-            return True
-        return found is not None
 
     def _end_strays(self) -> None:
         """End what left the group (setsid, a double fork): this process reaps orphans, so they become its
@@ -234,6 +227,32 @@ def _close_process() -> None:
     from coder.process.hardening import close_process
 
     close_process(_secrets)
+
+
+if sys.platform != "darwin" or sys.version_info >= (3, 13):
+
+    def _has_ended(pid: int, *, wait: bool = False) -> bool:
+        """Whether this child has ended, without reaping it; `wait`: once it has."""
+        try:
+            flags = os.WEXITED | os.WNOWAIT | (0 if wait else os.WNOHANG)
+            return os.waitid(os.P_PID, pid, flags) is not None
+        except ChildProcessError:
+            return True
+
+else:  # Python has no waitid() there before 3.13
+
+    def _has_ended(pid: int, *, wait: bool = False) -> bool:
+        """Whether this child has ended, without reaping it; `wait`: once it has."""
+        import select
+
+        event = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+        queue = select.kqueue()
+        try:
+            return bool(queue.control([event], 1, None if wait else 0))
+        except ProcessLookupError:  # a zombie is not found
+            return True
+        finally:
+            queue.close()
 
 
 def _own_children() -> list[int]:

@@ -1,7 +1,7 @@
 """The sandbox that commands of the model run in: as strong as this machine allows, and said aloud.
 
-The ladder: bubblewrap → Landlock with seccomp → none. Which rung holds is tried out for real, once, and kept.
-A rung decides how; what may be touched is the same on all of them (`sandbox_places`).
+The ladder: bubblewrap → Landlock with seccomp → none; on macOS Seatbelt → none. Which rung holds is tried out
+for real, once, and kept. A rung decides how; what may be touched is the same on all (`sandbox_places`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coder.texts import Phrase
 if TYPE_CHECKING:
     from coder.policy.sandbox.repositories import Repositories, Settled
 
-Rung = Literal["bwrap", "landlock", "none"]
+Rung = Literal["bwrap", "landlock", "seatbelt", "none"]
 # Not `pts`: the person's own terminal is there, to be read and written.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fd")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks between processes are made of, not a file of ours
@@ -126,7 +126,7 @@ class Sandbox:
             self.environment,
             git_settings=git_settings,
             # The weaker rung cannot lock: there they are put back, as far as needed, by `settle`.
-            nested=found.locked() if found is not None and self.level.rung == "bwrap" else (),
+            nested=found.locked() if found is not None and self.level.rung != "landlock" else (),
         )
 
     def look(self, repositories: Iterable[str]) -> None:
@@ -157,6 +157,10 @@ class Sandbox:
         path = system_first(self.environment.get("PATH", "")) if self.plan else ""
         if self.level.rung == "bwrap":
             return self._bwrap_line(argv, places, path)
+        if self.level.rung == "seatbelt":
+            from coder.policy.sandbox.seatbelt import seatbelt_line
+
+            return seatbelt_line(self.level.program, argv, places, network=self.network, path=path)
         if not sys.platform.startswith("linux"):
             return ["/usr/bin/env", f"PATH={path}", *argv] if path else argv
         shut_in = self.level.rung == "landlock"

@@ -38,8 +38,8 @@ def note(sandbox: Sandbox, output: str) -> Phrase | None:
     lines = [line[:_WIDTH] for line in output[-200_000:].splitlines()[-_LINES:]]
     offline = not sandbox.network and any(map(_NO_NETWORK.search, lines))
     if sandbox.plan:
-        # Where nothing can be written the system says so in words of its own; Landlock has none.
-        words = _REFUSED if sandbox.level.rung == "landlock" else re.compile(_READ_ONLY, re.I)
+        # A read-only mount says so in words of its own; the other rungs only refuse.
+        words = re.compile(_READ_ONLY, re.I) if sandbox.level.rung == "bwrap" else _REFUSED
         return Phrase("sandbox.note.reading") if offline or any(map(words.search, lines)) else None
     places = sandbox.places()
     home = sandbox.environment.get("HOME", "")

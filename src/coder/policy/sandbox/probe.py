@@ -18,6 +18,7 @@ import msgspec
 from coder.fs.private import write_whole
 from coder.policy.sandbox.bwrap import find_bwrap
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
+from coder.policy.sandbox.seatbelt import PROGRAM
 from coder.policy.secrets.home import HOME_SECRETS
 from coder.process.child import start_program
 
@@ -47,9 +48,9 @@ class _Kept(msgspec.Struct, frozen=True):
 def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
     """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`, which
     is not taken from the workspace."""
-    if not sys.platform.startswith("linux"):
+    if sys.platform != "darwin" and not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
-    program = find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace)
+    program = _program(path, workspace)
     if (known := _known(cache_dir, program)) is not None:
         return known
     level = _climb(program, cache_dir)
@@ -61,7 +62,13 @@ def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/no
 
 def kept(cache_dir: Path, path: str | None, workspace: Path | str) -> SandboxLevel | None:
     """What was found before and still holds; None where it has to be tried."""
-    return _known(cache_dir, find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace))
+    return _known(cache_dir, _program(path, workspace))
+
+
+def _program(path: str | None, workspace: Path | str) -> str | None:
+    if sys.platform == "darwin":
+        return PROGRAM if os.access(PROGRAM, os.X_OK) else None
+    return find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace)
 
 
 def _known(cache_dir: Path, program: str | None) -> SandboxLevel | None:
@@ -75,7 +82,7 @@ def forget(cache_dir: Path) -> None:
 
 
 def _key(program: str | None) -> list[str]:
-    key = ["5", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    key = ["6", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
     if program is not None:
         key.append(str(Path(program).stat().st_mtime_ns))
     for switch in _SWITCHES:
@@ -94,7 +101,9 @@ def _read(file: Path) -> _Kept | None:
 
 
 def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
-    hitch: Hitch | None = Hitch("sandbox.why.missing")
+    if sys.platform == "darwin":
+        return _seatbelt(program, cache_dir)
+    hitch: Hitch | None = Hitch("sandbox.why.missing", {"name": "bwrap"})
     if program is not None:
         level = SandboxLevel("bwrap", program)
         hitch = trial(level, cache_dir, network=False)
@@ -107,6 +116,14 @@ def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
     level = SandboxLevel("landlock", hitches=hitches)
     hitch = trial(level, cache_dir, network=False)
     return level if hitch is None else SandboxLevel("none", hitches=(*hitches, hitch))
+
+
+def _seatbelt(program: str | None, cache_dir: Path) -> SandboxLevel:
+    if program is None:
+        return SandboxLevel(hitches=(Hitch("sandbox.why.missing", {"name": PROGRAM}),))
+    level = SandboxLevel("seatbelt", program)
+    hitch = trial(level, cache_dir, network=False)
+    return level if hitch is None else SandboxLevel("none", hitches=(hitch,))
 
 
 def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:

@@ -31,6 +31,7 @@ class Watch:
         self._numbers: dict[bytes, int] = {}
         self._made: set[bytes] = set()
         self._add: Callable[..., int] | None = None
+        self._remove: Callable[..., int] | None = None
         self.lost = not self._open()
 
     def _open(self) -> bool:
@@ -69,7 +70,8 @@ class Watch:
         for path in [p for p in self._numbers if p == folder or p.startswith(below)]:
             number = self._numbers.pop(path)
             self._folders.pop(number, None)
-            self._remove(self._fd, number)
+            if self._remove is not None:
+                self._remove(self._fd, number)
 
     def changed(self) -> set[bytes] | None:
         """The paths told of since the last call."""

@@ -130,6 +130,9 @@ TEXTS: dict[str, str] = {
     "cli.system": "{what}: {why}.",
     "cli.usage": "{what}. `{prog} --help` lists the options.",
     "cli.usage_prefix": "usage: ",
+    "cli.windows": (
+        "coder runs on Linux and macOS; on Windows, install and start it inside WSL (wsl --install)."
+    ),
     "cli.wrong.choice": "{name} cannot be {value}; allowed are {allowed}",
     "cli.wrong.missing": "{name} is missing",
     "cli.wrong.no_value": "{name} needs a value",

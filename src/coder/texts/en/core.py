@@ -203,6 +203,10 @@ TEXTS: dict[str, str] = {
         "does not stop "
         "changes of permissions and times of your other files"
     ),
+    "sandbox.level.seatbelt": (
+        "Seatbelt (sandbox-exec): writes only in the workspace and temporary folders; no secrets of your "
+        "home; no Unix sockets. A process that leaves its command's group outlives it, in the sandbox"
+    ),
     "sandbox.level.none": (
         "none ({reason}): commands can do whatever you can, and lines that run unasked are held by coder's "
         "reading of the shell alone"
@@ -215,7 +219,7 @@ TEXTS: dict[str, str] = {
         "Nothing but $TMPDIR can be written by a line that only reads, and it has no network and no sockets."
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
-    "sandbox.note.write": ("Commands may not write {path}, only the workspace and /tmp, which is their own."),
+    "sandbox.note.write": "Commands may not write {path}, only the workspace and temporary folders.",
     "sandbox.off": (
         "off, as configured: commands can do whatever you can, and lines that run unasked are held by "
         "coder's reading of the shell alone"
@@ -368,7 +372,7 @@ TEXTS: dict[str, str] = {
     "redo.usage": "Usage: /redo [N] [force]",
     "sandbox.why.failed": "it says: {line}",
     "sandbox.why.late": "no answer in {seconds} s",
-    "sandbox.why.missing": "bwrap is not installed",
+    "sandbox.why.missing": "{name} is not installed",
     "sandbox.why.of": "{rung}: {why}",
     "sandbox.why.place": "no place to try it: {why}",
     "sandbox.why.reads": "it let a command read a secret",

@@ -124,6 +124,7 @@ TEXTS: dict[str, str] = {
     "cli.system": "{what}：{why}。",
     "cli.usage": "{what}。`{prog} --help` 可列出选项。",
     "cli.usage_prefix": "用法：",
+    "cli.windows": "coder 在 Linux 和 macOS 上运行；在 Windows 上请在 WSL 中安装并启动它（wsl --install）。",
     "cli.wrong.choice": "{name} 不能是 {value}；可用的有 {allowed}",
     "cli.wrong.missing": "缺少 {name}",
     "cli.wrong.no_value": "{name} 需要一个值",

@@ -172,6 +172,10 @@ TEXTS: dict[str, str] = {
     "sandbox.level.landlock": (
         "Landlock：只能写入工作区和临时目录；读不到主目录中的密钥。但它不阻止修改其他文件的权限和时间"
     ),
+    "sandbox.level.seatbelt": (
+        "Seatbelt（sandbox-exec）：只能写入工作区和临时目录；读不到主目录中的密钥；不能使用 Unix 套接字。"
+        "脱离命令进程组的进程会继续运行，但仍在沙箱中"
+    ),
     "sandbox.level.none": (
         "无（{reason}）：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关"
     ),
@@ -179,7 +183,7 @@ TEXTS: dict[str, str] = {
     "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
     "sandbox.note.reading": "只读命令除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
     "sandbox.note.secret": "命令不得读取 {path}。",
-    "sandbox.note.write": ("命令不得写入 {path}，只能写入工作区和 /tmp（为命令独有）。"),
+    "sandbox.note.write": "命令不得写入 {path}，只能写入工作区和临时目录。",
     "sandbox.off": "已按配置关闭：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关",
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
     # policy: secrets
@@ -312,7 +316,7 @@ TEXTS: dict[str, str] = {
     "redo.usage": "用法：/redo [N] [force]",
     "sandbox.why.failed": "报错：{line}",
     "sandbox.why.late": "{seconds} 秒内没有响应",
-    "sandbox.why.missing": "未安装 bwrap",
+    "sandbox.why.missing": "未安装 {name}",
     "sandbox.why.of": "{rung}：{why}",
     "sandbox.why.place": "没有可供试运行的地方：{why}",
     "sandbox.why.reads": "它让命令读到了机密文件",

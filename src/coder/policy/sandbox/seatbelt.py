@@ -1,0 +1,151 @@
+"""The rung of macOS: `sandbox-exec` with a profile in SBPL, the sandbox profile language.
+
+Everything is denied that no rule allows, and of the rules that match an operation the last one holds. Paths
+are handed over as parameters (`-D`) and never written into the profile, so that no name can end a string and
+add a rule. The kernel compares them with the real path of a file, in the spelling that is on disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from coder.policy.sandbox.places import AccessRules, within
+
+_Rule = tuple[int, int, str, str, str]
+
+PROGRAM = "/usr/bin/sandbox-exec"
+_ENV = "/usr/bin/env"
+# Processes, devices and services that programs cannot do without. Not reachable: keychain, pasteboard, Apple
+# events and launch services (which start programs outside), other processes' memory and environment.
+_BASE = """\
+(version 1)
+(deny default)
+(allow process-exec process-fork)
+(allow signal process-info* (target same-sandbox))
+(allow sysctl-read)
+(deny sysctl-read (sysctl-name-prefix "kern.procargs"))
+(allow ipc-posix-sem)
+(allow mach-lookup
+  (global-name "com.apple.bsd.dirhelper")
+  (global-name "com.apple.logd")
+  (global-name "com.apple.system.logger")
+  (global-name "com.apple.system.notification_center")
+  (global-name "com.apple.system.opendirectoryd.libinfo")
+  (global-name "com.apple.system.opendirectoryd.membership"))
+(allow file-read* file-map-executable)
+(allow file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/dtracehelper"))
+(allow file-ioctl (literal "/dev/dtracehelper") (literal "/dev/ptmx"))
+(deny file-read* (regex #"^/dev/tty"))
+(allow pseudo-tty)
+(allow file-read* file-write* (literal "/dev/ptmx"))
+(allow file-read* file-write* file-ioctl
+  (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
+"""
+# Addresses only: a Unix socket may belong to a service that acts for whoever connects (ssh-agent, Docker).
+_NETWORK = """\
+(allow system-socket (require-all (socket-domain AF_SYSTEM) (socket-protocol 2)))
+(allow network-outbound (remote ip "*:*") (literal "/private/var/run/mDNSResponder"))
+(allow network-inbound (local ip "*:*"))
+(allow network-bind (local ip "*:*"))
+(allow mach-lookup
+  (global-name "com.apple.SystemConfiguration.DNSConfiguration")
+  (global-name "com.apple.SystemConfiguration.configd")
+  (global-name "com.apple.networkd")
+  (global-name "com.apple.ocspd")
+  (global-name "com.apple.trustd.agent"))
+"""
+# Outside the sandbox: a temporary directory that exists as long as the command runs. $0 is its parent.
+_FRESH = (
+    'TMPDIR=$(mktemp -d "$0/read-XXXXXXXX") && TMPDIR=$(cd "$TMPDIR" && pwd -P) || exit 125; export TMPDIR; '
+    "trap 'rm -rf \"$TMPDIR\"' EXIT; trap 'exit 143' HUP INT TERM; "
+    'program=$1; shift; "$program" -D "TMPDIR=$TMPDIR" "$@"'
+)
+
+
+def seatbelt_line(
+    program: str, argv: list[str], places: AccessRules, *, network: bool, path: str = ""
+) -> list[str]:
+    """`argv` under `sandbox-exec`. `path`: its PATH, where that is not the one it is given."""
+    profile, parameters = seatbelt_profile(places, network=network)
+    line = [program, *(word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))]
+    line += ["-p", profile, _ENV]
+    if path:
+        line.append(f"PATH={path}")
+    if places.writable:
+        return [*line, f"TMPDIR={true_path(places.scratch)}", *argv]
+    return ["/bin/sh", "-c", _FRESH, os.path.dirname(places.scratch), *line, *argv]
+
+
+def seatbelt_profile(places: AccessRules, *, network: bool) -> tuple[str, dict[str, str]]:
+    """The profile, and the parameters that it names. Where nothing may be written it names one more,
+    `TMPDIR`, which the line sets."""
+    parameters: dict[str, str] = {}
+
+    def rule(action: str, match: str, path: str) -> str:
+        name = f"P{len(parameters)}"
+        parameters[name] = path
+        return f'({action} ({match} (param "{name}")))\n'
+
+    text = _BASE + (_NETWORK if network else "")
+    if not places.writable:
+        text += '(allow file-write* (subpath (param "TMPDIR")))\n'
+    # What lies deeper comes later, and so holds; of equals the stricter.
+    for _, _, action, match, path in sorted(_rules(places)):
+        text += rule(action, match, path)
+    for path in _holding(places):
+        text += rule("deny file-write-unlink", "literal", path)
+    return text, parameters
+
+
+def _rules(places: AccessRules) -> Iterator[_Rule]:
+    def rules(rank: int, action: str, paths: Iterable[str], match: str = "subpath") -> Iterator[_Rule]:
+        for path in dict.fromkeys(map(true_path, paths)):
+            yield path.rstrip("/").count("/"), rank, action, match, path
+
+    yield from rules(0, "allow file-read*", [places.workspace, *places.readable])
+    yield from rules(1, "allow file-read* file-write*", _writable(places))
+    yield from rules(2, "deny file-write*", places.locked)
+    yield from rules(2, "deny file-write*", places.absent, "literal")
+    yield from rules(3, "deny file-read* file-write*", places.hidden)
+
+
+def _writable(places: AccessRules) -> list[str]:
+    """The system's temporary directories are among them, unless something that is needed lies in there:
+    then everything beside it does too."""
+    if not places.writable:
+        return []
+    return [*places.writable, places.scratch, *([] if places.seen_in_temp else places.temp)]
+
+
+def _holding(places: AccessRules) -> list[str]:
+    """Directories that hold something closed and could be moved, with it, to where no rule names it."""
+    writable = [true_path(path) for path in _writable(places)]
+    found = dict.fromkeys(map(true_path, places.pinned))
+    for path in map(true_path, (*places.locked, *places.absent, *places.hidden)):
+        above = os.path.dirname(path)
+        while above != "/" and within(above, writable):
+            found[above] = None
+            above = os.path.dirname(above)
+    return list(found)
+
+
+def true_path(path: str) -> str:
+    """As the kernel spells it: macOS ignores case in names, and its rules do not."""
+    import fcntl
+
+    real = os.path.realpath(path)
+    code = getattr(fcntl, "F_GETPATH", None)
+    if code is None:
+        return real
+    try:
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # not there, or not ours to open
+        above, name = os.path.split(real)
+        return os.path.join(true_path(above), name) if name else real
+    try:
+        return os.fsdecode(fcntl.fcntl(descriptor, code, bytes(1024)).rstrip(b"\0"))
+    except OSError:
+        return real
+    finally:
+        os.close(descriptor)
