@@ -62,7 +62,7 @@ def test_an_interrupt_at_any_import_ends_with_130_and_no_traceback(
     project: Project, args: tuple[str, ...]
 ) -> None:
     with ScriptedServer([{"text": "hello"}] * (POINTS + 2)) as server:
-        interrupted(project, 0, *args, url=server.url)  # what is found out once and kept is known from here on
+        interrupted(project, 0, *args, url=server.url)  # fills the caches
         _, _, imports = interrupted(project, 0, *args, url=server.url)
         for at in range(1, imports, imports // POINTS + 1):
             status, told, _ = interrupted(project, at, *args, url=server.url)
