@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from coder.config.errors import ConfigError
-from coder.config.loosening import preset_gives
-from coder.config.schema import PermissionSection, Preset
+from coder.config.schema import PermissionSection
 from coder.config.trust import TrustStore, load_with_trust
+from coder.policy.decide import preset_gives
 from coder.texts import Texts
 from config.place import Place, run_at_once
 
@@ -212,18 +212,6 @@ def test_names_that_look_alike_on_the_screen_are_trusted_apart(place: Place) -> 
     assert all(key.isprintable() for key in place.ignored())
 
 
-def test_preset_table_is_the_contracts() -> None:
-    table = {
-        "read": "allow allow allow allow",
-        "write": "deny ask allow allow",
-        "bash": "deny ask ask allow",
-        "fetch": "deny ask ask allow",
-        "mcp__x__y": "deny ask ask allow",
-    }
-    for tool, row in table.items():
-        assert [preset_gives(preset, tool) for preset in get_args(Preset)] == row.split()
-
-
 def test_trust_is_remembered_for_these_settings(place: Place) -> None:
     store = TrustStore(place.home)
     relevant = {"permission.preset": "yolo", "mcp.servers.s": {"command": "x", "args": []}}
@@ -294,7 +282,7 @@ for n in range(5):
 
 def test_loading_with_the_remembered_trust(place: Place) -> None:
     def now() -> tuple[str, str]:
-        loaded, status = load_with_trust(place.cwd, place.home, {}, {}, None)
+        loaded, status = load_with_trust(place.cwd, place.home, {}, {}, None, preset_gives)
         return status, loaded.config.permission.preset
 
     assert now() == ("trusted", "balanced")

@@ -19,6 +19,7 @@ from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
+from coder.policy.decide import preset_gives
 from coder.protocol.ops import AnyOp
 from coder.terminal.local_commands import LOCAL
 from coder.texts import Texts
@@ -78,7 +79,9 @@ def test_python_runs(project: Project, code: str) -> None:
 @pytest.mark.parametrize("text", in_language("jsonc"))
 def test_settings_load(project: Project, text: str) -> None:
     project.write("config.json", text)
-    loaded = load(project.cwd, project.home / ".coder", {}, {}, project.cwd / "config.json", trusted=True)
+    loaded = load(
+        project.cwd, project.home / ".coder", {}, {}, project.cwd / "config.json", preset_gives, trusted=True
+    )
     assert loaded.config != Config()
 
 

@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 
-from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, Preset, decide, matrix
+from coder.config.schema import Decision, Preset
+from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, decide, matrix, preset_gives
 from coder.policy.explain import explain
 from coder.policy.shell.judge import judge
-from coder.policy.shell.verdict import Decision, ShellVerdict
+from coder.policy.shell.verdict import ShellVerdict
 from coder.policy.verification import is_verification, may_run
 from coder.texts import Phrase, Texts
+from coder.tools.registry import built_in_tools
 
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
 TABLE = {
@@ -21,7 +23,7 @@ TABLE = {
     "write edit patch save_memory": "deny ask allow allow",
     "bash-looking": "deny allow allow allow",
     "bash-doing": "deny ask ask allow",
-    "fetch task mcp:search unheard_of": "deny ask ask allow",
+    "fetch task mcp__s__search unheard_of": "deny ask ask allow",
 }
 LIFTED = {"write", "edit", "patch"}
 LOOKING = ShellVerdict([], read_only=True, risks=[])
@@ -34,7 +36,7 @@ def expected(tool: str, cell: str, mode: str) -> str:
         return "allow"
     if cell == "deny":
         return "deny"
-    changes = tool in ("write", "edit", "patch", "save_memory", "bash-doing", "mcp:search", "unheard_of")
+    changes = tool in ("write", "edit", "patch", "save_memory", "bash-doing", "mcp__s__search", "unheard_of")
     if mode == "plan" and changes:
         return "deny"
     if mode in ("auto-edit", "yolo") and tool in LIFTED:
@@ -54,8 +56,7 @@ CELLS = [
 @pytest.mark.parametrize(("tool", "preset", "mode", "wanted"), CELLS)
 def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> None:
     shell = {"bash-looking": LOOKING, "bash-doing": DOING}.get(tool)
-    name = "bash" if shell else tool.removeprefix("mcp:")
-    ruling = decide(name, preset, mode, shell=shell, mcp=tool.startswith("mcp:"))
+    ruling = decide("bash" if shell else tool, preset, mode, shell=shell)
     assert ruling.decision == wanted
     assert ruling.reasons
     assert all(reason.endswith((".", "!")) for reason in ruling.english)
@@ -66,6 +67,19 @@ def test_the_cells_cover_all_presets_and_modes() -> None:
     assert set(PRESETS) == {"strict", "balanced", "auto-edit", "yolo"}
     assert set(OPERATING_MODES) == {"plan", "default", "auto-edit", "yolo"}
     assert len(CELLS) == 17 * 16
+
+
+def test_trust_goes_by_the_same_table() -> None:
+    for tools, cells in TABLE.items():
+        for tool in tools.replace("bash-looking", "").replace("bash-doing", "bash").split():
+            assert [preset_gives(preset, tool) for preset in PRESETS] == cells.split()
+
+
+def test_every_tool_says_what_it_is_and_has_its_row() -> None:
+    in_table = {tool.partition("-")[0] for tools in TABLE for tool in tools.split()}
+    assert set(built_in_tools()) - in_table == {"job"}  # which shows and stops what bash was allowed to start
+    assert {preset_gives(preset, "job") for preset in PRESETS} == {"allow"}
+    assert "unknown" not in {tool.kind for tool in built_in_tools().values()}
 
 
 def bash(
@@ -267,7 +281,7 @@ def test_matrix_agrees_with_decide() -> None:
         assert shown["bash, read-only"] == decide("bash", preset, mode, shell=LOOKING).decision
         assert shown["bash, otherwise"] == decide("bash", preset, mode, shell=DOING).decision
         assert shown["fetch"] == "deny"
-        assert shown["MCP tools"] == decide("x", preset, mode, mcp=True).decision
+        assert shown["MCP tools"] == decide("mcp__s__x", preset, mode).decision
         assert shown["task, explore"] == "allow"
         assert len(shown) == 18
 

@@ -134,8 +134,16 @@ def test_a_link_is_no_command(link: Link) -> None:
 
 
 def test_a_place_has_a_line_that_is_a_number() -> None:
-    assert locations({"path": "a", "offset": True}, ROOT) == [{"path": str(ROOT / "a")}]
-    assert locations({"path": "a", "offset": 3}, ROOT) == [{"path": str(ROOT / "a"), "line": 3}]
+    assert locations("read", {"path": "a", "offset": True}, ROOT) == [{"path": str(ROOT / "a")}]
+    assert locations("read", {"path": "a", "offset": 3}, ROOT) == [{"path": str(ROOT / "a"), "line": 3}]
+
+
+def test_the_places_of_a_patch_are_the_files_it_names() -> None:
+    patch = "*** Begin Patch\n*** Delete File: b\n*** Add File: c\n+x\n*** End Patch"
+    assert locations("general › patch", {"patch": patch}, ROOT) == [
+        {"path": str(ROOT / "b")},
+        {"path": str(ROOT / "c")},
+    ]
 
 
 def test_titles_and_outputs_are_fit_for_markdown() -> None:

@@ -48,9 +48,10 @@ def _settings(options: Options) -> tuple[Settings, list[ConfigError]]:
         return read_settings(options), []
     except ConfigError as error:
         from coder.config.faults import examine
+        from coder.policy.decide import preset_gives
 
         home = home_folder(options.environ)
-        examined = examine(options.cwd, home, options.environ, options.config_file)
+        examined = examine(options.cwd, home, options.environ, options.config_file, preset_gives)
         loaded = examined.loaded
         texts = Texts(pick_language(options.lang, loaded.config.ui.lang, options.environ))
         return Settings(loaded, home, texts, trusted=False, trust_status="untrusted"), (

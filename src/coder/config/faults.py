@@ -18,6 +18,7 @@ from coder.config.files import read_bounded
 from coder.config.headers import check_headers
 from coder.config.jsonc import decode
 from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, load
+from coder.config.loosening import PresetGives
 
 _NOWHERE: Final = Path("/no-such-folder/of-coder")  # has no settings
 
@@ -29,12 +30,14 @@ class Examined(msgspec.Struct, frozen=True):
     loaded: Loaded
 
 
-def examine(cwd: Path, home: Path, environ: Mapping[str, str], config_file: Path | None) -> Examined:
+def examine(
+    cwd: Path, home: Path, environ: Mapping[str, str], config_file: Path | None, gives: PresetGives
+) -> Examined:
     """Never raises for what a file or a variable holds."""
     own = _faults_of(home / "config.json", str(home / "config.json"))
     project = _faults_of(cwd / PROJECT_FILE, PROJECT_FILE)
     named = _faults_of(config_file, str(config_file), must_be=True) if config_file else []
-    set_here = _raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, trusted=False))
+    set_here = _raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, gives, trusted=False))
     good = {} if set_here else environ
     loaded = load(
         _NOWHERE if project else cwd,
@@ -42,6 +45,7 @@ def examine(cwd: Path, home: Path, environ: Mapping[str, str], config_file: Path
         {name: value for name, value in good.items() if name in ENVIRONMENT},
         {},
         None if named else config_file,
+        gives,
         trusted=False,
     )
     return Examined([*own, *project, *named, *set_here], loaded)

@@ -21,7 +21,7 @@ from coder.config.schema import Config
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coder.config.loosening import Ignored, Loosening
+    from coder.config.loosening import Ignored, Loosening, PresetGives
 
 Origin = Literal["home", "project", "file", "environment", "flags"]
 
@@ -87,9 +87,11 @@ def load(
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
     config_file: Path | None,
+    gives: PresetGives,
     trusted: bool,
 ) -> Loaded:
-    """All layers as one. `home` is coder's own folder; `flags` maps dotted keys to values.
+    """All layers as one. `home` is coder's own folder; `flags` maps dotted keys to values; `gives` is the
+    presets' table, by which a setting of the project is looser or not.
 
     Raises `ConfigError`, nothing else.
     """
@@ -103,7 +105,7 @@ def load(
     sources = [layer for layer in (below, project, *above) if layer]
     if not sources:
         return Loaded(config=Config())
-    loose = _loosenings(cwd, [below, *above], sources, project) if project else []
+    loose = _loosenings(cwd, [below, *above], sources, project, gives) if project else []
     settings: Settings = {}
     for layer in sources:
         hidden = loose if layer is project and not trusted else []
@@ -203,7 +205,7 @@ def _converted(settings: Any, label: str) -> Config:
 
 
 def _loosenings(
-    cwd: Path, persons: list[Source | None], sources: list[Source], project: Source
+    cwd: Path, persons: list[Source | None], sources: list[Source], project: Source, gives: PresetGives
 ) -> list[Loosening]:
     from coder.config.loosening import loosenings
 
@@ -214,7 +216,7 @@ def _loosenings(
     for layer in sources:
         together = merged(together, layer.settings)
     configs = (_converted(person, PROJECT_FILE), _converted(together, PROJECT_FILE))
-    return loosenings(project.settings, *configs, cwd)
+    return loosenings(project.settings, *configs, cwd, gives)
 
 
 def _less(settings: Settings, hidden: list[Loosening]) -> Settings:

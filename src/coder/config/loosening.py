@@ -21,12 +21,11 @@ from coder.config.schema import Config, Decision, Preset
 from coder.texts import Phrase, Texts
 
 Reason = Literal["loosens", "starts", "sends", "costs"]
+PresetGives = Callable[[Preset, str], Decision]  # what a preset says of the tool of this name
 
 _PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)  # from tight to loose
 _SANDBOX: Final = ("require", "auto", "off")
 _DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
-_READING: Final = frozenset({"read", "list", "glob", "grep", "todoread", "todowrite", "skill"})
-_EDITING: Final = frozenset({"write", "edit", "patch", "save_memory"})
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -58,25 +57,18 @@ class Loosening(msgspec.Struct, frozen=True):
         return Ignored(key=shown(self.key), reason=self.reason, value=found(self.value, self.key))
 
 
-def loosenings(project: Settings, person: Config, together: Config, root: Path) -> list[Loosening]:
+def loosenings(
+    project: Settings, person: Config, together: Config, root: Path, gives: PresetGives
+) -> list[Loosening]:
     """What `project` loosens. `person`: all layers without it; `together`: all layers with it."""
     return [
         Loosening(path=path, reason=reason, value=at(project, path))
-        for path, reason in _loosened_paths(project, person, together, root)
+        for path, reason in _loosened_paths(project, person, together, root, gives)
     ]
 
 
-def preset_gives(preset: Preset, tool: str) -> Decision:
-    """The presets' table for a tool as such; bash counts as a command not known to be read-only."""
-    if tool in _READING or preset == "yolo":
-        return "allow"
-    if preset == "strict":
-        return "deny"
-    return "allow" if preset == "auto-edit" and tool in _EDITING else "ask"
-
-
 def _loosened_paths(
-    project: Settings, person: Config, together: Config, root: Path
+    project: Settings, person: Config, together: Config, root: Path, gives: PresetGives
 ) -> Iterator[tuple[KeyPath, Reason]]:
     for section, name, reason, looser in _RULES:
         if has(project, (section, name)):
@@ -87,7 +79,7 @@ def _loosened_paths(
     if has(project, ("skills", "paths")) and _leads_outside(person, together, root):
         yield ("skills", "paths"), "sends"
     for tool in at(project, ("permission", "tools")) or {}:
-        if _tool_is_looser(tool, person, together):
+        if _tool_is_looser(tool, person, together, gives):
             yield ("permission", "tools", tool), "loosens"
     for section, name, reason in _ENTRIES:
         mine, theirs = (getattr(getattr(config, section), name) for config in (person, together))
@@ -180,20 +172,20 @@ def _switches_off(entry: object) -> bool:
     return entry == {"disabled": True}
 
 
-def _tool_is_looser(tool: str, person: Config, together: Config) -> bool:
+def _tool_is_looser(tool: str, person: Config, together: Config, gives: PresetGives) -> bool:
     after = together.permission.tools.get(tool)
     if after is None:
         return False
-    return _DECISIONS.index(after) > _DECISIONS.index(_person_gives(tool, person))
+    return _DECISIONS.index(after) > _DECISIONS.index(_person_gives(tool, person, gives))
 
 
-def _person_gives(tool: str, person: Config) -> Decision:
+def _person_gives(tool: str, person: Config, gives: PresetGives) -> Decision:
     """The person's own decision for a tool, or for all tools that a pattern could mean."""
     own = person.permission.tools
     if tool in own:
         return own[tool]
     decisions = [own[name] for name in own if fnmatchcase(tool, name) or fnmatchcase(name, tool)]
-    decisions.append(preset_gives(person.permission.preset, tool))
+    decisions.append(gives(person.permission.preset, tool))
     return min(decisions, key=_DECISIONS.index)
 
 

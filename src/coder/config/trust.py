@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coder.config.load import Loaded
+    from coder.config.loosening import PresetGives
 
 MODES = "modes/"  # what the keys of the commands in custom modes begin with
 _LONGEST_SHOWN = 400  # characters of a value: a person decides on it, and reads it
@@ -156,17 +157,18 @@ def load_with_trust(
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
     config_file: Path | None,
+    gives: PresetGives,
 ) -> tuple[Loaded, TrustStatus]:
     """The configuration as far as this folder is trusted, and how it stands (`trusted` also where
     there is nothing to trust). Raises `ConfigError`, nothing else."""
     from coder.config.load import load
 
-    loaded = load(cwd, home, environ, flags, config_file, trusted=False)
+    loaded = load(cwd, home, environ, flags, config_file, gives, trusted=False)
     if not loaded.relevant:
         return loaded, "trusted"
     status = TrustStore(home).status(cwd, loaded.relevant)
     if status == "trusted":
-        trusted = load(cwd, home, environ, flags, config_file, trusted=True)
+        trusted = load(cwd, home, environ, flags, config_file, gives, trusted=True)
         # Trust is for what was compared, not for what may have been written a moment later
         return (trusted, status) if trusted.relevant == loaded.relevant else (loaded, "changed")
     return loaded, status

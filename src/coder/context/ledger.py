@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from coder.protocol.history import HistoryEvent
+from coder.tools.registry import built_in
 
 _LINE = 200  # characters of one command, error or decision
-_EDITING = ("write", "edit", "patch")
 
 
 class Ledger:
@@ -66,23 +66,24 @@ class Ledger:
         tool = str(meta.get("tool", ""))
         arguments = self._inputs.pop(str(meta.get("call_id")), None)
         given = arguments if isinstance(arguments, dict) else {}
-        if tool == "bash":
+        if (known := built_in(tool)).kind == "runs":
             outcome = f"exit {meta['exit_code']}" if "exit_code" in meta else _short(event.content)
-            self.commands[_short(str(given.get("command", "")))] = outcome
+            self.commands[_short(known.command(given))] = outcome
         elif meta.get("ok"):
             self._done(tool, meta, given)
         if not meta.get("ok"):
-            failure = f"{tool} {_subject(given)}: {_short(event.content)}"
+            failure = f"{tool} {_short(known.argument(given))}: {_short(event.content)}"
             self.failures[failure] = self.failures.get(failure, 0) + 1
 
     def _done(self, tool: str, meta: dict[str, Any], given: dict[str, Any]) -> None:
-        if tool == "read":
-            self.read[str(given.get("path", ""))] = None
-        elif tool == "skill" and meta.get("name"):  # `list` has none
+        known = built_in(tool)
+        if tool == "skill" and meta.get("name"):  # `list` has none
             self.skills[_short(str(meta["name"]))] = _short(str(meta.get("path", "")))
         elif tool == "todowrite":
             self.todos = list(meta.get("todos", []))
-        elif tool in _EDITING and not meta.get("dry_run"):
+        elif known.kind == "looks" and known.touches == "files":
+            self.read |= dict.fromkeys(known.paths(given))
+        elif known.edits_files() and not meta.get("dry_run"):
             for path in [f["path"] for f in meta.get("files", [])] or [meta.get("path", "")]:
                 self.changed[str(path)] = None
 
@@ -133,10 +134,6 @@ def _newest(title: str, lines: list[str], room: int) -> str:
     if left_out:
         head += f"\n- … {left_out} earlier ones"
     return "\n".join([head, *reversed(kept)])
-
-
-def _subject(given: dict[str, Any]) -> str:
-    return _short(str(given.get("path") or given.get("command") or given.get("pattern") or ""))
 
 
 def _short(text: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from coder.config.errors import ConfigError
+from coder.config.schema import Preset
 from coder.engine.session import Session
-from coder.policy.decide import OperatingMode, Preset, decide
+from coder.policy.decide import OperatingMode, decide
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
@@ -45,10 +46,10 @@ def ruling_of(
     agent = session.agent
     mode, preset = mode or agent.mode, preset or agent.preset
     name = tool.spec.name
-    shell = None
-    if name == "bash" and mode != "yolo":
+    shell, line = None, tool.command(args) if tool.kind == "runs" else ""
+    if tool.kind == "runs" and mode != "yolo":
         session.judged = None  # the place may have changed since the line was last judged
-        shell = _verdict(session, args["command"])
+        shell = _verdict(session, line)
     permission = agent.config.permission
     ruling = decide(
         name,
@@ -57,12 +58,11 @@ def ruling_of(
         overrides=permission.tools,
         shell=shell,
         allowlist=[*permission.command_allowlist, *agent.allowed.names()] if shell else (),
-        mcp=is_mcp(name),
         own_name=_own_name(tool),
         explores=name == "task" and args.get("agent") == "explore",
-        verifying=shell is not None and _may_verify(session, args["command"]),
+        verifying=shell is not None and _may_verify(session, line),
     )
-    if ruling.decision == "ask" and name == "bash" and args.get("background"):
+    if ruling.decision == "ask" and tool.kind == "runs" and args.get("background"):
         return msgspec.structs.replace(ruling, reasons=[*ruling.reasons, Phrase("policy.background")])
     return ruling
 

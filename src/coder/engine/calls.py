@@ -23,10 +23,11 @@ from coder.policy.secrets.redact import UnknownPlaceholder
 from coder.policy.shell.verdict import Ruling
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
-from coder.record.turn_so_far import EDITING, edited_paths
+from coder.record.turn_so_far import edited_paths
 from coder.texts import Phrase
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
+from coder.tools.registry import built_in
 
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
 NOT_RUN = "error: not run: the person cancelled before this call began"
@@ -138,7 +139,7 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
 
 def _is_patch(name: str, arguments: Any) -> bool:
     """A shell line that is a call of another harness's program."""
-    return name == "bash" and "apply_patch" in str(arguments)[:60]
+    return built_in(name).kind == "runs" and "apply_patch" in str(arguments)[:60]
 
 
 def _resolved(call: ToolCall, name: str) -> ToolCall:
@@ -217,20 +218,20 @@ async def _execute(
     session: Session, job: _Job, given: Mapping[str, Any], on_output: Callable[[str], None]
 ) -> ToolResult:
     """Run it with these arguments, in which the secrets are put back; a shell line runs sheltered."""
-    assert job.tool is not None
-    name = job.tool.spec.name
-    if name != "bash" and not is_mcp(name):
-        return await job.tool.run(given, session.context, on_output)
+    tool = job.tool
+    assert tool is not None
+    if tool.kind not in ("runs", "unknown"):
+        return await tool.run(given, session.context, on_output)
     from coder.engine.isolation import run_command, run_server_tool, start_isolated
 
-    if name != "bash":
-        return await run_server_tool(session, job.tool, given, on_output)
+    if tool.kind == "unknown":
+        return await run_server_tool(session, tool, given, on_output)
     unbidden = job.unasked or session.agent.mode == "plan"
-    read_only = unbidden and known_read_only(session, str(given["command"]))
+    read_only = unbidden and known_read_only(session, tool.command(given))
     if given.get("background"):
-        return await start_isolated(session, given, on_output, read_only=read_only)
+        return await start_isolated(session, tool, given, on_output, read_only=read_only)
     approved = not job.unasked and somebody_to_ask(session)
-    return await run_command(session, given, on_output, read_only=read_only, approved=approved)
+    return await run_command(session, tool, given, on_output, read_only=read_only, approved=approved)
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:
@@ -244,11 +245,12 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
     if not cancelled:
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
-    if (job.call.name in EDITING and result.ok) or job.call.name == "bash":
+    tool = built_in(job.call.name)
+    if tool.kind == "runs" or (tool.edits_files() and result.ok):
         from coder.engine.verify.run import saw_command, saw_edits
 
-        if job.call.name == "bash":
-            saw_command(session, turn, str(job.args.get("command", "")), result)
+        if tool.kind == "runs":
+            saw_command(session, turn, tool.command(job.args), result)
         else:
             saw_edits(session, turn, edited_paths(result.meta))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")

@@ -41,6 +41,7 @@ Printed = Callable[[str], None]
 
 async def run_command(
     session: Session,
+    tool: Tool,
     args: Mapping[str, Any],
     on_output: Printed,
     *,
@@ -49,7 +50,7 @@ async def run_command(
 ) -> ToolResult:
     """A line of the model's, sheltered. `read_only`: it runs unasked, for that reason. `approved`: a person
     has seen it and said yes."""
-    line = str(args["command"])
+    line = tool.command(args)
     sandbox = await _sandbox(session, read_only=read_only)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
@@ -59,7 +60,7 @@ async def run_command(
     context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
     if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
         context.environment = with_project_tools(line, session.agent.root, context.environment)
-    run = partial(session.agent.tools["bash"].run, args, context, on_output)
+    run = partial(tool.run, args, context, on_output)
     # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
     result = await (run() if held else _covered(session, line, sandbox, run))
@@ -97,10 +98,10 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
 
 
 async def start_isolated(
-    session: Session, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
+    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
 ) -> ToolResult:
-    """`bash` with `background`. Undo covers its start; what it changes later is not covered, and said."""
-    agent, command = session.agent, str(args["command"])
+    """A command with `background`. Undo covers its start; what it changes later is not covered, and said."""
+    agent, command = session.agent, tool.command(args)
     found = await _sandbox(session, read_only=read_only)
     if isinstance(found, Phrase):
         return failed(str(found), found)
@@ -118,7 +119,7 @@ async def start_isolated(
     if context is None:
         return failed(_CHANGED)
     context.wrap_command = wrap
-    run = partial(agent.tools["bash"].run, args, context, on_output)
+    run = partial(tool.run, args, context, on_output)
     result = await (run() if held else _covered(session, command, None, run))
     job = session.jobs.get(str(result.meta.get("job_id")))
     if job is None:

@@ -11,6 +11,7 @@ from collections import deque
 from itertools import pairwise
 
 from coder.texts import Phrase
+from coder.tools.registry import built_in
 
 SAME_CALL = 5  # the same call with the same result so many times in a row
 CYCLE_ROUNDS = 3  # a cycle of two to five calls gone through so many times
@@ -54,7 +55,7 @@ class LoopWatch:
             self._failures = {key: n for key, n in self._failures.items() if key[:2] != (tool, subject)}
             return
         # Of a command the first line is its exit code alone: tests that fail otherwise each time are work.
-        key = (tool, subject, result if tool == "bash" else result.split("\n", 1)[0][:80])
+        key = (tool, subject, result if built_in(tool).kind == "runs" else result.split("\n", 1)[0][:80])
         self._failures[key] = self._failures.get(key, 0) + 1
         if self._failures[key] >= SAME_FAILURE:
             self.finding = self.finding or Phrase("loop.failure", what=f"{tool} {subject}", n=SAME_FAILURE)

@@ -215,6 +215,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     asked = ruling.decision == "ask"
     result = await run_command(
         session,
+        tool,
         args,
         lambda _text: None,
         read_only=not asked and known_read_only(session, command),

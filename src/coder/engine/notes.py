@@ -83,8 +83,8 @@ def rules_note(session: Session) -> str:
     """The operating mode, and what this run asks about or denies."""
     agent = session.agent
     rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
-    known = {*agent.tools, *_NAMES, *(["MCP tools"] if agent.mcp is not None else [])}
-    named = [(_NAMES.get(name, name), decision) for name, decision in rows if name in known]
+    known = {*agent.tools, *(["MCP tools"] if agent.mcp is not None else [])}
+    named = [(_NAMES.get(name, name), word) for name, word in rows if name.partition(",")[0] in known]
     asked = [name for name, decision in named if decision == "ask"]
     denied = [name for name, decision in named if decision == "deny"]
     approval = agent.config.approval

@@ -22,14 +22,14 @@ from coder.context.skills import Skills
 from coder.engine.agent import Agent, ModelChoice, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
-from coder.policy.decide import OPERATING_MODES, OperatingMode
+from coder.policy.decide import OPERATING_MODES, OperatingMode, preset_gives
 from coder.policy.workspace import FolderWorkspace
 from coder.process.child import keep_secret
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Texts, pick_language
-from coder.tools.registry import built_in_tools
+from coder.tools.registry import make_tools
 
 if TYPE_CHECKING:
     from coder.engine.mcp import TriedServers
@@ -90,7 +90,9 @@ def read_settings(options: Options) -> Settings:
     if options.mode is not None and options.mode not in OPERATING_MODES:
         raise ConfigError("mode.unknown", name=options.mode, names=", ".join(OPERATING_MODES))
     home = home_folder(options.environ)
-    loaded, status = load_with_trust(options.cwd, home, options.environ, options.flags(), options.config_file)
+    loaded, status = load_with_trust(
+        options.cwd, home, options.environ, options.flags(), options.config_file, preset_gives
+    )
     lang = pick_language(options.lang, loaded.config.ui.lang, options.environ)
     return Settings(
         loaded=loaded, home=home, texts=Texts(lang), trusted=status == "trusted", trust_status=status
@@ -126,7 +128,7 @@ def open_agent(
             names=_names_of(provider, settings),
         ),
         chosen=ModelChoice.of(config, provider.model, options.tokenizer),
-        tools=built_in_tools(skills, memory),
+        tools=make_tools(skills, memory),
         skills=skills,
         memory=memory,
         allowed=Allowlist(settings.home, root),

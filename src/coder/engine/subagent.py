@@ -28,12 +28,10 @@ from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message
 from coder.record.log import now
 from coder.texts import Phrase
-from coder.tools.base import ToolResult, failed, summed_up
+from coder.tools.base import Tool, ToolResult, failed, summed_up
 
 _MAX_STEPS = 60  # a piece of work that takes more is not a piece
 _MAX_SUMMARY = 8_000  # characters: the point of a subagent is that its details stay with it
-_EXPLORING = ("read", "list", "glob", "grep", "bash")
-_NOT_FOR_SUBAGENTS = ("task", "todoread", "todowrite", "save_memory")
 
 PROMPTS = {
     "general": (
@@ -147,10 +145,10 @@ def _child_agent(parent: Agent, kind: str) -> Agent:
     agent = copy.copy(parent)
     if kind == "explore":
         agent.mode = "plan"
-        agent.tools = {name: tool for name, tool in parent.tools.items() if name in _EXPLORING}
+        agent.tools = {name: tool for name, tool in parent.tools.items() if _explores(tool)}
     else:
         agent.parent = parent
-        agent.tools = {name: tool for name, tool in parent.tools.items() if name not in _NOT_FOR_SUBAGENTS}
+        agent.tools = {name: tool for name, tool in parent.tools.items() if tool.for_subagents}
     config = parent.config
     agent.config = msgspec.structs.replace(
         config,
@@ -168,6 +166,11 @@ def _child_agent(parent: Agent, kind: str) -> Agent:
     agent.ide = None  # what its parent was not told of the editor yet is for its parent
     agent.sinks = ()  # what it does reaches them through its parent
     return agent
+
+
+def _explores(tool: Tool) -> bool:
+    """What only reads, under plan mode: commands, and tools that look at files."""
+    return tool.kind == "runs" or (tool.kind == "looks" and tool.touches != "")
 
 
 def _forwarding(emit: Callable[[AnyEvent], None], kind: str) -> Callable[[AnyEvent], None]:

@@ -12,10 +12,19 @@ import msgspec
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
 from coder.protocol.messages import FunctionSpec, ToolSpec
 from coder.texts import Phrase
-from coder.tools.base import MCP_PREFIX, Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import (
+    MCP_PREFIX,
+    Arguments,
+    OnOutput,
+    Preview,
+    Tool,
+    ToolContext,
+    ToolResult,
+    failed,
+    summed_up,
+)
 
 KEEP_CHARACTERS = 32_000  # of an answer: about 8,000 tokens, as of a command's output
-_LONGEST_VALUE = 80  # characters of an argument in the one-line summary
 
 
 class Caller(Protocol):
@@ -29,10 +38,8 @@ class Caller(Protocol):
     ) -> Awaitable[CallOutcome]: ...
 
 
-class McpTool:
-    """Runs alone, as all tools do that may change something: what a server says of itself is not believed."""
-
-    concurrent = False
+class McpTool(Tool):
+    """Of kind `unknown`: what a server says of itself is not believed."""
 
     def __init__(self, name: str, server: Caller, remote: RemoteTool, *, covered: bool) -> None:
         """`covered`: the server's program runs here, so what it does to files can be taken back."""
@@ -45,16 +52,11 @@ class McpTool:
             function=FunctionSpec(name=name, description=about, parameters=remote.parameters)
         )
 
-    def argument(self, args: Arguments) -> str:
-        return ", ".join(f"{key}: {_short(value)}" for key, value in args.items())
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         pretty = msgspec.json.format(msgspec.json.encode(dict(args)), indent=2).decode("utf-8")
         return Preview(subject=f"{self.server.name} › {self.remote.name}\n{pretty}")
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         begun = time.monotonic()
         try:
             outcome = await self.server.call(self.remote.name, dict(args), on_output)
@@ -93,8 +95,3 @@ def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:
     except OSError:  # a full disk must not fail the call: head and tail are still there
         return cut, None
     return f"{cut}\n[output was cut; more of it is in {path}]", path
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

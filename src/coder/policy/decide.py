@@ -9,29 +9,33 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
-from coder.policy.shell.verdict import Decision, Ruling, ShellVerdict
+from coder.config.schema import Decision, Preset
+from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.texts import Phrase
+from coder.tools.registry import built_in, built_in_tools
 
-Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 OPERATING_MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
 
-READING_TOOLS = ("read", "list", "glob", "grep", "todoread", "todowrite", "skill", "job")
-_READERS = ("read", "list", "glob", "grep")
-WRITING_TOOLS = ("write", "edit", "patch", "save_memory")
-OUTWARD_TOOLS = ("fetch", "task")
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Phrase("policy.plan.leave")
-_LIFTED = frozenset({"write", "edit", "patch"})
+_READ_ONLY = "runs, read-only"  # of the kind `runs`: a command that is known to only look
 
+# The presets, by kind of tool, in the order of `PRESETS`.
 _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
-    "reading": ("allow", "allow", "allow", "allow"),
-    "writing": ("deny", "ask", "allow", "allow"),
-    "bash, read-only": ("deny", "allow", "allow", "allow"),
-    "bash, otherwise": ("deny", "ask", "ask", "allow"),
-    "outward": ("deny", "ask", "ask", "allow"),
+    "looks": ("allow", "allow", "allow", "allow"),
+    "edits": ("deny", "ask", "allow", "allow"),
+    _READ_ONLY: ("deny", "allow", "allow", "allow"),
+    "runs": ("deny", "ask", "ask", "allow"),
+    "reaches": ("deny", "ask", "ask", "allow"),
+    "unknown": ("deny", "ask", "ask", "allow"),
 }
+
+
+def preset_gives(preset: Preset, tool: str) -> Decision:
+    """The preset's cell for a tool as such: a command counts as one not known to be read-only."""
+    return _cell(built_in(tool).kind, preset)
 
 
 def decide(
@@ -42,29 +46,29 @@ def decide(
     overrides: Mapping[str, Decision] | None = None,
     shell: ShellVerdict | None = None,
     allowlist: Collection[str] = (),
-    mcp: bool = False,
     own_name: str = "",
     explores: bool = False,
     verifying: bool = False,
 ) -> Ruling:
-    """What may be done with this call, and every reason for it. `shell`: the verdict on bash's line.
+    """What may be done with this call, and every reason for it. `shell`: the verdict on a command's line.
     `own_name`: of a server's tool, where the model is told another; the settings may use either.
     `explores`: a subagent that can only read, and may therefore do so where reading is allowed.
     `verifying`: the line is one of the commands that may verify by themselves (`policy.verification`)."""
-    overridden = _override([tool, own_name or tool], overrides or {}, mcp)
-    if tool == "bash" and not mcp:
-        return _decide_bash(preset, mode, overridden, shell, allowlist, verifying)
-    row = _row(tool, mcp)
-    if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _READERS):
-        row = "reading"
-    decision = overridden or _cell(row, preset)
+    known = built_in(tool)
+    kind = known.kind
+    overridden = _override([tool, own_name or tool], overrides or {}, patterns=kind == "unknown")
+    if kind == "runs":
+        return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying)
+    if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _readers()):
+        kind = "looks"
+    decision = overridden or _cell(kind, preset)
     if decision == "deny":
-        return _denied_by(tool, row, preset, overridden)
+        return _denied_by(tool, kind, preset, overridden)
     if tool == "skill" and decision == "ask":  # loading one never waits for a person
         return Ruling("allow", [Phrase("policy.skill")])
-    if mode == "plan" and _forbidden_in_plan(tool, row, mcp):
+    if mode == "plan" and kind in ("edits", "unknown"):  # of the others, subagents are in plan mode too
         return Ruling("deny", [Phrase("policy.plan", what=tool)], hint=_LEAVE_PLAN)
-    if decision == "ask" and tool in _LIFTED and not mcp and mode in ("auto-edit", "yolo"):
+    if decision == "ask" and known.edits_files() and mode in ("auto-edit", "yolo"):
         return Ruling("allow", [Phrase("policy.lifted", mode=mode, tool=tool)])
     return Ruling(decision, [_said_by(tool, preset, decision, overridden)])
 
@@ -74,22 +78,29 @@ def matrix(
 ) -> list[tuple[str, Decision]]:
     """What each tool comes to, for a person to read."""
 
-    def row(tool: str, shell: ShellVerdict | None = None, mcp: bool = False) -> Decision:
-        return decide(tool, preset, mode, overrides=overrides, shell=shell, mcp=mcp).decision
+    def row(tool: str, shell: ShellVerdict | None = None) -> Decision:
+        return decide(tool, preset, mode, overrides=overrides, shell=shell).decision
 
-    rows = [(tool, row(tool)) for tool in (*READING_TOOLS, *WRITING_TOOLS)]
-    for label, read_only in (("bash, read-only", True), ("bash, otherwise", False)):
-        verdict = ShellVerdict([], read_only=read_only, risks=[])
-        rows.append((label, row("bash", verdict)))
-    rows.extend((tool, row(tool)) for tool in OUTWARD_TOOLS)
+    looking, doing = (ShellVerdict([], read_only=read_only, risks=[]) for read_only in (True, False))
+    rows: list[tuple[str, Decision]] = []
+    for name, tool in sorted(built_in_tools().items(), key=lambda item: list(_ROWS).index(item[1].kind)):
+        if tool.kind == "runs":
+            rows += [(f"{name}, read-only", row(name, looking)), (f"{name}, otherwise", row(name, doing))]
+        else:
+            rows.append((name, row(name)))
     explores = decide("task", preset, mode, overrides=overrides, explores=True).decision
-    return [*rows, ("task, explore", explores), ("MCP tools", row("", mcp=True))]
+    return [*rows, ("task, explore", explores), ("MCP tools", row(""))]
 
 
-def _override(names: list[str], overrides: Mapping[str, Decision], mcp: bool) -> Decision | None:
+def _readers() -> list[str]:
+    """The tools that a subagent which explores reads with."""
+    return [name for name, tool in built_in_tools().items() if tool.kind == "looks" and tool.touches]
+
+
+def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: bool) -> Decision | None:
     """What the settings say of a tool. Servers' tools can be named by a pattern; of several the strictest."""
     said = [overrides[name] for name in names if name in overrides]
-    if not said and mcp:
+    if not said and patterns:
         from fnmatch import fnmatchcase
 
         said = [
@@ -98,21 +109,8 @@ def _override(names: list[str], overrides: Mapping[str, Decision], mcp: bool) ->
     return next((word for word in _STRICTEST if word in said), None)
 
 
-def _row(tool: str, mcp: bool) -> str:
-    if mcp:
-        return "outward"
-    if tool in READING_TOOLS:
-        return "reading"
-    return "writing" if tool in WRITING_TOOLS else "outward"
-
-
 def _cell(row: str, preset: Preset) -> Decision:
     return _ROWS[row][PRESETS.index(preset)]
-
-
-def _forbidden_in_plan(tool: str, row: str, mcp: bool) -> bool:
-    """Writing tools, and tools of others that are not known to only read. Subagents are in plan mode too."""
-    return row == "writing" or (row == "outward" and (mcp or tool not in OUTWARD_TOOLS))
 
 
 def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> Ruling:
@@ -131,10 +129,11 @@ def _said_by(what: str | Phrase, preset: Preset, decision: Decision, overridden:
     return Phrase(f"policy.preset.{decision}", preset=preset, what=what or Phrase("policy.what.it"))
 
 
-# -- bash -------------------------------------------------------------------------------------------------
+# -- commands ---------------------------------------------------------------------------------------------
 
 
-def _decide_bash(
+def _decide_command(
+    tool: str,
     preset: Preset,
     mode: OperatingMode,
     overridden: Decision | None,
@@ -145,12 +144,12 @@ def _decide_bash(
     if mode == "yolo":
         return Ruling("allow", [Phrase("policy.yolo")])
     verdict = shell or ShellVerdict([], read_only=False, risks=[Phrase("policy.risk.not_read")], parsed=False)
-    row = "bash, read-only" if verdict.read_only and verdict.parsed else "bash, otherwise"
+    row = _READ_ONLY if verdict.read_only and verdict.parsed else "runs"
     decision = overridden or _cell(row, preset)
     what = Phrase("policy.what.reading" if verdict.read_only else "policy.what.writing")
     if decision == "deny":
-        return _denied_by("bash", row, preset, overridden)
-    if mode == "plan" and row == "bash, otherwise":
+        return _denied_by(tool, row, preset, overridden)
+    if mode == "plan" and row == "runs":
         return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)], hint=_LEAVE_PLAN)
     if verifying and mode == "auto-edit":
         return Ruling("allow", [Phrase("policy.verification")])

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from coder.policy.decide import OperatingMode, Preset, decide
+from coder.config.schema import Decision, Preset
+from coder.policy.decide import OperatingMode, decide
 from coder.policy.shell.judge import judge
-from coder.policy.shell.verdict import Decision, Ruling, Segment, ShellVerdict
+from coder.policy.shell.verdict import Ruling, Segment, ShellVerdict
 from coder.policy.verification import may_run
 from coder.texts import Phrase, Texts
 

@@ -15,8 +15,8 @@ import msgspec
 from coder.protocol.events import Verification
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Usage
+from coder.tools.registry import built_in
 
-EDITING = ("write", "edit", "patch")
 CHANGED_AFTER = "changed after the last check"
 _CONTINUED = ("truncated", "empty", "announced")  # why a note told the model to go on
 _USAGE_FIELDS = ("prompt", "completion", "total", "cached")
@@ -138,12 +138,12 @@ def cost_of(event: HistoryEvent) -> float:
 def edits_of(event: HistoryEvent) -> set[str]:
     """The files that a tool changed, where the event tells of that."""
     kind, meta = _inner(event)
-    done = kind == "observation" and meta.get("ok") and meta.get("tool") in EDITING
+    done = kind == "observation" and meta.get("ok") and built_in(str(meta.get("tool"))).edits_files()
     return edited_paths(meta) if done else set()
 
 
 def edited_paths(meta: Mapping[str, Any]) -> set[str]:
-    """By the fields that `write`, `edit` and `patch` record."""
+    """By the fields that tools which edit files record."""
     if meta.get("dry_run"):
         return set()
     if "files" in meta:

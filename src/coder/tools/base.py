@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 DetailKind = Literal["", "diff", "output", "text"]
 Arguments = Mapping[str, Any]
+OnOutput = Callable[[str], None]  # takes what a running command prints, as it prints it
+# What a tool does at most: look, edit files, run a command line, reach out of the workspace. `unknown`: a
+# server's tool, of which nothing is believed.
+Kind = Literal["looks", "edits", "runs", "reaches", "unknown"]
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -53,6 +57,9 @@ MCP_PREFIX = "mcp__"  # what the names of MCP servers' tools begin with, and no 
 def is_mcp(name: str) -> bool:
     """Whether a tool of this name is a server's."""
     return name.startswith(MCP_PREFIX)
+
+
+_LONGEST_VALUE = 80  # characters of an argument in the one-line summary
 
 
 def summed_up(phrase: Phrase, for_model: str, **more: Any) -> ToolResult:
@@ -164,28 +171,56 @@ class ToolContext:
         self.jobs: Jobs | None = None  # what runs in the background; None where nothing may
 
 
-class Tool(Protocol):
-    """One tool. `concurrent` ones may run beside each other; all others run alone, in order."""
+class Tool:
+    """One tool. Policy, trust, ledger, undo, subagents and front ends go by what it declares here.
 
-    @property
-    def spec(self) -> ToolSpec: ...
+    As it stands, this is a tool of which nothing is known.
+    """
 
-    @property
-    def concurrent(self) -> bool: ...
+    spec: ToolSpec
+    kind: ClassVar[Kind] = "unknown"
+    touches: ClassVar[Literal["", "files", "folders"]] = ""  # of the workspace, and named by its arguments
+    keys: ClassVar[tuple[str, ...]] = ()  # the arguments that stand for the call in one line; else all do
+    concurrent: ClassVar[bool] = False  # may run beside others that are; any other runs alone, in order
+    for_subagents: ClassVar[bool] = True
+    shown_as: ClassVar[str] = ""  # the ACP tool kind, where `kind` and `touches` do not tell it
 
-    def argument(self, args: Arguments) -> str:
+    @classmethod
+    def edits_files(cls) -> bool:
+        return cls.kind == "edits" and cls.touches == "files"
+
+    @classmethod
+    def argument(cls, args: Arguments) -> str:
         """The key argument, for the one-line summary."""
-        ...
+        from coder.tools.paths import clean
+
+        if cls.keys:
+            return clean(" ".join(str(args.get(key, "")) for key in cls.keys).strip())
+        return ", ".join(f"{key}: {_short(value)}" for key, value in args.items())
+
+    @classmethod
+    def paths(cls, args: Arguments) -> list[str]:
+        """The files and folders that a call names."""
+        path = args.get("path")
+        return [path] if isinstance(path, str) and path else []
+
+    @classmethod
+    def command(cls, args: Arguments) -> str:
+        """The shell line that a call of a tool that `runs` hands to the shell."""
+        return str(args.get("command", ""))
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         """What would be done, for the person who is asked."""
-        ...
+        return Preview(f"{self.spec.function.name} {self.argument(args)}".rstrip())
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
-        """Do it. `on_output` takes what a running command prints, as it prints it."""
-        ...
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
+        """Do it."""
+        raise NotImplementedError
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
 def spec(name: str, description: str, properties: dict[str, Any], required: list[str]) -> ToolSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,9 @@ from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools.base import (
     Arguments,
+    OnOutput,
     Preview,
+    Tool,
     ToolCancelled,
     ToolContext,
     ToolResult,
@@ -54,9 +56,11 @@ class TooManyJobs(Exception):
     """What to do first is the text."""
 
 
-class Bash:
+class Bash(Tool):
     """The shell. `person`: the person's own, whose programs may print colours."""
 
+    kind = "runs"
+    keys = ("command",)
     spec = spec(
         "bash",
         DESCRIPTION,
@@ -67,20 +71,14 @@ class Bash:
         },
         ["command"],
     )
-    concurrent = False
 
     def __init__(self, *, person: bool = False) -> None:
         self._person = person
 
-    def argument(self, args: Arguments) -> str:
-        return str(args.get("command", ""))
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(subject=self.argument(args), kind="command")
+        return Preview(subject=self.command(args), kind="command")
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         command: str = args["command"]
         if fault := fault_of(command):
             return fault

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -303,9 +304,12 @@ def joined(told: list[Report]) -> Diff:
     return Diff(lines, added, sum(report.diff.deletions for report in told))
 
 
-def diff_preview(changes: list[Change], context: ToolContext) -> Preview:
+def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> Preview:
     """The diff that a person decides on: all of it, for what is not shown cannot be agreed to."""
-    told = reports(changes, context)
+    try:
+        told = reports(planned(), context)
+    except Stop as stop:
+        return Preview(stop.result.for_model, fault=stop.result)
     text = "\n".join(joined(told).lines)
     if text:
         return Preview(text, "diff")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import msgspec
 
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed
 from coder.tools.changes import (
     Change,
     apply,
@@ -35,10 +34,12 @@ _ITEM = {
 }
 
 
-class Edit:
+class Edit(Tool):
     """Replace texts that stand in a file exactly once, or everywhere they stand."""
 
-    concurrent = False
+    kind = "edits"
+    touches = "files"
+    keys = ("path",)
     spec = base.spec(
         "edit",
         "Replace old_string by new_string in a file. old_string must be the file's text (without read's line "
@@ -56,18 +57,10 @@ class Edit:
     )
     unadvertised: ClassVar[dict[str, Any]] = {"expected": {"type": "integer"}}
 
-    def argument(self, args: Arguments) -> str:
-        return clean(str(args.get("path", "")))
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        try:
-            return diff_preview([_planned(args, context).change], context)
-        except Stop as stop:
-            return Preview(stop.result.for_model, fault=stop.result)
+        return diff_preview(lambda: [_planned(args, context).change], context)
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         import asyncio
 
         try:

@@ -14,7 +14,7 @@ import msgspec
 
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, denied, failed, summed_up
+from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, denied, failed, summed_up
 from coder.tools.paths import clean
 
 if TYPE_CHECKING:
@@ -58,9 +58,11 @@ class _Page(msgspec.Struct):
     data: bytes
 
 
-class Fetch:
+class Fetch(Tool):
     """Web pages."""
 
+    kind = "reaches"
+    keys = ("url",)
     spec = base.spec(
         "fetch",
         DESCRIPTION,
@@ -81,15 +83,7 @@ class Fetch:
         self._allow_private = allow_private
         self._lookup = lookup or _look_up
 
-    def argument(self, args: Arguments) -> str:
-        return clean(str(args.get("url", "")))
-
-    def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(f"fetch {self.argument(args)}")
-
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         from coder.model.http.client import HttpClient
         from coder.model.http.faults import HttpFault
 

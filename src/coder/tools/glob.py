@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
 from coder.tools.search.find import Outcome, find_files
 from coder.tools.search.globs import BadGlob, matcher
@@ -20,9 +19,12 @@ MAX_DATED = 10_000  # more matches than this are not asked for their dates
 MAX_FOUND = 200_000
 
 
-class Glob:
+class Glob(Tool):
     """Files whose path below a folder matches a glob pattern, newest first."""
 
+    kind = "looks"
+    touches = "folders"
+    keys = ("pattern",)
     concurrent = True
     spec = base.spec(
         "glob",
@@ -35,15 +37,10 @@ class Glob:
         ["pattern"],
     )
 
-    def argument(self, args: Arguments) -> str:
-        return clean(str(args.get("pattern", "")))
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         return Preview(f"glob {self.argument(args)} in {clean(args.get('path') or '.')}")
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         try:
             return await _glob(args["pattern"], args.get("path") or ".", context)
         except Stop as stop:

@@ -16,7 +16,7 @@ from coder.fs.safe_open import read_file
 from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
 from coder.tools.search.find import BadPattern, Line, Outcome, find_lines
 from coder.tools.search.globs import BadGlob, literally, matcher, name_globs
@@ -35,9 +35,12 @@ _MAX_CONTEXT_FILE = 8 << 20
 _MODES = ("content", "files_with_matches", "count")
 
 
-class Grep:
+class Grep(Tool):
     """Lines that match a regular expression, grouped by file."""
 
+    kind = "looks"
+    touches = "folders"
+    keys = ("pattern",)
     concurrent = True
     spec = base.spec(
         "grep",
@@ -60,15 +63,10 @@ class Grep:
     )
     unadvertised: ClassVar[dict[str, Any]] = {"output_mode": {"type": "string", "enum": list(_MODES)}}
 
-    def argument(self, args: Arguments) -> str:
-        return clean(str(args.get("pattern", "")))
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         return Preview(f"grep {self.argument(args)} in {clean(args.get('path') or '.')}")
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         pattern = args["pattern"]
         if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
             return failed(f"the pattern must have 1 to {MAX_PATTERN} characters and no NUL")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coder.texts import Phrase
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
+from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
 from coder.tools.bash import FOR_MODEL, MAX_TIMEOUT_MS, TooManyJobs
 
 if TYPE_CHECKING:
@@ -23,9 +23,12 @@ the one that runs. You are told when a job ends: do not poll."""
 _LINE = 200  # characters of a command or an output line in a list
 
 
-class JobTool:
+class JobTool(Tool):
     """Touches nothing but the session's own jobs."""
 
+    kind = "looks"
+    keys = ("action", "id")
+    shown_as = "other"
     spec = spec(
         "job",
         DESCRIPTION,
@@ -36,17 +39,8 @@ class JobTool:
         },
         ["action"],
     )
-    concurrent = False
 
-    def argument(self, args: Arguments) -> str:
-        return f"{args.get('action', '')} {args.get('id', '')}".strip()
-
-    def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(subject=self.argument(args))
-
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         jobs = context.jobs
         if jobs is None or not list(jobs):
             return failed("there are no jobs; bash with background: true starts one")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from coder.fs.safe_open import entries_of
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
 from coder.tools.search.ignore import Rules
 
@@ -19,9 +18,11 @@ MAX_ENTRIES = 500
 HIDDEN_NAMED = 20
 
 
-class List:
+class List(Tool):
     """One level of a folder: folders first, files with sizes, ignored entries by name."""
 
+    kind = "looks"
+    touches = "folders"
     concurrent = True
     spec = base.spec(
         "list",
@@ -31,15 +32,11 @@ class List:
         [],
     )
 
-    def argument(self, args: Arguments) -> str:
+    @classmethod
+    def argument(cls, args: Arguments) -> str:
         return clean(args.get("path") or ".")
 
-    def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(f"list {self.argument(args)}")
-
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         import asyncio
 
         try:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, denied, failed, summed_up
+from coder.tools.base import (
+    Arguments,
+    OnOutput,
+    Preview,
+    Tool,
+    ToolContext,
+    ToolResult,
+    denied,
+    failed,
+    summed_up,
+)
 from coder.tools.changes import (
     DETAIL_LINES,
     RECORD_LINES,
@@ -31,10 +40,11 @@ from coder.tools.text.file import CannotEncode, NotText, TextFile, load
 _MOST_TOLD = 8000  # characters of what does not fit; beyond them each fault is one line
 
 
-class Patch:
+class Patch(Tool):
     """Apply a unified diff or a `*** Begin Patch` envelope."""
 
-    concurrent = False
+    kind = "edits"
+    touches = "files"
     spec = base.spec(
         "patch",
         "Change several files at once, all or none. Takes a unified diff, or:\n"
@@ -48,22 +58,24 @@ class Patch:
         ["patch"],
     )
 
-    def argument(self, args: Arguments) -> str:
+    @classmethod
+    def paths(cls, args: Arguments) -> list[str]:
         try:
-            names = [file.move_to or file.path for file in parse(str(args.get("patch", "")))]
+            return [file.move_to or file.path for file in parse(str(args.get("patch", "")))]
         except BadPatch:
+            return []
+
+    @classmethod
+    def argument(cls, args: Arguments) -> str:
+        names = cls.paths(args)
+        if not names:
             return "(unreadable patch)"
         return clean(", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""))
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        try:
-            return diff_preview(_planned(args, context).changes(), context)
-        except Stop as stop:
-            return Preview(stop.result.for_model, fault=stop.result)
+        return diff_preview(lambda: _planned(args, context).changes(), context)
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         import asyncio
 
         dry_run = bool(args.get("dry_run"))

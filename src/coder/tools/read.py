@@ -16,7 +16,7 @@ from coder.fs.safe_open import open_file, status_of
 from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
 from coder.tools.list import listed
 from coder.tools.paths import (
@@ -60,9 +60,12 @@ class Page(msgspec.Struct):
     around: str = ""  # the whole text, where a key in it may be shown in part
 
 
-class Read:
+class Read(Tool):
     """A page of a text file."""
 
+    kind = "looks"
+    touches = "files"
+    keys = ("path",)
     concurrent = True
     spec = base.spec(
         "read",
@@ -79,15 +82,7 @@ class Read:
         ["path"],
     )
 
-    def argument(self, args: Arguments) -> str:
-        return clean(str(args.get("path", "")))
-
-    def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(f"read {self.argument(args)}")
-
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         import asyncio
 
         stop_flag = threading.Event()

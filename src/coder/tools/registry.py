@@ -1,39 +1,53 @@
-"""The tools there are, in the order the model is told of them."""
+"""The tools there are. Loaded when one is asked for: who only reads a record or a help text needs none."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from coder.tools.base import Tool
-from coder.tools.bash import Bash
-from coder.tools.edit import Edit
-from coder.tools.fetch import Fetch
-from coder.tools.glob import Glob
-from coder.tools.grep import Grep
-from coder.tools.job import JobTool
-from coder.tools.list import List
-from coder.tools.patch import Patch
-from coder.tools.read import Read
-from coder.tools.save_memory import MemoryFile, SaveMemory
-from coder.tools.skill import Skill, SkillSource
-from coder.tools.task import Task
-from coder.tools.todo import TodoRead, TodoWrite
-from coder.tools.write import Write
+
+if TYPE_CHECKING:
+    from coder.tools.save_memory import MemoryFile
+    from coder.tools.skill import SkillSource
+
+# One line a tool, in the order the model is told of them.
+_TOOLS = (
+    "coder.tools.read:Read",
+    "coder.tools.list:List",
+    "coder.tools.glob:Glob",
+    "coder.tools.grep:Grep",
+    "coder.tools.write:Write",
+    "coder.tools.edit:Edit",
+    "coder.tools.patch:Patch",
+    "coder.tools.bash:Bash",
+    "coder.tools.job:JobTool",
+    "coder.tools.todo:TodoRead",
+    "coder.tools.todo:TodoWrite",
+    "coder.tools.task:Task",
+    "coder.tools.skill:Skill",
+    "coder.tools.save_memory:SaveMemory",
+    "coder.tools.fetch:Fetch",
+)
 
 
-def built_in_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:
-    return [
-        Read(),
-        List(),
-        Glob(),
-        Grep(),
-        Write(),
-        Edit(),
-        Patch(),
-        Bash(),
-        JobTool(),
-        TodoRead(),
-        TodoWrite(),
-        Task(),
-        Skill(skills),
-        SaveMemory(memory),
-        Fetch(),
-    ]
+@cache
+def built_in_tools() -> dict[str, type[Tool]]:
+    """What each declares, by name."""
+    places = [place.partition(":") for place in _TOOLS]
+    found: list[type[Tool]] = [getattr(import_module(module), name) for module, _, name in places]
+    return {tool.spec.function.name: tool for tool in found}
+
+
+def built_in(name: str) -> type[Tool]:
+    """The tool of this name; for any other name the bare `Tool`, of which nothing is known."""
+    return built_in_tools().get(name, Tool)
+
+
+def make_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:
+    from coder.tools.save_memory import SaveMemory
+    from coder.tools.skill import Skill
+
+    made: dict[str, Tool] = {"skill": Skill(skills), "save_memory": SaveMemory(memory)}
+    return [made.get(name) or tool() for name, tool in built_in_tools().items()]

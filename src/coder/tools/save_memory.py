@@ -6,7 +6,6 @@ that the provider's cache holds, and the next session has the fact in its first 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -16,7 +15,9 @@ from coder.texts import Fault, Phrase
 from coder.tools.base import (
     Arguments,
     Journal,
+    OnOutput,
     Preview,
+    Tool,
     ToolContext,
     ToolResult,
     denied,
@@ -57,9 +58,12 @@ class MemoryFile(Protocol):
         ...
 
 
-class SaveMemory:
+class SaveMemory(Tool):
     """Append a fact to the memory file."""
 
+    kind = "edits"
+    keys = ("fact",)
+    for_subagents = False
     spec = spec(
         "save_memory",
         DESCRIPTION,
@@ -73,20 +77,14 @@ class SaveMemory:
         },
         ["fact"],
     )
-    concurrent = False
 
     def __init__(self, memory: MemoryFile) -> None:
         self._memory = memory
 
-    def argument(self, args: Arguments) -> str:
-        return str(args.get("fact", ""))
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         return Preview(subject=f"{_scope(args)}: {args.get('fact', '')}")
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         scope = _scope(args)
         try:
             saved = self._memory.save(str(args["fact"]), scope, context.journal)

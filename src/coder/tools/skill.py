@@ -6,14 +6,14 @@ there instead, and the work goes on without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from coder.texts import Phrase
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec, summed_up
+from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
 
 DESCRIPTION = (
     "Skills are written procedures for particular kinds of task. `list` names them; `load` gives one's "
@@ -49,9 +49,11 @@ class SkillSource(Protocol):
         ...
 
 
-class Skill:
+class Skill(Tool):
     """List the skills there are, or load one."""
 
+    kind = "looks"
+    keys = ("action", "name")
     spec = spec(
         "skill",
         DESCRIPTION,
@@ -66,15 +68,7 @@ class Skill:
     def __init__(self, source: SkillSource) -> None:
         self._source = source
 
-    def argument(self, args: Arguments) -> str:
-        return f"{args.get('action', '')} {args.get('name', '')}".strip()
-
-    def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(subject=self.argument(args))
-
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         if args["action"] == "list":
             text, count = self._source.listing()
             return summed_up(Phrase("tool.skills", n=count), text, meta={"count": count})

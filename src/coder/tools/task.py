@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed, spec
+from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, spec
 
 AGENTS = {
     "general": "any piece of work that can be described in a few sentences",
@@ -20,9 +18,12 @@ DESCRIPTION = (
 )
 
 
-class Task:
+class Task(Tool):
     """Starts subagents, which cannot start further ones."""
 
+    kind = "reaches"
+    for_subagents = False
+    shown_as = "think"
     spec = spec(
         "task",
         DESCRIPTION,
@@ -34,15 +35,14 @@ class Task:
     )
     concurrent = True
 
-    def argument(self, args: Arguments) -> str:
+    @classmethod
+    def argument(cls, args: Arguments) -> str:
         return f"{args.get('agent', '')}: {args.get('objective', '')}"
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         return Preview(subject=self.argument(args))
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         if context.start_task is None:
             return failed("a subagent cannot start another one; do the work yourself")
         if not args["objective"].strip():

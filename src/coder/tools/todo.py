@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from coder.texts import Phrase
-from coder.tools.base import Arguments, Preview, Todo, ToolContext, ToolResult, failed, spec, summed_up
+from coder.tools.base import (
+    Arguments,
+    OnOutput,
+    Preview,
+    Todo,
+    Tool,
+    ToolContext,
+    ToolResult,
+    failed,
+    spec,
+    summed_up,
+)
 
 MAX_TODOS = 100  # a longer plan is not a plan, and it is in the context at every step
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
@@ -25,28 +35,35 @@ def unfinished(todos: list[Todo]) -> bool:
     return any(t.status in ("pending", "in_progress") for t in todos)
 
 
-class TodoRead:
+class _OfTheList(Tool):
+    """No argument stands for a call: the list itself is shown, and how much of it is done."""
+
+    kind = "looks"
+    for_subagents = False
+    shown_as = "think"
+
+    @classmethod
+    def argument(cls, args: Arguments) -> str:
+        return ""
+
+
+class TodoRead(_OfTheList):
     """The list as it is."""
 
     spec = spec("todoread", "Read the todo list of this session.", {}, [])
     concurrent = True
 
-    def argument(self, args: Arguments) -> str:
-        return ""
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         return Preview(subject=as_text(context.todos))
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         text = as_text(context.todos)
         return summed_up(
             Phrase("tool.todos", n=len(context.todos)), text, meta={"todos": _plain(context.todos)}
         )
 
 
-class TodoWrite:
+class TodoWrite(_OfTheList):
     """The whole list, replaced."""
 
     spec = spec(
@@ -70,18 +87,12 @@ class TodoWrite:
         },
         ["todos"],
     )
-    concurrent = False
-
-    def argument(self, args: Arguments) -> str:
-        return ""  # the list itself is shown, and how much of it is done
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         todos = _parse(args.get("todos"))
         return Preview(subject=todos if isinstance(todos, str) else as_text(todos))
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         todos = _parse(args["todos"])
         if isinstance(todos, str):
             return failed(todos)

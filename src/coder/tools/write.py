@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from coder.tools import base
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed
 from coder.tools.changes import (
     Change,
     apply,
@@ -15,14 +13,16 @@ from coder.tools.changes import (
     hard_link_note,
     single_result,
 )
-from coder.tools.paths import Stop, clean, locate, shown
+from coder.tools.paths import Stop, locate, shown
 from coder.tools.text.file import CannotEncode, NotText, load
 
 
-class Write:
+class Write(Tool):
     """Create a file or replace its content."""
 
-    concurrent = False
+    kind = "edits"
+    touches = "files"
+    keys = ("path",)
     spec = base.spec(
         "write",
         "Create a file, or replace the whole content of one that you have read. Folders are made as needed; "
@@ -31,18 +31,10 @@ class Write:
         ["path", "content"],
     )
 
-    def argument(self, args: Arguments) -> str:
-        return clean(str(args.get("path", "")))
-
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        try:
-            return diff_preview([_planned(args, context)], context)
-        except Stop as stop:
-            return Preview(stop.result.for_model, fault=stop.result)
+        return diff_preview(lambda: [_planned(args, context)], context)
 
-    async def run(
-        self, args: Arguments, context: ToolContext, on_output: Callable[[str], None]
-    ) -> ToolResult:
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         import asyncio
 
         try:

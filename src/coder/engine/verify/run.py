@@ -108,6 +108,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
 
         result = await run_command(
             session,
+            agent.tools["bash"],
             {"command": command},
             lambda text: agent.emit(ToolOutput(call_id="verify", text=text)),
         )

@@ -5,13 +5,10 @@ Reasons are phrases: the model and the record get them in English, the person in
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
+from coder.config.schema import Decision
 from coder.texts import Phrase, Texts
-
-Decision = Literal["allow", "ask", "deny"]
 
 
 class Segment(msgspec.Struct, frozen=True):

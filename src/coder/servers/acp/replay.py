@@ -8,6 +8,7 @@ import msgspec
 
 from coder.protocol.history import HistoryEvent
 from coder.servers.acp.tools import (
+    SILENT,
     Update,
     bounded,
     changed_places,
@@ -22,9 +23,7 @@ from coder.servers.acp.tools import (
     title_of,
 )
 from coder.servers.acp.updates import Updates
-
-_SILENT = ("todowrite", "todoread")
-_KEY_ARGUMENTS = ("path", "command", "pattern", "url", "fact", "objective", "name")
+from coder.tools.registry import built_in
 
 
 class Retelling:
@@ -70,17 +69,17 @@ class Retelling:
         tool, call_id = str(event.meta["tool"]), str(event.meta["call_id"])
         shown_as = f"{event.turn}.{event.step}.{call_id}"
         self._open[call_id] = (shown_as, tool)
-        if tool in _SILENT:
+        if tool in SILENT:
             return
         args = event.meta.get("input")
         self._to.send(
             {
                 "sessionUpdate": "tool_call",
                 "toolCallId": shown_as,
-                "title": title_of(tool, _argument(args)),
+                "title": title_of(tool, _argument(tool, args)),
                 "kind": kind_of(tool),
                 "status": "pending",
-                "locations": locations(args, self._to.root),
+                "locations": locations(tool, args, self._to.root),
                 "rawInput": bounded(args),
             }
         )
@@ -88,7 +87,7 @@ class Retelling:
     def _observation(self, event: HistoryEvent) -> None:
         meta = event.meta
         shown_as, tool = self._open.pop(str(meta["call_id"]))
-        if tool in _SILENT:
+        if tool in SILENT:
             if meta.get("ok") and isinstance(meta.get("todos"), list):
                 self._todos = meta["todos"]
             return
@@ -139,8 +138,8 @@ _TELLERS = {
 }
 
 
-def _argument(args: Any) -> str:
-    """The record has no summary of a call; its most telling argument will do."""
+def _argument(tool: str, args: Any) -> str:
+    """The record has no summary of a call; it is made again, as far as its arguments could be read."""
     if isinstance(args, str):
         try:
             args = msgspec.json.decode(args)
@@ -148,4 +147,4 @@ def _argument(args: Any) -> str:
             return ""
     if not isinstance(args, dict):
         return ""
-    return next((str(args[name]) for name in _KEY_ARGUMENTS if args.get(name)), "")
+    return built_in(tool).argument(args)

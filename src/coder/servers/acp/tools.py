@@ -8,27 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from coder.servers.acp.diffs import Hunk, hunks
+from coder.tools.registry import built_in
 
 Update = dict[str, Any]
 
-KINDS = {
-    "read": "read",
-    "list": "search",
-    "glob": "search",
-    "grep": "search",
-    "write": "edit",
-    "edit": "edit",
-    "patch": "edit",
-    "save_memory": "edit",
-    "bash": "execute",
-    "!": "execute",
-    "verify": "execute",
-    "fetch": "fetch",
-    "task": "think",
-    "todoread": "think",
-    "todowrite": "think",
-    "skill": "read",
-}
+_KINDS = {"looks": "read", "edits": "edit", "runs": "execute", "reaches": "fetch", "unknown": "other"}
+_SHELL = ("!", "verify")  # commands that no call of the model's started
+SILENT = ("todowrite", "todoread")  # the plan shows what they do
 _IN_CONTENT = ("call_id", "tool", "diff", "stdout", "stderr")
 _BY_OPERATION = {"deleted": "delete", "moved": "move"}
 
@@ -43,7 +29,11 @@ _CONTROLS = (
 
 
 def kind_of(tool: str) -> str:
-    return KINDS.get(own_name(tool), "other")
+    if tool in _SHELL:
+        return "execute"
+    known = built_in(own_name(tool))
+    searches = known.kind == "looks" and known.touches == "folders"
+    return known.shown_as or ("search" if searches else _KINDS[known.kind])
 
 
 def own_name(tool: str) -> str:
@@ -59,7 +49,7 @@ def title_of(tool: str, argument: str) -> str:
     if kind_of(tool) == "execute" and line:
         fence = "`" * (_longest_run(line) + 1)
         edge = " " if "`" in line else ""
-        before = "" if tool in ("bash", "!") else f"{tool}: "
+        before = "" if tool == "!" or built_in(tool).kind == "runs" else f"{tool}: "
         return f"{before}{fence}{edge}{line}{edge}{fence}"
     return f"{tool} {line}".strip()
 
@@ -135,16 +125,16 @@ def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]
 # places
 
 
-def locations(args: Any, root: Path) -> list[Update]:
+def locations(tool: str, args: Any, root: Path) -> list[Update]:
     """Where a call is about to look or write, as far as its arguments say."""
-    path = args.get("path") if isinstance(args, Mapping) else None
-    if not isinstance(path, str) or not path or "\0" in path:
+    if not isinstance(args, Mapping):
         return []
+    named = [path for path in built_in(own_name(tool)).paths(args) if "\0" not in path]
+    places: list[Update] = [{"path": str(root / path)} for path in named[:_MAX_ITEMS]]
     offset = args.get("offset")
-    place: Update = {"path": str(root / path)}
-    if type(offset) is int and 0 < offset < 1 << 32:  # `true` is no line
-        place["line"] = offset
-    return [place]
+    if len(places) == 1 and type(offset) is int and 0 < offset < 1 << 32:  # `true` is no line
+        places[0]["line"] = offset
+    return places
 
 
 def changed_places(diff: str, root: Path) -> list[Update]:

@@ -34,6 +34,7 @@ from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import InstantModeExecuted
 from coder.record.replay import title_of as session_title
 from coder.servers.acp.tools import (
+    SILENT,
     Update,
     bounded,
     changed_places,
@@ -53,7 +54,6 @@ from coder.servers.acp.tools import (
 from coder.servers.jsonrpc import Peer, notification
 from coder.texts import Texts
 
-_SILENT = ("todowrite", "todoread")  # the plan shows what they do
 _STATUS = {"success": "completed", "error": "failed", "cancelled": "failed", "executing": "in_progress"}
 _PRIORITIES = ("high", "medium", "low")
 
@@ -231,7 +231,7 @@ class Updates:
         key = self._key(event.call_id, event.tool)
         call = self.call(event.call_id, event.tool)
         ended = event.state not in ("scheduled", "executing")
-        if event.tool in _SILENT and event.state != "error":
+        if event.tool in SILENT and event.state != "error":
             if ended:
                 self._calls.pop(key, None)
             return
@@ -256,7 +256,7 @@ class Updates:
             "title": title_of(call.tool, argument),
             "kind": kind_of(call.tool),
             "status": "pending",
-            "locations": locations(call.args, self.root),
+            "locations": locations(call.tool, call.args, self.root),
         }
         if call.args is not None:
             update["rawInput"] = bounded(call.args)
