@@ -66,7 +66,7 @@ def append(project: Path, steps: int) -> dict[str, Any]:
     session = Session.new(agent(project))
     session.log.turn = 1
     session.add_user("do all of it", "do all of it", {})
-    log = session.agent.store.log_path(session.id)
+    log = session.agent.place.store.log_path(session.id)
     times: list[float] = []
     sizes: list[int] = [log.stat().st_size]
     for number in range(1, steps + 1):

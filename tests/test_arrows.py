@@ -33,9 +33,8 @@ ALLOWED["cli"] = {"cli", "terminal", "servers", *ORDER, *FOR_ALL}
 ENGINE_DOORS = {"engine.engine", "engine.setup", "engine.sdk"}
 # Who looks further, at what, and why. The list may get shorter, not longer.
 LOOKS_FURTHER = {
-    ("cli.once", "engine.modes"): "--mode /name, which must have taken effect before the first input",
     ("cli.trust", "engine.modes"): "the commands of modes, which are part of what is trusted",
-    ("terminal.start", "engine.modes"): "--mode /name, as for cli.once",
+    ("terminal.start", "engine.modes"): "the commands of modes, as for cli.trust",
 }
 
 MAX_LINES = 500
@@ -105,6 +104,24 @@ def test_front_ends_reach_the_engine_by_its_doors() -> None:
         if room(name) == "engine" and name not in ENGINE_DOORS and (name_of(path), name) not in LOOKS_FURTHER
     ]
     assert not wrong
+
+
+def test_front_ends_read_the_engine_through_its_view() -> None:
+    """They change it by ops, and what they read is `Engine.view`: not the agent behind it."""
+    wrong = [
+        f"{name_of(path)}, line {node.lineno}: .{node.attr}"
+        for path in FILES
+        if room(name_of(path)) in FRONT_ENDS
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and (node.attr == "agent" or _is_private_of_engine(node))
+    ]
+    assert not wrong
+
+
+def _is_private_of_engine(node: ast.Attribute) -> bool:
+    owner = node.value
+    named = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return node.attr.startswith("_") and named in ("engine", "view")
 
 
 def test_no_module_of_the_engine_knows_a_wire() -> None:

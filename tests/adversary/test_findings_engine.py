@@ -92,7 +92,7 @@ def cut_off_at_an_approval(project: Project) -> str:
             if isinstance(event, ApprovalRequested):
                 break
         session = driver.engine.agent.session
-        path = driver.engine.agent.store.log_path(session.id)
+        path = driver.engine.agent.place.store.log_path(session.id)
         at_the_kill = path.read_bytes()
         await driver.close()
         path.write_bytes(at_the_kill)

@@ -24,9 +24,9 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 def equip(agent: Agent) -> None:
     """The two tools over this agent's folders."""
-    skills = Skills(agent.root, agent.home, agent.home.parent)
+    skills = Skills(agent.root, agent.place.home, agent.place.home.parent)
     agent.tools["skill"] = Skill(skills)
-    agent.tools["save_memory"] = SaveMemory(Memory(agent.root, agent.home))
+    agent.tools["save_memory"] = SaveMemory(Memory(agent.root, agent.place.home))
 
 
 def run(

@@ -23,9 +23,9 @@ def told(project: Project, command: str, env: dict[str, str] | None = None, **mo
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, mode="yolo")
-        driver.engine.agent.environment = {**driver.engine.agent.environment, **(env or {})}
         driver.start()
-        driver.engine.agent.session.context.environment = driver.engine.agent.environment
+        agent = driver.engine.agent
+        agent.session.context.environment = {**agent.place.environment, **(env or {})}
         await driver.send("go")
         await driver.close()
 
@@ -218,16 +218,16 @@ def test_a_command_that_changes_the_conversation_is_in_the_snapshot(project: Pro
 
 
 def test_only_a_session_with_a_record_is_promised(project: Project) -> None:
-    async def goodbye(url: str, *inputs: str) -> str:
+    async def recorded(url: str, *inputs: str) -> str:
         driver = Driver(project, url, session_kind="interactive")
         driver.start()
         for text in inputs:
             await driver.send(text)
         await driver.close()
-        return driver.engine.agent.goodbye()
+        return driver.engine.view.session_id if driver.engine.view.is_recorded else ""
 
     with ScriptedServer([]) as server:
-        assert asyncio.run(goodbye(server.url)) == ""
+        assert asyncio.run(recorded(server.url)) == ""
         assert project.logs() == []
-        (said,) = (asyncio.run(goodbye(server.url, "!true")),)
-    assert f"coder --resume {project.logs()[0].stem}" in said
+        found = asyncio.run(recorded(server.url, "!true"))
+    assert found == project.logs()[0].stem

@@ -203,7 +203,7 @@ class TestCommandsInModes:
             driver.start()
             async with asyncio.timeout(10):
                 problems = await enable_modes(driver.engine.agent, ["/log"])
-            assert driver.engine.agent.can_ask
+            assert driver.engine.agent.front.can_ask
             await driver.close()
             return problems
 

@@ -49,7 +49,7 @@ async def _tour(lang: str, delay: float) -> int:
         view.line(f"> {QUESTION}\n")
         engine.submit(UserInput(QUESTION))
         status = await watch(engine, view)
-        view.line("\n" + say("demo.foot", coder=_own_name(), folder=folder, id=engine.agent.session.id))
+        view.line("\n" + say("demo.foot", coder=_own_name(), folder=folder, id=engine.view.session_id))
     return status
 
 

@@ -73,13 +73,10 @@ async def run_once(
         complain(error.text(settings.texts))
         return Exit.FAILED
     _cancel_on_signals(engine)
-    if options.custom_modes:
-        from coder.engine.modes import enable_modes
-
-        if problems := await enable_modes(engine.agent, options.custom_modes):
-            complain(" ".join(problems))
-            await engine.close()
-            return Exit.USAGE
+    if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
+        complain(" ".join(problems))
+        await engine.close()
+        return Exit.USAGE
     engine.submit(asked)
     return await watch(engine, _output(output, settings), _asker(engine, options, settings))
 

@@ -66,67 +66,81 @@ class ModelChoice(msgspec.Struct, frozen=True):
         return cls(name, window_for(config, name), tokenizer or tokenizer_of(name), tokenizer)
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent works, what it may believe there, and what is kept of it."""
+
+    workspace: FolderWorkspace
+    home: Path
+    store: SessionStore
+    environment: Mapping[str, str]  # of the commands that the model runs
+    allowed: AllowedCommands
+    allowlist_file: str = ""  # where the setting permission.command_allowlist stands
+    secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
+    trusted: bool = False
+    trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
+
+
+class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is told what happens, and whether anybody can be asked."""
+
+    emit: Callable[[AnyEvent], None]
+    can_ask: bool = False
+    kind: str = "interactive"
+    sinks: Sequence[HistorySink] = ()
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """What an agent can do: its tools, and what it has been taught and told to remember."""
+
+    tools: Sequence[Tool]
+    skills: Skills
+    memory: Memory
+
+
 class Agent:
     """Configuration, tools, model and the session that is current."""
 
     def __init__(
         self,
-        *,
         config: Config,
         texts: Texts,
-        workspace: FolderWorkspace,
-        home: Path,
-        store: SessionStore,
+        place: Place,
+        front: FrontEnd,
         model: ChatModel,
         chosen: ModelChoice,
-        tools: Sequence[Tool],
-        skills: Skills,
-        memory: Memory,
-        allowed: AllowedCommands,
-        environment: Mapping[str, str],
-        can_ask: bool,
-        emit: Callable[[AnyEvent], None],
+        can: Capabilities,
+        *,
         limits: PromptLimits,
-        sinks: Sequence[HistorySink] = (),
-        session_kind: str = "interactive",
-        trusted: bool = False,
+        mode: OperatingMode | None = None,
     ) -> None:
         self.config = config
         self.texts = texts
         self.say = texts.say
-        self.workspace = workspace
-        self.home = home
-        self.store = store
+        self.place = place
+        self.front = front
         self.model = model
         self.chosen = chosen
-        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in tools}
-        self.skills = skills
-        self.memory = memory
+        self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in can.tools}
+        self.skills = can.skills
+        self.memory = can.memory
+        self.limits = limits
         self.ide: IdeClient | None = None  # the line to the person's editor, where there is to be one
         self.git_state: GitState | None = None  # asked of git while the session starts
         self.mcp: Servers | None = None  # others' programs with tools, where any are configured
         self.told_of_servers: dict[str, Phrase] = {}  # what the person has been told of each
-        self.allowed = allowed
-        self.allowlist_file = ""  # where the setting permission.command_allowlist stands
-        self.environment = environment
-        self.can_ask = can_ask
-        self.emit = emit
-        self.limits = limits
-        self.sinks = sinks
-        self.session_kind = session_kind
-        self.trusted = trusted
-        self.trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
-        self.secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
         self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
         self.trying_sandbox = asyncio.Lock()
         self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
         self.parent: Agent | None = None  # of a subagent that is bound by whatever mode its parent is in
-        self._mode: OperatingMode = "default"
-        self.mode_chosen = False  # by a flag, which a resumed session does not overrule
+        self._mode: OperatingMode = mode or "default"
+        self.mode_chosen = mode is not None  # by a flag, which a resumed session does not overrule
         self.preset: Preset = config.permission.preset
         self.wanted = asyncio.Event()  # somebody has asked for something; until then the prompt comes first
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by whoever opens the agent, before anything is asked of it
+
+    def emit(self, event: AnyEvent) -> None:
+        self.front.emit(event)
 
     @property
     def mode(self) -> OperatingMode:
@@ -143,11 +157,6 @@ class Agent:
         if self.chosen.vocabulary != before.vocabulary:
             self.session.conversation.use_counter(TokenCounter(self.chosen.vocabulary))
 
-    def goodbye(self) -> str:
-        """How to go on with the session that is being left; nothing where nothing was recorded."""
-        recorded = self.store.exists(self.session.id)
-        return self.say("view.bye", id=self.session.id) if recorded else ""
-
     @property
     def prompt_limit(self) -> int:
         """The most tokens that a request may have: the model's window, or less where the person said so."""
@@ -155,7 +164,7 @@ class Agent:
 
     @property
     def root(self) -> Path:
-        return self.workspace.root
+        return self.place.workspace.root
 
     @property
     def specs(self) -> list[ToolSpec]:

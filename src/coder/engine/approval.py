@@ -57,7 +57,7 @@ def ruling_of(
         mode,
         overrides=permission.tools,
         shell=shell,
-        allowlist=[*permission.command_allowlist, *agent.allowed.names()] if shell else (),
+        allowlist=[*permission.command_allowlist, *agent.place.allowed.names()] if shell else (),
         own_name=_own_name(tool),
         explores=name == "task" and args.get("agent") == "explore",
         verifying=shell is not None and _may_verify(session, line),
@@ -152,7 +152,7 @@ async def ask_person(
     if approval.auto_approve_ask or not approval.interactive:
         session.log.append("approval", meta={**meta, "answer": "auto"})
         return None
-    if not agent.can_ask:
+    if not agent.front.can_ask:
         session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
         return _nobody_to_ask(session, call, tool, args, ruling)
     if preview.fault is not None:  # a person is not asked about what cannot be done
@@ -161,7 +161,7 @@ async def ask_person(
     reply = await _reply(session, call, ruling, meta["approval_id"], preview)
     if reply.answer == "always" and ruling.can_always:
         try:
-            agent.allowed.add(*ruling.always_names)
+            agent.place.allowed.add(*ruling.always_names)
         except ConfigError as error:  # it could not be kept; the answer holds for this once
             agent.emit(Notice(error.text(agent.texts), "warning"))
     session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": redact(reply.reason)})
@@ -173,7 +173,7 @@ async def ask_person(
 
 def somebody_to_ask(session: Session) -> bool:
     approval = session.agent.config.approval
-    return session.agent.can_ask and approval.interactive and not approval.auto_approve_ask
+    return session.agent.front.can_ask and approval.interactive and not approval.auto_approve_ask
 
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:

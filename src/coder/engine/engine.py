@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
 
 from coder.engine.agent import Agent
 from coder.engine.dispatch import Work, run_op
-from coder.engine.modes import begin_modes, list_modes
+from coder.engine.modes import begin_modes, enable_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
+from coder.engine.view import EngineView
 from coder.fs.private import make_private
 from coder.policy.decide import OperatingMode
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
@@ -33,6 +34,7 @@ class Engine:
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
         self.agent = open_agent(self._events.put_nowait)
+        self.view = EngineView(self.agent)
         self._running: asyncio.Task[InputDone] | None = None
         self._cancelled_early = False  # a cancel came after an input, but before it was taken up
         self._worker: asyncio.Task[None] | None = None
@@ -54,6 +56,10 @@ class Engine:
 
             start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
+
+    async def enable_modes(self, lines: Sequence[str]) -> list[str]:
+        """`--mode "/name args"`, before the first input; what is wrong with them, in sentences."""
+        return await enable_modes(self.agent, lines)
 
     def submit(self, op: AnyOp) -> None:
         self.agent.wanted.set()
@@ -130,7 +136,7 @@ class Engine:
                         leaving.push_async_callback(line.close)
                 if agent.git_state is not None:
                     leaving.callback(agent.git_state.close)
-                for sink in reversed(agent.sinks):
+                for sink in reversed(agent.front.sinks):
                     leaving.callback(sink.close)
                 await self._take_inputs()
                 await asyncio.gather(*self._beside)
@@ -145,7 +151,7 @@ class Engine:
     async def _take_inputs(self) -> None:
         """Until there is to be no more of them."""
         agent = self.agent
-        if agent.session_kind == "interactive" and agent.session.pending is None:
+        if agent.front.kind == "interactive" and agent.session.pending is None:
             await agent.wanted.wait()  # reading modes must not hold up the prompt
         await begin_modes(agent.session)
         if agent.session.pending is not None:
@@ -198,7 +204,7 @@ class Engine:
     def _kept_for_report(self, error: Exception) -> str:
         import traceback
 
-        folder = self.agent.home / "crashes"
+        folder = self.agent.place.home / "crashes"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.txt"
         try:
             make_private(folder)

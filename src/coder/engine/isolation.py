@@ -156,11 +156,11 @@ def _of_job(session: Session, level: SandboxLevel, *, plan: bool) -> Sandbox:
     return kind(
         level,
         agent.root,
-        agent.home,
+        agent.place.home,
         writable=settings.writable,
         network=settings.network,
         plan=plan,
-        environment=agent.environment,
+        environment=agent.place.environment,
     )
 
 
@@ -196,7 +196,9 @@ async def _covered(
     finally:
         try:
             changes = await asyncio.shield(asyncio.to_thread(_after, undo))
-            saw_shell_changes(session, label, map(session.agent.workspace.show, map(Path, changes.changed)))
+            saw_shell_changes(
+                session, label, map(session.agent.place.workspace.show, map(Path, changes.changed))
+            )
             _tell(session, changes)
         finally:  # whatever else is cancelled
             if sandbox is not None:
@@ -213,7 +215,7 @@ def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories:
 
 def _warn(session: Session, key: str, files: list[str]) -> None:
     if files:
-        shown = ", ".join(map(session.agent.workspace.show, map(Path, files[:_NAMED])))
+        shown = ", ".join(map(session.agent.place.workspace.show, map(Path, files[:_NAMED])))
         session.agent.emit(Notice(session.agent.say(key, files=shown), "warning"))
 
 
@@ -244,7 +246,7 @@ def _after(undo: ShellUndo) -> ShellChanges:
 
 def undo_of(session: Session) -> ShellUndo:
     if session.shell_undo is None:
-        session.shell_undo = ShellUndo(session.agent.root, session.agent.home, session.undo)
+        session.shell_undo = ShellUndo(session.agent.root, session.agent.place.home, session.undo)
     return session.shell_undo
 
 
@@ -277,11 +279,11 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
         session.sandboxes[plan] = Sandbox(
             level,
             agent.root,
-            agent.home,
+            agent.place.home,
             writable=settings.writable,
             network=settings.network,
             plan=plan,
-            environment=agent.environment,
+            environment=agent.place.environment,
         )
     return session.sandboxes[plan]
 
@@ -292,7 +294,7 @@ async def sandbox_level(agent: Agent) -> SandboxLevel:
         if agent.sandbox_level is not None:
             return agent.sandbox_level
         agent.sandbox_level = await asyncio.to_thread(
-            probe, agent.home, agent.environment.get("PATH"), agent.root
+            probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
         )
         described = agent.sandbox_level.describe().text(agent.texts)
         agent.emit(Notice(agent.say("sandbox.first_use", level=described)))
@@ -317,7 +319,7 @@ def sandbox_for_model(session: Session) -> str:
     settings = agent.config.sandbox
     if settings.mode == "off":
         return SandboxLevel().describe_for_model(network=True)
-    level = agent.sandbox_level or kept(agent.home, agent.environment.get("PATH"), agent.root)
+    level = agent.sandbox_level or kept(agent.place.home, agent.place.environment.get("PATH"), agent.root)
     if level is None:
         return "Commands run in a sandbox where this machine has one."
     return level.describe_for_model(network=settings.network)

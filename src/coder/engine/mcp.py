@@ -18,7 +18,7 @@ from coder.config.schema import Config, McpServer
 from coder.engine.agent import Agent
 from coder.engine.redact import HIDDEN
 from coder.engine.session import Session
-from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program, secrets_of
+from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program
 from coder.mcp.servers import MAX_TOOLS, Server, Servers
 from coder.mcp.shapes import Endpoint, McpFault
 from coder.mcp.tools import McpTool
@@ -80,16 +80,14 @@ def make_servers(
 
 
 def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
-    """Give an agent its servers, and keep what they are let in with out of records."""
+    """Give an agent its servers."""
     from coder.engine.isolation import sandbox_level
 
-    settings = agent.config.mcp.servers
-    agent.secrets = [*agent.secrets, *secrets_of(settings, variables)]
     agent.mcp = make_servers(
         agent.config,
         agent.root,
-        agent.home,
-        environment=agent.environment,
+        agent.place.home,
+        environment=agent.place.environment,
         variables=variables,
         own_keys=own_keys,
         level=partial(sandbox_level, agent),
@@ -123,7 +121,7 @@ def start_servers(agent: Agent) -> None:
     """With the session; where somebody looks at a prompt, a moment after it is there."""
     if agent.mcp is None or agent.mode == "plan":
         return
-    if agent.session_kind == "interactive":
+    if agent.front.kind == "interactive":
         servers = agent.mcp
         asyncio.get_running_loop().call_later(
             _AFTER_PROMPT, lambda: servers.start() if agent.mode != "plan" else None
@@ -166,7 +164,7 @@ def _keeps_secrets(agent: Agent, tool: McpTool) -> bool:
     that cannot be another one for the model than for the server."""
     function = tool.spec.function
     said = [function.name, function.description, *_texts(function.parameters)]
-    found = [secret for secret in agent.secrets if any(secret in text for text in said)]
+    found = [secret for secret in agent.place.secrets if any(secret in text for text in said)]
     if not found:
         return True
     about, parameters = _hidden(function.description, found), _hidden(function.parameters, found)

@@ -63,7 +63,8 @@ def _load_room() -> None:
 
 def _any_folder(agent: Agent, names: Sequence[str] = ("modes",)) -> bool:
     # os.path, for which a folder above us that we may not look into holds nothing; pathlib would raise
-    homes = [agent.home, Path(os.path.expanduser(agent.environment.get("CODEX_HOME") or "~/.codex"))]  # noqa: PTH111 - text
+    codex = agent.place.environment.get("CODEX_HOME") or "~/.codex"
+    homes = [agent.place.home, Path(os.path.expanduser(codex))]  # noqa: PTH111 - no raise
     places = [p / name for p in (agent.root, *agent.root.parents) for name in (".coder", ".codex")]
     return any(os.path.isdir(place / name) for place in (*homes, *places) for name in names)  # noqa: PTH112 - no raise
 
@@ -83,11 +84,11 @@ def keeper_of(session: Session) -> ModeKeeper:
             return await _run_for_mode(session, mode, command)
 
         session.modes = ModeKeeper(
-            Catalogue(places(agent.root, agent.environment, agent.home), agent.texts, COMMANDS),
+            Catalogue(places(agent.root, agent.place.environment, agent.place.home), agent.texts, COMMANDS),
             agent.texts,
-            reader(agent.workspace),
+            reader(agent.place.workspace),
             run,
-            project_instructions(agent.root, agent.home),
+            project_instructions(agent.root, agent.place.home),
         )
     return session.modes
 
@@ -143,11 +144,11 @@ async def enable_modes(agent: Agent, lines: Sequence[str]) -> list[str]:
     """
     agent.wanted.set()
     await agent.session.modes_begun.wait()  # else what is on by default would take the place of these
-    asks, agent.can_ask = agent.can_ask, False
+    front, agent.front = agent.front, msgspec.structs.replace(agent.front, can_ask=False)
     try:
         return await _enabled(agent, lines)
     finally:
-        agent.can_ask = asks
+        agent.front = front
 
 
 async def _enabled(agent: Agent, lines: Sequence[str]) -> list[str]:
@@ -231,7 +232,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     from coder.modes.render import Refused
 
     agent = session.agent
-    store = TrustStore(agent.home)
+    store = TrustStore(agent.place.home)
     relevant = mode_commands(keeper_of(session).catalogue)
     status = store.status(agent.root, relevant)
     if status == "trusted":

@@ -113,7 +113,9 @@ def tell_nested_instructions(session: Session) -> None:
         if fault is not None:
             agent.emit(Notice(fault.text(agent.texts), "warning"))
         if text := data.decode("utf-8", errors="replace").strip():
-            told.append(f"Instructions for {agent.workspace.show(folder)}/, from its AGENTS.md:\n{text}")
+            told.append(
+                f"Instructions for {agent.place.workspace.show(folder)}/, from its AGENTS.md:\n{text}"
+            )
     if told:
         text = "\n\n".join(told).replace("</note", "&lt;/note")
         session.add_note(f"<note>\n{text}\n</note>", "instructions")

@@ -30,10 +30,10 @@ from coder.tools.todo import restore
 
 def resume_session(agent: Agent, session_id: str) -> Session:
     """Calls that were never answered are answered as interrupted. Raises `RecordError`."""
-    if not agent.store.exists(session_id):
+    if not agent.place.store.exists(session_id):
         raise RecordError("session.missing", id=shown(session_id))
-    believed = is_believed(agent.home, agent.store, session_id)
-    path = agent.store.log_path(session_id)
+    believed = is_believed(agent.place.home, agent.place.store, session_id)
+    path = agent.place.store.log_path(session_id)
     sink = JsonlHistorySink(path)
     sink.open()
     if not path.stat().st_size:
@@ -85,7 +85,7 @@ def _take_over(session: Session, state: Replay) -> None:
     session.context.todos = restore(state.todos)
     session.engine_todos = restore(state.engine_todos)
     session.undo.begin_turn(state.turn)
-    if state.pending_approval is not None and session.agent.can_ask and state.unanswered:
+    if state.pending_approval is not None and session.agent.front.can_ask and state.unanswered:
         session.pending = state
         session.conversation.replace(state.messages)
         session.conversation.unanswered = count_unanswered(state.messages)

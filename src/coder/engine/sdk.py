@@ -80,7 +80,7 @@ class AgentSession:
     @property
     def session_id(self) -> str:
         """Empty until the first turn."""
-        return self._engine.agent.session.id if self._engine else ""
+        return self._engine.view.session_id if self._engine else ""
 
     async def _started(self) -> Engine:
         if self._engine is None:
@@ -97,7 +97,7 @@ class AgentSession:
         """Take any input that a person could type through to its end."""
         engine = await self._started()
         engine.submit(UserInput(text))
-        reading = _Reading(engine.agent.session.id)
+        reading = _Reading(engine.view.session_id)
         try:
             async for event in engine.events():
                 if self._on_event is not None:

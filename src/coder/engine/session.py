@@ -59,19 +59,21 @@ class Session:
         self.id = session_id
         self.created_at = created_at
         self.title = ""
-        self.log = SessionLog(session_id, sinks, self._recorded, agent.sinks, partial(sealed, agent.home))
+        self.log = SessionLog(
+            session_id, sinks, self._recorded, agent.front.sinks, partial(sealed, agent.place.home)
+        )
         self.conversation = Conversation(TokenCounter(agent.chosen.vocabulary), agent.specs)
-        self.undo = UndoJournal(agent.home / "undo" / session_id)
-        outputs = agent.home / "outputs" / session_id  # its own alone: others' are of other projects
+        self.undo = UndoJournal(agent.place.home / "undo" / session_id)
+        outputs = agent.place.home / "outputs" / session_id  # its own alone: others' are of other projects
         self.context = ToolContext(
-            workspace=agent.workspace.also_reading(outputs),
+            workspace=agent.place.workspace.also_reading(outputs),
             journal=self.undo,
             limits=Limits(
                 command_timeout_ms=agent.config.safety.command_timeout_ms,
                 output_limit_bytes=agent.config.safety.output_limit_bytes,
             ),
             outputs=outputs,
-            environment=agent.environment,
+            environment=agent.place.environment,
         )
         self.jobs = self.context.jobs = Jobs(self._job_ended)
         self.told_jobs_uncovered = False
@@ -98,7 +100,9 @@ class Session:
         self.judged: tuple[str, ShellVerdict] | None = None  # the line of the call in hand, its verdict
         self.shell_undo: ShellUndo | None = None
         self.told_partial_undo = False
-        self.redactor = SessionSecrets(agent.home, agent.secrets, on=agent.config.safety.redact_secrets)
+        self.redactor = SessionSecrets(
+            agent.place.home, agent.place.secrets, on=agent.config.safety.redact_secrets
+        )
         self.loop_guard = agent.config.runtime.loop_guard
         self.model_in_use = agent.chosen.name  # of the newest request; another where routing chose
         self.told_servers: set[str] = set()  # MCP servers whose instructions the model has
@@ -110,19 +114,19 @@ class Session:
     def new(cls, agent: Agent, sink: JsonlHistorySink | None = None) -> Session:
         """`sink`: of a session that was killed before the first line of its record was whole."""
         session_id = sink.path.stem if sink else new_session_id()
-        sink = sink or JsonlHistorySink(agent.store.log_path(session_id))
+        sink = sink or JsonlHistorySink(agent.place.store.log_path(session_id))
         session = cls(agent, session_id, [sink], now())
         prompt = session.system_prompt()
         start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
         session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
-        base = read_instructions(agent.root, agent.home)
+        base = read_instructions(agent.root, agent.place.home)
         if base.text:
             from coder.modes.render import user_instructions
 
             session.instruct(user_instructions(base.text, ""), "instructions", {})
         session.announce(resumed=False)
-        if agent.session_kind == "interactive":  # somebody reads how full the context is, from the start
+        if agent.front.kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
         for fault in (*base.faults, *agent.memory.faults()):
             agent.emit(Notice(fault.text(agent.texts), "warning"))
@@ -144,7 +148,7 @@ class Session:
     def _start_meta(self) -> dict[str, Any]:
         agent = self.agent
         config = self._config()
-        mode = {"mode": agent.session_kind, "operating_mode": agent.mode, "preset": agent.preset}
+        mode = {"mode": agent.front.kind, "operating_mode": agent.mode, "preset": agent.preset}
         return {**mode, **config, "config": config}
 
     def _config(self) -> dict[str, Any]:
@@ -179,7 +183,7 @@ class Session:
         if self.shell_undo is not None:
             self.shell_undo.close()
         meta = {
-            "mode": self.agent.session_kind,
+            "mode": self.agent.front.kind,
             "operating_mode": self.agent.mode,
             "preset": self.agent.preset,
             "config": self._config(),
@@ -384,7 +388,7 @@ class Session:
             "tokens": tokens_meta(self.usage),
         }
         try:
-            agent.store.write_snapshot(
+            agent.place.store.write_snapshot(
                 self.id, self.created_at, now(), meta, agent.specs, self.conversation.messages
             )
         except OSError as error:

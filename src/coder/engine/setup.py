@@ -19,7 +19,7 @@ from coder.config.schema import Config, McpSection, McpServer
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.agent import Agent, ModelChoice, PromptLimits
+from coder.engine.agent import Agent, Capabilities, FrontEnd, ModelChoice, Place, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
 from coder.policy.decide import OPERATING_MODES, OperatingMode, preset_gives
@@ -111,45 +111,55 @@ def open_agent(
     root = Path(os.path.realpath(options.cwd))
     person = options.environ.get("HOME")
     skills = Skills(root, settings.home, Path(person) if person else None, config.skills.paths)
-    memory = Memory(root, settings.home)
-    agent = Agent(
-        config=config,
-        texts=settings.texts,
+    place = Place(
         workspace=FolderWorkspace(root, readable=skills.readable_folders()),
         home=settings.home,
         store=SessionStore(root, options.log_dir),
-        model=model
-        or make_model(
-            provider.base_url,
-            provider.api_key,
-            provider.headers,
-            config.provider.timeout_ms,
-            config.provider.dialect,
-            names=_names_of(provider, settings),
-        ),
-        chosen=ModelChoice.of(config, provider.model, options.tokenizer),
-        tools=make_tools(skills, memory),
-        skills=skills,
-        memory=memory,
-        allowed=Allowlist(settings.home, root),
         environment=closed_environment(options.environ, provider),
-        can_ask=options.can_ask,
-        emit=emit,
-        limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
-        sinks=options.sinks,
-        session_kind=options.session_kind,
+        allowed=Allowlist(settings.home, root),
+        allowlist_file=settings.loaded.origin_of("permission.command_allowlist"),
+        secrets=_secrets(config, options, provider),
         trusted=settings.trusted,
+        trust_relevant=settings.loaded.relevant,
     )
-    agent.mode = options.mode or "default"
-    agent.mode_chosen = options.mode is not None
-    agent.trust_relevant = settings.loaded.relevant
-    agent.allowlist_file = settings.loaded.origin_of("permission.command_allowlist")
-    agent.secrets = own_keys(options.environ, provider)
+    memory = Memory(root, settings.home)
+    agent = Agent(
+        config,
+        settings.texts,
+        place,
+        FrontEnd(emit=emit, can_ask=options.can_ask, kind=options.session_kind, sinks=options.sinks),
+        model or _model_of(provider, settings, config),
+        ModelChoice.of(config, provider.model, options.tokenizer),
+        Capabilities(make_tools(skills, memory), skills, memory),
+        limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
+        mode=options.mode,
+    )
     _connect(agent, options, provider)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
     _tell_of_settings(agent, settings)
     return agent
+
+
+def _model_of(provider: Provider, settings: Settings, config: Config) -> ChatModel:
+    return make_model(
+        provider.base_url,
+        provider.api_key,
+        provider.headers,
+        config.provider.timeout_ms,
+        config.provider.dialect,
+        names=_names_of(provider, settings),
+    )
+
+
+def _secrets(config: Config, options: Options, provider: Provider) -> list[str]:
+    """What no model and no record may see: our keys, and what MCP servers are let in with."""
+    keys = own_keys(options.environ, provider)
+    if config.mcp.servers:
+        from coder.mcp.endpoint import secrets_of
+
+        keys += secrets_of(config.mcp.servers, nameable(options.environ, provider))
+    return keys
 
 
 def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
@@ -164,7 +174,7 @@ def _connect(agent: Agent, options: Options, provider: Provider) -> None:
     if any((folder / ".git").exists() for folder in (agent.root, *agent.root.parents)):
         from coder.engine.git_state import GitState
 
-        agent.git_state = GitState(agent.root, agent.environment)
+        agent.git_state = GitState(agent.root, agent.place.environment)
     if agent.config.ide.enabled:
         from coder.context.ide.client import IdeClient
         from coder.context.ide.context import IdeContext

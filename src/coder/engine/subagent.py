@@ -159,12 +159,12 @@ def _child_agent(parent: Agent, kind: str) -> Agent:
             config.workflow, require_todo_for_complex=False, auto_verify_after_edit=False
         ),
     )
-    agent.emit = _forwarding(parent.emit, kind)
+    # what it does reaches the sinks through its parent
+    agent.front = msgspec.structs.replace(parent.front, emit=_forwarding(parent.emit, kind), sinks=())
     agent.keeps_snapshot = False
     agent.mcp = None  # it has its parent's tools; which servers run is its parent's to see to
     agent.git_state = None
     agent.ide = None  # what its parent was not told of the editor yet is for its parent
-    agent.sinks = ()  # what it does reaches them through its parent
     return agent
 
 

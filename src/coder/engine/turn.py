@@ -86,7 +86,7 @@ async def _with_files(session: Session, text: str) -> str:
     from coder.context.attachments import expand
 
     agent = session.agent
-    message, notes = await asyncio.to_thread(expand, text, agent.workspace)
+    message, notes = await asyncio.to_thread(expand, text, agent.place.workspace)
     for note in notes:
         agent.emit(Notice(note.text(agent.texts), "warning"))
     return message

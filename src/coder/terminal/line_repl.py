@@ -35,7 +35,7 @@ class LineRepl:
         self.view = view
         self.say = settings.texts.say
         self.engine = engine
-        self.state = PromptState(model=engine.agent.chosen.name, mode=engine.agent.mode)
+        self.state = PromptState(model=engine.view.model, mode=engine.view.mode)
         self.modes = Spoken(settings.texts)
         self.in_turn = QuestionQueue()
         self.running = False
@@ -50,7 +50,7 @@ class LineRepl:
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._hang_up, number)
         await self._opened()
-        if self.engine.agent.session.pending is not None:
+        if self.engine.view.is_waiting:
             await self._until_idle()
         elif question:
             await self._send(question)
@@ -200,8 +200,8 @@ class LineRepl:
             self._show(event)
         with contextlib.suppress(asyncio.CancelledError):
             await closing
-        if goodbye := self.engine.agent.goodbye():
-            self.view.line(flat(goodbye))
+        if self.engine.view.is_recorded:
+            self.view.line(flat(self.say("view.bye", id=self.engine.view.session_id)))
 
 
 def _read(fd: int) -> bytes:

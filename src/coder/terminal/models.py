@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from coder.config.errors import ConfigError
-from coder.config.schema import Config
 from coder.model.base import ModelError
 
 MOST = 500  # a server that lists more than anyone would look through is believed this far
@@ -39,9 +38,3 @@ class ModelNames:
             return  # what is known already is what there is
         self._known += sorted(names)[:MOST]
         self._changed()
-
-
-def configured_models(config: Config) -> list[str]:
-    """Every model that the configuration names, each once."""
-    names = (config.provider.model, config.routing.fast, config.routing.strong, *config.budget.prices)
-    return [name for name in dict.fromkeys(names) if name]

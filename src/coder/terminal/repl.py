@@ -36,7 +36,7 @@ from coder.terminal.input.history import ProjectHistory
 from coder.terminal.input.keys import bindings
 from coder.terminal.input.menu import Arguments, Menus
 from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, with_local_help
-from coder.terminal.models import ModelNames, configured_models
+from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Beacon
 from coder.terminal.render.event_lines import command_lines
@@ -61,7 +61,7 @@ class Repl:
         self.options, self.settings, self.engine = options, settings, engine
         self.texts, self.ui = settings.texts, settings.loaded.config.ui
         self.theme = Theme(chosen_theme(self.ui.theme, options.environ))
-        self.state = PromptState(model=engine.agent.chosen.name, mode=engine.agent.mode)
+        self.state = PromptState(model=engine.view.model, mode=engine.view.mode)
         self.loop = asyncio.get_running_loop()
         self.output = terminal_output()
         self.modes = Modes(self.texts, self.theme, self._size, self._send_op, self._say, plain=self.ui.plain)
@@ -98,28 +98,28 @@ class Repl:
         return max(1, self._size()[1] - below)
 
     def _new_editor(self) -> Editor:
-        agent, home = self.engine.agent, self.settings.home
+        view, home = self.engine.view, self.settings.home
         files = FileIndex(
-            agent.root, agent.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
+            view.root, view.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
         )
         return Editor(
-            ProjectHistory(project_folder(home, agent.root) / "history"),
+            ProjectHistory(project_folder(home, view.root) / "history"),
             Menus([BuiltIn(self.texts), self.modes.menu], self._arguments(), files.search),
             lambda n: self.texts.say("terminal.pasted", n=n),
         )
 
     def _arguments(self) -> dict[str, Arguments]:
         """What can be completed after a command's name."""
-        options, settings, agent = self.options, self.settings, self.engine.agent
+        options, settings, view = self.options, self.settings, self.engine.view
         models = ModelNames(
-            configured_models(settings.loaded.config),
+            view.configured_models,
             lambda: listed_models(provider_of(options, settings)),
             self._more_to_choose,
         )
         menus = argument_menus(
             lambda: models.names(self.state.model),
-            lambda: [(info.session_id, info.title) for info in agent.store.infos(30)],
-            agent.allowed.names,
+            lambda: [(info.session_id, info.title) for info in view.sessions(30)],
+            view.allowed_commands,
         )
         return {**menus, "modes": self.modes.menu.arguments}
 
@@ -157,7 +157,7 @@ class Repl:
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.leave)
         self.beacon.opened()
-        if self.engine.agent.session.pending is not None:
+        if self.engine.view.is_waiting:
             begin(self.state)
         elif question:
             self._send(question)
@@ -376,7 +376,7 @@ class Repl:
             return False
         shown.copy().run(
             run_in_terminal,
-            lambda: pager.page(command, text, self.engine.agent.environment),
+            lambda: pager.page(command, text, self.engine.view.environment),
             in_executor=True,
         )
         self.stream.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
@@ -388,7 +388,8 @@ class Repl:
             self.loop.remove_signal_handler(number)
         await self.engine.close()
         await reading
-        if goodbye := self.engine.agent.goodbye():
+        if self.engine.view.is_recorded:
+            goodbye = self.texts.say("view.bye", id=self.engine.view.session_id)
             self.stream.echo([[("dim", flat(goodbye))]])
         lines = [self.theme.line(row) for row in self.stream.drain(0)]
         self.screen.send("".join(f"{line}\r\n" for line in lines))

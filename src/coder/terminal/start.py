@@ -11,7 +11,7 @@ from coder.config.errors import ConfigError, shown
 from coder.config.provider import NoProvider
 from coder.config.trust import TrustStore, whole_value
 from coder.engine.engine import Engine
-from coder.engine.modes import enable_modes, mode_commands
+from coder.engine.modes import mode_commands
 from coder.engine.setup import Options, Settings, open_agent, provider_of, read_settings, with_model_named
 from coder.model.base import ModelError
 from coder.record.files import RecordError
@@ -51,7 +51,7 @@ async def _run(
     provider = await with_model_named(provider_of(options, settings))
     engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
     engine.start(resume)
-    if options.custom_modes and (problems := await enable_modes(engine.agent, options.custom_modes)):
+    if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
         view.line(safe(" ".join(problems)))
         await engine.close()
         return _USAGE

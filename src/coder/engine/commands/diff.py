@@ -86,7 +86,7 @@ def _is_there(agent: Agent, path: str) -> bool:
 def _by_undo(agent: Agent, args: str) -> Shown:
     """Without git there is no base to compare with but what the session's own edits replaced."""
     changes = agent.session.undo.pending_changes()
-    shown = [agent.workspace.show(path) for path in changes]
+    shown = [agent.place.workspace.show(path) for path in changes]
     if args and args != "full":
         folder = args.removesuffix("/") + "/"
         shown = [path for path in shown if path == args or path.startswith(folder)]
@@ -104,7 +104,7 @@ def _by_journal(agent: Agent, wanted: list[str]) -> str:
     from coder.tools.changes import diff_bytes
 
     before = {
-        agent.workspace.show(path): (path, kept)
+        agent.place.workspace.show(path): (path, kept)
         for path, kept in agent.session.undo.contents_before().items()
     }
     lines: list[str] = []
@@ -154,7 +154,11 @@ async def _harmless(agent: Agent, line: list[str]) -> list[str]:
         return line
     level = agent.sandbox_level
     if level is None:
-        level = await asyncio.to_thread(probe, agent.home, agent.environment.get("PATH"), agent.root)
+        level = await asyncio.to_thread(
+            probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
+        )
     if level.rung == "none":
         return line
-    return Sandbox(level, agent.root, agent.home, plan=True, environment=agent.environment).wrap(line)
+    return Sandbox(level, agent.root, agent.place.home, plan=True, environment=agent.place.environment).wrap(
+        line
+    )

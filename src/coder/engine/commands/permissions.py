@@ -19,7 +19,7 @@ async def permissions_command(agent: Agent, args: str) -> Reply:
     word, _, name = args.partition(" ")
     if word == "revoke":
         exact = name.strip()  # a script's name may have more than one blank in it
-        return _revoke(agent, exact if exact in agent.allowed.names() else " ".join(name.split()))
+        return _revoke(agent, exact if exact in agent.place.allowed.names() else " ".join(name.split()))
     if args:
         preset = next((p for p in PRESETS if p == args), None)
         if preset is None:
@@ -38,8 +38,10 @@ def _matrix(agent: Agent) -> list[str]:
 
 def _origins(agent: Agent) -> dict[str, str]:
     """Each command that needs no question, and who said so: a file of settings, or `always`."""
-    by_person = dict.fromkeys(agent.allowed.names(), "always")
-    configured = dict.fromkeys(agent.config.permission.command_allowlist, agent.allowlist_file or "config")
+    by_person = dict.fromkeys(agent.place.allowed.names(), "always")
+    configured = dict.fromkeys(
+        agent.config.permission.command_allowlist, agent.place.allowlist_file or "config"
+    )
     return {**by_person, **configured}
 
 
@@ -52,8 +54,8 @@ def _allowed(agent: Agent) -> list[str]:
         lines += [f"  {name.ljust(width)}  {_origin(agent, origin)}" for name, origin in origins.items()]
         if "always" in origins.values():
             lines.append(agent.say("permissions.revoke_hint"))
-    if agent.allowed.problem is not None:
-        lines.append(agent.allowed.problem.text(agent.texts))
+    if agent.place.allowed.problem is not None:
+        lines.append(agent.place.allowed.problem.text(agent.texts))
     return lines
 
 
@@ -70,9 +72,9 @@ def _revoke(agent: Agent, name: str) -> Reply:
     if not name:
         names = ", ".join([*known, _ALL])
         return Reply(agent.say("permissions.revoke_usage", names=names), ok=False, data={"usage": True})
-    wanted = list(agent.allowed.names()) if name == _ALL else [name]
+    wanted = list(agent.place.allowed.names()) if name == _ALL else [name]
     try:
-        gone = [one for one in wanted if agent.allowed.revoke(one)]
+        gone = [one for one in wanted if agent.place.allowed.revoke(one)]
     except ConfigError as error:
         return Reply(error.text(agent.texts), ok=False)
     if gone:
@@ -82,5 +84,7 @@ def _revoke(agent: Agent, name: str) -> Reply:
         lines = [agent.say("permissions.not_allowed", name=name, names=", ".join(known) or "-")]
     if name in agent.config.permission.command_allowlist:
         lines = lines if gone else []
-        lines.append(agent.say("permissions.configured", name=name, file=agent.allowlist_file or "config"))
+        lines.append(
+            agent.say("permissions.configured", name=name, file=agent.place.allowlist_file or "config")
+        )
     return Reply("\n".join(lines), ok=bool(gone) or name == _ALL)

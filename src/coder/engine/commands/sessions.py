@@ -26,7 +26,7 @@ async def new_command(agent: Agent, args: str) -> Reply:
 async def resume_command(agent: Agent, args: str) -> Reply:
     if not args:
         return Reply(_session_list(agent, 10))
-    found = agent.store.matching(args)
+    found = agent.place.store.matching(args)
     if len(found) > 1:
         names = ", ".join(map(shown, found[:5]))
         return Reply(agent.say("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
@@ -52,13 +52,13 @@ async def resume_command(agent: Agent, args: str) -> Reply:
 async def _may_believe(agent: Agent, name: str) -> bool:
     """A record that this person did not make is asked about. Where nobody can answer, who named it gets the
     words in it (`resume_session`). Raises `RecordError`."""
-    if is_believed(agent.home, agent.store, name) or not agent.can_ask:
+    if is_believed(agent.place.home, agent.place.store, name) or not agent.front.can_ask:
         return True
-    about = Phrase("record.foreign_about", id=shown(name), title=shown(agent.store.title(name)) or "-")
+    about = Phrase("record.foreign_about", id=shown(name), title=shown(agent.place.store.title(name)) or "-")
     question = [about, Phrase("record.foreign_ask")]
     if await ask_to_go_on(agent.session, question, can_always=False) == "no":
         return False
-    accept(agent.home, agent.store, name)
+    accept(agent.place.home, agent.place.store, name)
     return True
 
 
@@ -67,7 +67,7 @@ async def sessions_command(agent: Agent, args: str) -> Reply:
 
 
 def _session_list(agent: Agent, limit: int) -> str:
-    infos = agent.store.infos(limit)
+    infos = agent.place.store.infos(limit)
     if not infos:
         return agent.say("session.none")
     return "\n".join(

@@ -14,11 +14,11 @@ from coder.engine.modes import project_mode_commands
 async def trust_text(agent: Agent) -> str:
     """How the project's settings stand, and how the commands in its modes do: each is trusted by itself."""
     parts = []
-    if agent.trust_relevant:
-        parts.append(agent.say("status.trusted" if agent.trusted else "status.untrusted"))
+    if agent.place.trust_relevant:
+        parts.append(agent.say("status.trusted" if agent.place.trusted else "status.untrusted"))
     commands = await project_mode_commands(agent.session)
     if commands:
-        trusted = TrustStore(agent.home).status(agent.root, commands) == "trusted"
+        trusted = TrustStore(agent.place.home).status(agent.root, commands) == "trusted"
         parts.append(agent.say("status.modes_trusted" if trusted else "status.modes_untrusted"))
     return "; ".join(parts) or agent.say("status.nothing_to_trust")
 
@@ -46,7 +46,7 @@ async def status_command(agent: Agent, args: str) -> Reply:
         *mcp_rows(agent),
         ("folder", str(agent.root)),
         ("trust", await trust_text(agent)),
-        ("record", str(agent.store.log_path(session.id))),
+        ("record", str(agent.place.store.log_path(session.id))),
     ]
     labels = {name: agent.say(f"status.label.{name}") for name, _ in rows}
     return Reply("\n".join(f"{labels[name]}: {value}" for name, value in rows))

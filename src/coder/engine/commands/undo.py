@@ -118,7 +118,7 @@ def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[str]) -> st
 
 def _commands_since(agent: Agent, turn: int) -> list[str]:
     """The person's own `!` commands since that turn: nobody looked at what they changed."""
-    path = agent.store.log_path(agent.session.id)
+    path = agent.place.store.log_path(agent.session.id)
     events = read_log(path) if path.exists() else ()  # a session that nothing happened in has no file yet
     return [
         f"!{event.meta.get('command', '')}"
@@ -176,7 +176,7 @@ def _lines(agent: Agent, lines: list[str]) -> list[str]:
 
 
 def _shown_paths(agent: Agent) -> Callable[[str], str]:
-    return lambda path: agent.workspace.show(Path(path))
+    return lambda path: agent.place.workspace.show(Path(path))
 
 
 # who else is told

@@ -111,12 +111,12 @@ class EditorSession:
         self.engine = engine
         self._provider = provider
         self.texts = texts
-        agent = engine.agent
-        self.id: str = agent.session.id
-        self.updates = Updates(peer, self.id, agent.root, texts)
-        self._mode: str = agent.mode
-        self._model = agent.chosen.name
-        self._models = _configured(agent.config)
+        view = engine.view
+        self.id: str = view.session_id
+        self.updates = Updates(peer, self.id, view.root, texts)
+        self._mode: str = view.mode
+        self._model = view.model
+        self._models = view.configured_models
         self._custom: list[ModeDefinition] = []
         self._commands: list[dict[str, Any]] = []
         self._inputs: deque[_Input] = deque()
@@ -125,7 +125,7 @@ class EditorSession:
         self._pump: asyncio.Task[None] | None = None
         self.ended = False
         self.notes: list[str] = []  # what the client is told when the session begins
-        if agent.session.pending is not None:  # the engine asks again by itself, and goes on
+        if view.is_waiting:  # the engine asks again by itself, and goes on
             self._inputs.append(_Input("rest"))
 
     def begin(self) -> None:
@@ -149,7 +149,7 @@ class EditorSession:
     async def prompt(self, blocks: list[Block]) -> dict[str, Any]:
         """To its end: the stop reason. Raises `RpcError`."""
         try:
-            message = message_of(blocks, self.engine.agent.root)
+            message = message_of(blocks, self.engine.view.root)
         except CannotRead:
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.text_only")) from None
         if not message.text.strip() and not message.attached.strip():
@@ -357,11 +357,6 @@ def _looked_at(future: asyncio.Future[dict[str, Any]]) -> None:
     """Nobody waits for what an option's change comes to; Python need not complain about that."""
     if not future.cancelled():
         future.exception()
-
-
-def _configured(config: Any) -> list[str]:
-    names = (config.provider.model, config.routing.fast, config.routing.strong)
-    return [name for name in dict.fromkeys(names) if name]
 
 
 def _choices(event: ApprovalRequested, texts: Texts) -> list[dict[str, str]]:

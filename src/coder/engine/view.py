@@ -1,0 +1,66 @@
+"""What front ends may read of the engine. They change it by ops alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coder.policy.decide import OperatingMode
+
+if TYPE_CHECKING:
+    from coder.engine.agent import Agent
+    from coder.record.store import SessionInfo
+
+
+class EngineView:
+    """As things are now: a session may be exchanged for another while a front end runs."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    @property
+    def session_id(self) -> str:
+        return self._agent.session.id
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is anything to go on with later."""
+        return self._agent.place.store.exists(self.session_id)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a resumed session has a question open, which the engine asks again by itself."""
+        return self._agent.session.pending is not None
+
+    @property
+    def model(self) -> str:
+        return self._agent.chosen.name
+
+    @property
+    def configured_models(self) -> list[str]:
+        """Every model that the configuration names, each once."""
+        config = self._agent.config
+        names = (config.provider.model, config.routing.fast, config.routing.strong, *config.budget.prices)
+        return [name for name in dict.fromkeys(names) if name]
+
+    @property
+    def mode(self) -> OperatingMode:
+        return self._agent.mode
+
+    @property
+    def root(self) -> Path:
+        return self._agent.root
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """For programs that a front end starts: no key of a provider is in it."""
+        return self._agent.place.environment
+
+    def sessions(self, most: int) -> list[SessionInfo]:
+        """Recorded in this directory, newest first."""
+        return self._agent.place.store.infos(most)
+
+    def allowed_commands(self) -> Sequence[str]:
+        """What the person has allowed with `always`."""
+        return self._agent.place.allowed.names()
