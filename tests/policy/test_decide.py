@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from coder.config.schema import Decision, Preset
-from coder.policy.decide import OPERATING_MODES, PRESETS, OperatingMode, decide, matrix, preset_gives
+from coder.config.schema import OPERATING_MODES, PRESETS, Decision, OperatingMode, Preset
+from coder.policy.decide import decide, matrix, preset_gives
 from coder.policy.explain import explain
 from coder.policy.shell.judge import judge
 from coder.policy.shell.verdict import ShellVerdict

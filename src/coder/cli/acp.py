@@ -7,7 +7,7 @@ import sys
 
 from coder.cli.args import Parser, add_folder_options
 from coder.cli.start import texts_for, working_folder
-from coder.policy.decide import OPERATING_MODES, PRESETS
+from coder.config.schema import OPERATING_MODES, PRESETS
 
 
 def run(arguments: list[str]) -> int:

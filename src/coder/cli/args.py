@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from coder import __version__
 from coder.cli.errors import UsageError
-from coder.policy.decide import OPERATING_MODES, PRESETS
+from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.texts import LANGUAGES, Phrase
 
 Say = Callable[..., str]

@@ -7,7 +7,7 @@ import msgspec
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.config.allowlist import Allowlist
-from coder.policy.decide import OPERATING_MODES, PRESETS
+from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_data, as_text, explain
 from coder.terminal.render.sanitize import safe, safe_json
 

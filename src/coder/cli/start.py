@@ -13,7 +13,7 @@ from coder.cli.args import main_parser
 from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import forsake_stdout, prepare
 from coder.config.errors import ConfigError
-from coder.policy.decide import OPERATING_MODES, OperatingMode
+from coder.config.schema import OPERATING_MODES, OperatingMode
 from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
 
 if TYPE_CHECKING:

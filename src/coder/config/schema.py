@@ -6,7 +6,7 @@ value is checked, so importing this module builds classes and nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +17,9 @@ Dialect = Literal["auto", "native", "react-xml"]
 NextSpeaker = Literal["auto", "always", "off"]
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 Decision = Literal["allow", "ask", "deny"]
+PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)
+OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
+OPERATING_MODES: Final[tuple[OperatingMode, ...]] = get_args(OperatingMode)
 SandboxMode = Literal["auto", "require", "off"]
 Theme = Literal["auto", "dark", "light", "none"]
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from coder.config.models import tokenizer_of, window_for
-from coder.config.schema import Config, Preset
+from coder.config.schema import Config, OperatingMode, Preset
 from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.context.tokens import TokenCounter
 from coder.model.base import ChatModel
-from coder.policy.decide import OperatingMode
 from coder.policy.workspace import FolderWorkspace
 from coder.protocol.events import AnyEvent
 from coder.protocol.messages import ToolSpec

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.schema import Preset
+from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
-from coder.policy.decide import OperatingMode, decide
+from coder.policy.decide import decide
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from coder.config.schema import OperatingMode
 from coder.engine.agent import Agent
 from coder.engine.dispatch import Work, run_op
 from coder.engine.modes import begin_modes, enable_modes, list_modes
@@ -17,7 +18,6 @@ from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.engine.view import EngineView
 from coder.fs.private import make_private
-from coder.policy.decide import OperatingMode
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
+from coder.config.schema import OperatingMode
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings, with_model_named
 from coder.model.base import ChatModel
-from coder.policy.decide import OperatingMode
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,

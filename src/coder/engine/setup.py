@@ -15,14 +15,14 @@ from coder.config.errors import ConfigError
 from coder.config.load import Loaded, home_folder
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider
 from coder.config.save import ensure_folder
-from coder.config.schema import Config, McpSection, McpServer
+from coder.config.schema import OPERATING_MODES, Config, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.engine.agent import Agent, Capabilities, FrontEnd, ModelChoice, Place, PromptLimits
 from coder.model.base import ChatModel
 from coder.model.make import make_model
-from coder.policy.decide import OPERATING_MODES, OperatingMode, preset_gives
+from coder.policy.decide import preset_gives
 from coder.policy.workspace import FolderWorkspace
 from coder.process.child import keep_secret
 from coder.protocol.events import AnyEvent, Notice

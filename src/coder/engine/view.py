@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder.policy.decide import OperatingMode
+from coder.config.schema import OperatingMode
 
 if TYPE_CHECKING:
     from coder.engine.agent import Agent

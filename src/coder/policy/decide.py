@@ -7,16 +7,11 @@ A deny beats everything but yolo mode on bash.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args
 
-from coder.config.schema import Decision, Preset
+from coder.config.schema import PRESETS, Decision, OperatingMode, Preset
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.texts import Phrase
 from coder.tools.registry import built_in, built_in_tools
-
-OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
-PRESETS: tuple[Preset, ...] = get_args(Preset)
-OPERATING_MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
 
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Phrase("policy.plan.leave")

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from coder.config.schema import Decision, Preset
-from coder.policy.decide import OperatingMode, decide
+from coder.config.schema import Decision, OperatingMode, Preset
+from coder.policy.decide import decide
 from coder.policy.shell.judge import judge
 from coder.policy.shell.verdict import Ruling, Segment, ShellVerdict
 from coder.policy.verification import may_run

@@ -113,7 +113,7 @@ def argument_menus(
 ) -> dict[str, Arguments]:
     """What can be completed after a command's name. `allowed`: the commands that an `always` could be taken
     back for."""
-    from coder.policy.decide import OPERATING_MODES, PRESETS
+    from coder.config.schema import OPERATING_MODES, PRESETS
 
     def among(names: Callable[[], Sequence[str]]) -> Arguments:
         return lambda _query: [MenuItem(label=name, insert=name) for name in names()]

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from coder.config.errors import ConfigError
+from coder.config.schema import PRESETS
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
-from coder.policy.decide import PRESETS, matrix
+from coder.policy.decide import matrix
 
 _ALL = "all"
 

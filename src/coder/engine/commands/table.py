@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from coder.config.schema import OPERATING_MODES
 from coder.engine.agent import Agent
 from coder.engine.commands.diff import show_diff
 from coder.engine.commands.jobs import ps_command, stop_command
@@ -21,7 +22,6 @@ from coder.engine.commands.status import status_command
 from coder.engine.commands.undo import redo_command, undo_command
 from coder.engine.commands.usage import budget_text, context_text, loop_text
 from coder.engine.compact import compact_text
-from coder.policy.decide import OPERATING_MODES
 from coder.protocol.events import CommandDone
 from coder.texts import catalogue
 from coder.tools.base import Tool

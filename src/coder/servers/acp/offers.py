@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coder.policy.decide import OPERATING_MODES
+from coder.config.schema import OPERATING_MODES
 from coder.protocol.modes import ModeDefinition
 from coder.texts import Texts
 

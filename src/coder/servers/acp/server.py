@@ -44,8 +44,8 @@ from coder.servers.stdio import Outbox, lines, take_over
 from coder.texts import Texts, pick_language
 
 if TYPE_CHECKING:
+    from coder.config.schema import OperatingMode
     from coder.engine.setup import Options
-    from coder.policy.decide import OperatingMode
     from coder.record.store import SessionStore
     from coder.servers.acp.session import EditorSession
 

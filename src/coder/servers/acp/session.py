@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from coder.config.provider import Provider
+from coder.config.schema import OPERATING_MODES
 from coder.engine.engine import Engine
 from coder.engine.setup import built_in_commands, listed_models
-from coder.policy.decide import OPERATING_MODES
 from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
