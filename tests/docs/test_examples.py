@@ -30,21 +30,25 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 
+FENCED = re.compile(r'^```(\w*)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
 class Block(NamedTuple):
     """A fenced piece of a page."""
 
     name: str
     language: str
     text: str
+    title: str  # a path in the repository, where the piece belongs there: `test_howto` puts it in
 
 
 def _blocks() -> list[Block]:
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for match in FENCED.finditer(text):
             line = text[: match.start()].count("\n") + 1
-            found.append(Block(f"{page.relative_to(ROOT)}:{line}", match[1], match[2]))
+            found.append(Block(f"{page.relative_to(ROOT)}:{line}", match[1], match[3], match[2] or ""))
     return found
 
 
@@ -52,11 +56,22 @@ BLOCKS = _blocks()
 
 
 def in_language(*languages: str) -> list[object]:
-    return [pytest.param(b.text, id=b.name) for b in BLOCKS if b.language in languages]
+    return [pytest.param(b.text, id=b.name) for b in BLOCKS if b.language in languages and not b.title]
 
 
 def test_every_block_is_looked_at_by_a_test() -> None:
-    assert {block.language for block in BLOCKS} <= {"python", "json", "jsonc", "markdown", "sh", "text", ""}
+    assert {block.language for block in BLOCKS} <= {
+        "python",
+        "json",
+        "jsonc",
+        "markdown",
+        "sh",
+        "text",
+        "diff",
+        "",
+    }
+    assert all(block.title for block in BLOCKS if block.language == "diff")
+    assert all((ROOT / page).read_text(encoding="utf-8").count("```") % 2 == 0 for page in PAGES)
 
 
 @pytest.mark.parametrize("code", in_language("python"))
@@ -148,13 +163,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target.split("#")[0]).exists(), target
 
 
-def test_the_table_of_subcommands_is_complete() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+READMES = pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+
+
+@READMES
+def test_the_table_of_subcommands_is_complete(name: str) -> None:
+    readme = (ROOT / name).read_text(encoding="utf-8")
     assert [name for name in SUBCOMMANDS if f"`coder {name}" not in readme] == []
 
 
-def test_the_readme_names_commands_that_there_are() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+@READMES
+def test_the_readme_names_commands_that_there_are(name: str) -> None:
+    readme = (ROOT / name).read_text(encoding="utf-8")
     named = set(re.findall(r"`/([a-z][a-z-]*)(?![\w/.-])[^`]*`", readme))
     assert named >= {"undo", "redo", "permissions", "plan", "budget", "memory"}
     assert named - {*COMMANDS, *LOCAL} == {"name"}  # which stands for a mode of one's own
@@ -168,3 +188,23 @@ def test_no_source_cites_a_document_that_is_not_here() -> None:
         if cited.search(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+def _shape(name: str) -> list[str]:
+    """What both languages share: headings by depth, code without its comments, what stands in backticks in
+    tables, links."""
+    text = (ROOT / name).read_text(encoding="utf-8").partition("\n## ")[2]
+    found = []
+    for line in text.splitlines():
+        if found_heading := re.match(r"#+(?= )", line):
+            found.append(found_heading[0])
+        elif line.startswith("|"):
+            found.append(" ".join(sorted(re.findall(r"`[^`]+`", line))))
+    blocks = [re.sub(r"\s*(#|//) .*", "", match[3]) for match in FENCED.finditer(text)]
+    return [*found, *blocks, *sorted(re.findall(r"\]\(([^)]+)\)", text))]
+
+
+def test_the_chinese_readme_says_the_same() -> None:
+    assert _shape("README.zh.md") == _shape("README.md")
+    assert "](README.zh.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "](README.md)" in (ROOT / "README.zh.md").read_text(encoding="utf-8")

@@ -149,7 +149,10 @@ def catalogue(lang: Language, key: str = "") -> dict[str, str]:
 def _texts_in(lang: Language, module: str) -> dict[str, str]:
     from importlib import import_module
 
-    found: dict[str, str] = import_module(f"coder.texts.{lang}.{module}").TEXTS
+    try:
+        found: dict[str, str] = import_module(f"coder.texts.{lang}.{module}").TEXTS
+    except ModuleNotFoundError:  # a language may have some of them only
+        return {}
     return found
 
 

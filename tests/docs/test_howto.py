@@ -1,0 +1,118 @@
+"""The how-to pages, done as they say, in a copy of the source that is thrown away."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_examples import FENCED
+
+from kit import ScriptedServer
+from kit.driving import Project
+
+ROOT = Path(__file__).parents[2]
+
+
+def follow(page: str, folder: Path) -> Path:
+    """A copy of `src` with every titled piece of the page put in; the copy's `src`."""
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    pieces = [(match[1], folder / match[2], match[3]) for match in FENCED.finditer(text) if match[2]]
+    assert pieces, "nothing to do on this page"
+    for language, path, piece in pieces:
+        if language != "diff":
+            assert not path.exists(), f"{path} is there already"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(piece, encoding="utf-8")
+            continue
+        lines = piece.splitlines(keepends=True)
+        old = "".join(line[1:] for line in lines if line[0] != "+")
+        new = "".join(line[1:] for line in lines if line[0] != "-")
+        before = path.read_text(encoding="utf-8")
+        assert before.count(old) == 1, f"{path.name} has not exactly one place for:\n{piece}"
+        path.write_text(before.replace(old, new), encoding="utf-8")
+    return folder / "src"
+
+
+def coder(source: Path, project: Project, *args: str, url: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "coder", *args],
+        cwd=project.cwd,
+        env=project.environ(url, PYTHONPATH=str(source)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("docs/add-*.md")))
+def test_every_page_leaves_sources_that_lint(page: str, tmp_path: Path) -> None:
+    if page == "add-mode.md":  # which is a file of the person's, and tried with the other modes
+        return
+    follow(page, tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for arguments in (["check"], ["format", "--check"]):
+        command = [sys.executable, "-m", "ruff", *arguments, "src"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_tool(project: Project, tmp_path: Path) -> None:
+    source = follow("add-tool.md", tmp_path)
+    project.write("a.txt", "one two\nthree\n")
+    calls = [
+        {"calls": [{"name": "count", "arguments": {"path": path}}]} for path in ("a.txt", "b.txt", "../x")
+    ]
+    with ScriptedServer([*calls, {"text": "done"}]) as server:
+        done = coder(source, project, "--once", "how long is it?", "--mode", "plan", url=server.url)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    counted, missing, outside = project.of_type("observation")
+    assert counted["content"] == "2 lines, 3 words, 14 characters"
+    assert counted["meta"]["words"] == 3
+    assert missing["content"].startswith("error: b.txt: No such file")
+    assert outside["content"].startswith("error: ")
+    assert "count  " in coder(source, project, "--once", "/tools", url=server.url).stdout
+
+
+def test_a_command(project: Project, tmp_path: Path) -> None:
+    source = follow("add-command.md", tmp_path)
+    with ScriptedServer([]) as server:
+        assert coder(source, project, "--once", "/hello you", url=server.url).stdout == "Hello, you.\n"
+        helped = coder(source, project, "--lang", "zh", "--once", "/help", url=server.url).stdout
+    assert "/hello [NAME]" in helped
+    assert "打个招呼" in helped
+
+
+def test_a_provider(project: Project, tmp_path: Path) -> None:
+    source = follow("add-provider.md", tmp_path)
+    with ScriptedServer([{"text": "hello"}]) as server:
+        environ = {"BASKET_API_KEY": "k", "BASKET_BASE_URL": server.url, "BASKET_MODEL": "basket-7"}
+        done = subprocess.run(
+            [sys.executable, "-m", "coder", "--once", "x"],
+            cwd=project.cwd,
+            env=project.environ(PYTHONPATH=str(source), **environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+        assert server.chats[0]["model"] == "basket-7"
+
+
+def test_a_language(project: Project, tmp_path: Path) -> None:
+    """What it has is said in it, what it lacks in English."""
+    source = follow("add-language.md", tmp_path)
+    with ScriptedServer([]) as server:
+        said = coder(source, project, "--lang", "fr", "--once", "/todos", url=server.url)
+        assert said.stdout == "Il n'y a pas de liste de tâches.\n", said.stderr
+        helped = coder(source, project, "--lang", "fr", "--once", "/help", url=server.url)
+    assert "quitter" in helped.stdout
+    assert "the tools the model has" in helped.stdout
+    assert "usage" in coder(source, project, "--lang", "fr", "--help").stdout
