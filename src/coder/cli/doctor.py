@@ -15,7 +15,7 @@ from coder.config.errors import ConfigError
 from coder.config.load import home_folder
 from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
-from coder.engine.setup import Options, Settings, provider_of, read_settings
+from coder.engine.setup import Options, Settings, listed_models, provider_of, read_settings
 from coder.model.base import ModelError
 from coder.policy.sandbox.ladder import probe
 from coder.process.executables import find_program
@@ -89,7 +89,7 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
         return
     key = "doctor.key" if provider.api_key else "doctor.no_key"
     try:
-        names = asyncio.run(_reach(provider))
+        names = asyncio.run(listed_models(provider, _REACH_SECONDS))
     except ModelError as error:
         yield "provider", False, f"{provider.name} {_shown(provider)}: {error.text(settings.texts)}"
         return
@@ -112,17 +112,6 @@ def _shown(provider: Provider) -> str:
         return parse_address(provider.base_url).shown
     except HttpFault:
         return provider.name
-
-
-async def _reach(provider: Provider) -> list[str]:
-    from coder.model.wires.chat_completions.client import ChatCompletions
-
-    wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers)
-    try:
-        async with asyncio.timeout(_REACH_SECONDS):
-            return await wire.list_models()
-    finally:
-        await wire.close()
 
 
 def _tokenizer(texts: Texts) -> tuple[str, bool, str]:

@@ -297,14 +297,17 @@ async def with_model_named(provider: Provider) -> Provider:
     return msgspec.structs.replace(provider, model=names[0] if names else "default")
 
 
-async def listed_models(provider: Provider) -> list[str]:
-    """The models that the server says it has. Raises `ModelError`."""
+async def listed_models(provider: Provider, seconds: float | None = None) -> list[str]:
+    """The models that the server says it has. Raises `ModelError`, or `TimeoutError` after `seconds`."""
+    import asyncio
+
     from coder.model.wires.chat_completions.client import ChatCompletions
 
     names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
     wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers, names=names)
     try:
-        return await wire.list_models()
+        async with asyncio.timeout(seconds):
+            return await wire.list_models()
     finally:
         await wire.close()
 

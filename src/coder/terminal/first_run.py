@@ -49,17 +49,11 @@ def _listens(port: int) -> bool:
 
 def _is_a_model_server(url: str) -> bool:
     """These ports are other programs' usual ones too: only who lists models is offered."""
+    from coder.config.provider import Provider
+    from coder.engine.setup import listed_models
     from coder.model.base import ModelError
-    from coder.model.wires.chat_completions.client import ChatCompletions
 
-    async def lists_models() -> bool:
-        wire = ChatCompletions(url, "", {})
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return bool(await wire.list_models())
-        except (ModelError, TimeoutError):
-            return False
-        finally:
-            await wire.close()
-
-    return asyncio.run(lists_models())
+    try:
+        return bool(asyncio.run(listed_models(Provider("", url, ""), _ANSWER_SECONDS)))
+    except (ModelError, TimeoutError):
+        return False
