@@ -15,6 +15,7 @@ from coder.record.files import encode
 from coder.record.log import read_log
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat, safe, safe_json
+from coder.texts import shortened
 
 
 def run(arguments: list[str]) -> int:
@@ -107,8 +108,7 @@ def _prefixed(mark: str, text: str) -> Iterator[str]:
 
 
 def _short(value: object) -> str:
-    text = msgspec.json.encode(value).decode("utf-8")
-    return text if len(text) <= 300 else text[:299] + "…"
+    return shortened(msgspec.json.encode(value).decode("utf-8"), 300)
 
 
 def _indented(text: str, say: Say) -> Iterator[str]:

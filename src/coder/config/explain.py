@@ -13,7 +13,7 @@ from msgspec import inspect, json
 
 from coder.config import schema
 from coder.config.errors import ConfigError, shown
-from coder.texts import Phrase
+from coder.texts import Phrase, shortened
 
 _LONGEST_SHOWN: Final = 60
 _PLAIN_LIMIT: Final = 1_000_000
@@ -55,7 +55,7 @@ def found(value: object, key: str) -> str:
     # JSON has integers of any length, its encoder here has not
     is_number = isinstance(value, int) and not isinstance(value, bool)
     text = str(value) if is_number else shown(json.encode(value).decode("utf-8"))
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    return shortened(text, _LONGEST_SHOWN)
 
 
 def all_keys() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from coder.protocol.history import HistoryEvent
+from coder.texts import one_line
 from coder.tools.registry import built_in
 
 _LINE = 200  # characters of one command, error or decision
@@ -137,5 +138,4 @@ def _newest(title: str, lines: list[str], room: int) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+    return one_line(text, _LINE)

@@ -24,7 +24,7 @@ from coder.policy.shell.verdict import Ruling
 from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
 from coder.record.turn_so_far import edited_paths
-from coder.texts import Phrase
+from coder.texts import Phrase, one_line
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
@@ -49,10 +49,7 @@ class _Job:
 
     @property
     def argument(self) -> str:
-        if self.tool is None:
-            return ""
-        line = " ".join(self.tool.argument(self.args).split())
-        return line if len(line) <= 200 else line[:199] + "…"
+        return "" if self.tool is None else one_line(self.tool.argument(self.args), 200)
 
 
 async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) -> None:

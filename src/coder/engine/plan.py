@@ -10,6 +10,7 @@ from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.policy.decide import decide
 from coder.protocol.messages import Message, tool_call
+from coder.texts import shortened
 from coder.tools.todo import unfinished
 
 MIN_LENGTH = 40
@@ -123,9 +124,7 @@ def _slashed(text: str) -> list[str]:
 def first_todos(text: str) -> list[str]:
     """What the person listed, else the first sentence of the request; never pieces of a sentence."""
     items = listed(text.strip()) or [_first_sentence(text)]
-    return [
-        item if len(item) <= MAX_ITEM else item[: MAX_ITEM - 1] + "…" for item in items[:MAX_ITEMS] if item
-    ]
+    return [shortened(item, MAX_ITEM) for item in items[:MAX_ITEMS] if item]
 
 
 def _first_sentence(text: str) -> str:

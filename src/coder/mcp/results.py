@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from coder.mcp.shapes import CallOutcome, Json, McpFault, single_line
+from coder.texts import head_and_tail
 
 _LONGEST = 1_000_000  # characters of a result; the tool that hands it on keeps far less
 _MOST_PARTS = 500
@@ -33,7 +34,7 @@ def read_result(name: str, tool: str, result: Json) -> CallOutcome:
         parts.append({"type": "structured", "bytes": _bytes(texts[-1])})
     if len(content) > _MOST_PARTS:
         texts.append(f"[… {len(content) - _MOST_PARTS:,} more parts left out]")
-    text = _cut("\n".join(texts)) or _NOTHING
+    text = head_and_tail("\n".join(texts), _LONGEST) or _NOTHING
     return CallOutcome(text=text, ok=result.get("isError") is not True, parts=parts)
 
 
@@ -42,13 +43,6 @@ def _pretty(structured: Any) -> str:
         return msgspec.json.format(msgspec.json.encode(structured), indent=2).decode("utf-8")
     except RecursionError:
         return "[structured content, nested too deeply to be shown]"
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    half = _LONGEST // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
 def _part(part: Any) -> tuple[str, Json] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coder.texts import Fault
+from coder.texts import Fault, shortened
 
 Json = dict[str, Any]
 
@@ -81,7 +81,7 @@ def single_line(value: object, limit: int) -> str:
     """A server's word as one bounded line without control characters."""
     text = " ".join(value[: limit * 4].split()) if isinstance(value, str) else ""
     text = "".join(c for c in text if c.isprintable())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shortened(text, limit)
 
 
 def bounded(value: object, limit: int) -> str:

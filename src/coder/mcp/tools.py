@@ -11,7 +11,7 @@ import msgspec
 
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
 from coder.protocol.messages import FunctionSpec, ToolSpec
-from coder.texts import Phrase
+from coder.texts import Phrase, head_and_tail
 from coder.tools.base import (
     MCP_PREFIX,
     Arguments,
@@ -84,8 +84,7 @@ def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:
     """The text as the model sees it; where that is not all, a file that `read` can page has the rest."""
     if len(text) <= KEEP_CHARACTERS:
         return text, None
-    half = KEEP_CHARACTERS // 2
-    cut = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    cut = head_and_tail(text, KEEP_CHARACTERS)
     path = context.outputs / f"mcp-{time.time_ns():x}.txt"
     data = text.encode("utf-8", errors="replace")[: context.limits.output_limit_bytes]
     try:

@@ -14,7 +14,7 @@ import msgspec
 from coder.model.base import ModelError
 from coder.model.http.faults import HttpFault
 from coder.model.http.waits import wait_asked_for
-from coder.texts import Phrase
+from coder.texts import Phrase, shortened
 
 _QUOTE_LIMIT = 500
 
@@ -47,7 +47,7 @@ def quoted(text: str, secrets: Iterable[str] = ()) -> str:
         if len(secret) >= 4:
             text = text.replace(secret, "[key]")
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return text if len(text) <= _QUOTE_LIMIT else text[: _QUOTE_LIMIT - 1] + "…"
+    return shortened(text, _QUOTE_LIMIT)
 
 
 class _Course(msgspec.Struct, frozen=True):

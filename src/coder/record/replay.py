@@ -22,6 +22,7 @@ from coder.protocol.messages import (
 )
 from coder.protocol.usage import Usage
 from coder.record.turn_so_far import cost_of, tokens_of
+from coder.texts import one_line
 
 INTERRUPTED = (
     "error: interrupted: the session was cut off before this call was answered; "
@@ -209,5 +210,4 @@ def with_replaced(messages: list[Message], replaced: list[tuple[int, str]]) -> l
 
 def title_of(text: str) -> str:
     """The first line of the first input, short enough for a list."""
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else line[:59] + "…"
+    return one_line(text, 60)

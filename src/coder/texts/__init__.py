@@ -15,6 +15,24 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters, a `…` where there were more."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    return shortened(" ".join(text.split()), limit)
+
+
+def head_and_tail(text: str, limit: int) -> str:
+    """At most about `limit` characters: both ends, and between them how much is missing."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
 Language = str
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "zh")  # each is a package beside this file
 

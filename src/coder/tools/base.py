@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase, Texts, shortened
 from coder.tools.seen import FileStamps
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Tool:
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    return shortened(text, _LONGEST_VALUE)
 
 
 def spec(name: str, description: str, properties: dict[str, Any], required: list[str]) -> ToolSpec:

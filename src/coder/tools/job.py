@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.texts import Phrase
+from coder.texts import Phrase, one_line
 from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
 from coder.tools.bash import FOR_MODEL, MAX_TIMEOUT_MS, TooManyJobs
 
@@ -74,7 +74,9 @@ def _list(jobs: Jobs) -> ToolResult:
     lines = []
     for job in jobs:
         last = job.recent(1)[:_LINE]
-        lines.append(f"{job.id}: {standing(job)}: {_short(job.command)}" + (f"\n   {last}" if last else ""))
+        lines.append(
+            f"{job.id}: {standing(job)}: {one_line(job.command, _LINE)}" + (f"\n   {last}" if last else "")
+        )
         job.told = job.told or not job.running
     return summed_up(
         Phrase("tool.jobs", n=len(jobs.running)),
@@ -117,7 +119,7 @@ def standing(job: Job) -> str:
 
 def ending(job: Job) -> str:
     """What the model is told when a job has ended."""
-    text = f"Job {job.id} ({_short(job.command)}): {standing(job)}."
+    text = f"Job {job.id} ({one_line(job.command, _LINE)}): {standing(job)}."
     last = job.recent(10)
     return f"{text} Its last lines:\n{last}" if last else f"{text} It printed nothing."
 
@@ -125,11 +127,6 @@ def ending(job: Job) -> str:
 def _fields(job: Job) -> dict[str, Any]:
     fields: dict[str, Any] = {"job_id": job.id, "running": job.running, "command": job.command}
     return fields if job.running else {**fields, "exit_code": job.exit_code}
-
-
-def _short(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
 
 
 class Jobs:

@@ -8,6 +8,7 @@ import msgspec
 
 from coder.context.memory import Memory, note_of
 from coder.context.skills import SkillInfo, Skills
+from coder.texts import shortened
 from coder.tools.save_memory import NotSaved, Scope
 
 Say = Callable[..., str]
@@ -40,7 +41,11 @@ def skills_answer(skills: Skills, say: Say) -> Answer:
 
 def _about(skill: SkillInfo, say: Say) -> str:
     """A skill of a person's is told in their words, our own in their language."""
-    return say(f"skills.about.{skill.name}") if skill.origin == "built-in" else _short(skill.description)
+    return (
+        say(f"skills.about.{skill.name}")
+        if skill.origin == "built-in"
+        else shortened(skill.description, _WIDTH)
+    )
 
 
 def memory_answer(memory: Memory, say: Say, args: str) -> Answer:
@@ -92,7 +97,3 @@ def _forgotten(memory: Memory, say: Say, text: str) -> Answer:
         return Answer(say("memory.missing", number=number), ok=False)
     note = f"The person removed from the memory; it no longer holds: {fact.text}"
     return Answer(say("memory.forgotten", fact=fact.text), note=note)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1].rstrip() + "…"

@@ -8,12 +8,12 @@ import msgspec
 
 from coder.protocol.history import HistoryEvent
 from coder.servers.acp.tools import (
+    MAX_TEXT,
     SILENT,
     Update,
     bounded,
     changed_places,
     content_of,
-    cut,
     fenced,
     kind_after,
     kind_of,
@@ -23,6 +23,7 @@ from coder.servers.acp.tools import (
     title_of,
 )
 from coder.servers.acp.updates import Updates
+from coder.texts import head_and_tail
 from coder.tools.registry import built_in
 
 
@@ -124,7 +125,7 @@ class Retelling:
     def _command(self, event: HistoryEvent) -> None:
         self._person(str(event.meta.get("input", "")))
         text = event.content.rstrip("\n")
-        self._to.chunk("agent_message_chunk", fenced(cut(text)) if "\n" in text else text)
+        self._to.chunk("agent_message_chunk", fenced(head_and_tail(text, MAX_TEXT)) if "\n" in text else text)
         self._to.next_message()
 
 

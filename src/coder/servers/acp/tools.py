@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.servers.acp.diffs import Hunk, hunks
+from coder.texts import head_and_tail, one_line
 from coder.tools.registry import built_in
 
 Update = dict[str, Any]
@@ -43,9 +44,7 @@ def own_name(tool: str) -> str:
 
 def title_of(tool: str, argument: str) -> str:
     """The tool and its key argument; for a command, the command itself."""
-    line = " ".join(argument.split())
-    if len(line) > _MAX_TITLE:
-        line = line[: _MAX_TITLE - 1] + "…"
+    line = one_line(argument, _MAX_TITLE)
     if kind_of(tool) == "execute" and line:
         fence = "`" * (_longest_run(line) + 1)
         edge = " " if "`" in line else ""
@@ -78,16 +77,8 @@ def printed(text: str) -> str:
     return re.sub(_CONTROLS, "", text)
 
 
-def cut(text: str, limit: int = MAX_TEXT) -> str:
-    """Head and tail, with what is missing between them."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} more characters …]\n{text[-half:]}"
-
-
 def output_block(text: str, limit: int = MAX_TEXT) -> Update:
-    return text_block(fenced(cut(printed(text).strip("\n"), limit)))
+    return text_block(fenced(head_and_tail(printed(text).strip("\n"), limit)))
 
 
 def tail_block(text: str) -> Update:
@@ -101,11 +92,11 @@ def diff_blocks(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Upd
     for hunk in hunks(diff):
         size = len(hunk.new) + len(hunk.old or "")
         if room is not None and size > room:
-            return [*found, text_block(fenced(cut(diff), "diff"))]
+            return [*found, text_block(fenced(head_and_tail(diff, MAX_TEXT), "diff"))]
         room = None if room is None else room - size
         found.append(_diff_block(hunk, root))
     if not found and diff.strip():
-        return [text_block(fenced(cut(diff) if limit else diff, "diff"))]
+        return [text_block(fenced(head_and_tail(diff, MAX_TEXT) if limit else diff, "diff"))]
     return found
 
 
@@ -118,7 +109,7 @@ def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]
     if kind == "diff" and detail:
         return diff_blocks(detail, root)
     if detail:
-        return [output_block(detail) if kind == "output" else text_block(cut(detail))]
+        return [output_block(detail) if kind == "output" else text_block(head_and_tail(detail, MAX_TEXT))]
     return [text_block(summary)] if summary else []
 
 
