@@ -15,11 +15,8 @@ from coder.policy.verification import is_verification
 from coder.protocol.events import AnyEvent, ApprovalRequested, ToolCallChanged
 from coder.protocol.ops import ApprovalReply, SetOperatingMode, UserInput
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Driver, Project, of
-
-
-def call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": tool, "arguments": arguments}]}
 
 
 def steered_repository(project: Project) -> Path:
@@ -44,7 +41,11 @@ def test_a_job_that_only_looks_does_not_believe_the_repository(project: Project,
         await driver.send("go")
         await driver.close()
 
-    script = [call("bash", command="git status", background=True), call("job", action="wait"), {"text": "ok"}]
+    script = [
+        step("bash", command="git status", background=True),
+        step("job", action="wait"),
+        {"text": "ok"},
+    ]
     with ScriptedServer(script) as server:
         asyncio.run(run(server.url))
     assert project.of_type("observation")[0]["meta"]["ok"]
@@ -56,8 +57,11 @@ def test_plan_binds_a_subagent_that_was_started_before(project: Project) -> None
         messages = request["messages"]
         results = sum(1 for message in messages if message["role"] == "tool")
         if "You are a subagent" not in messages[0]["content"]:
-            return {"text": "done"} if results else call("task", agent="general", objective="write two files")
-        steps = [call("write", path="first", content="1"), call("write", path="second", content="2")]
+            return {"text": "done"} if results else step("task", agent="general", objective="write two files")
+        steps = [
+            step("write", path="first", content="1"),
+            step("write", path="second", content="2"),
+        ]
         return steps[results] if results < 2 else {"text": "reported"}
 
     async def run(url: str) -> None:
@@ -91,7 +95,7 @@ def test_a_question_that_is_answered_in_plan_changes_nothing(project: Project) -
         await driver.close()
         return driver
 
-    with ScriptedServer([call("write", path="made", content="1"), {"text": "done"}]) as server:
+    with ScriptedServer([step("write", path="made", content="1"), {"text": "done"}]) as server:
         driver = asyncio.run(run(server.url))
     assert len(of(driver.seen, ApprovalRequested)) == 1
     assert not (project.cwd / "made").exists()

@@ -23,15 +23,8 @@ from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.record.files import RecordError
 from coder.record.sinks import JsonlHistorySink, LegacyXmlSink
 from kit import ScriptedServer
+from kit.calls import bash, read
 from kit.driving import Answerer, Driver, Project, left_running, of
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
-
-
-def read(path: str) -> dict[str, Any]:
-    return {"name": "read", "arguments": {"path": path}}
 
 
 def yes(asked: ApprovalRequested) -> ApprovalReply:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Project, left_running
 
 KEY = "sk-very-secret-0123456789"
@@ -19,10 +20,6 @@ START = [
     {**HEAD, "turn": 0, "type": "session_start", "content": "SYSTEM", "role": "system", "meta": {}},
     {**HEAD, "type": "turn_start", "content": "first", "role": "user", "meta": {}},
 ]
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 def log_with(project: Project, *lines: object, name: str = "s") -> None:

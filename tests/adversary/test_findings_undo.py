@@ -7,19 +7,8 @@ from typing import Any
 
 from coder.protocol.events import CommandDone
 from kit import ScriptedServer
+from kit.calls import bash, edit, write
 from kit.driving import Driver, Project, drive, of
-
-
-def write(path: str, content: str) -> dict[str, Any]:
-    return {"name": "write", "arguments": {"path": path, "content": content}}
-
-
-def edit(path: str, old: str, new: str) -> dict[str, Any]:
-    return {"name": "edit", "arguments": {"path": path, "old_string": old, "new_string": new}}
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:

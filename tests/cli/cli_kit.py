@@ -16,10 +16,6 @@ CODER = [sys.executable, "-m", "coder"]
 Done = subprocess.CompletedProcess[bytes]
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
 def run(
     project: Project, *args: str | bytes, url: str = "", env: dict[str, str] | None = None, **popen: Any
 ) -> Done:

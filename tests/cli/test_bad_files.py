@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from cli_kit import call, observations, run
+from cli_kit import observations, run
 
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Project
 
 
@@ -23,12 +24,12 @@ def odd_files(project: Project) -> str:
 def test_files_and_names_that_are_not_utf_8(project: Project) -> None:
     odd_files(project)
     script = [
-        call("list"),
-        call("grep", pattern="needle"),
-        call("glob", pattern="*.txt"),
-        call("read", path="latin.txt"),
-        call("read", path="nul.bin"),
-        call("bash", command="cat latin.txt; ls; cat na*"),
+        step("list"),
+        step("grep", pattern="needle"),
+        step("glob", pattern="*.txt"),
+        step("read", path="latin.txt"),
+        step("read", path="nul.bin"),
+        step("bash", command="cat latin.txt; ls; cat na*"),
         {"text": "done"},
     ]
     with ScriptedServer(script) as server:
@@ -48,13 +49,13 @@ def test_files_and_names_that_are_not_utf_8(project: Project) -> None:
 
 def test_nul_bytes_in_arguments(project: Project) -> None:
     script = [
-        call("read", path="a\0b"),
-        call("write", path="a\0b", content="x"),
-        call("glob", pattern="\0"),
-        call("grep", pattern="a\0b"),
-        call("bash", command="echo a\0b"),
-        call("list", path="\0"),
-        call("patch", patch="*** Begin Patch\n*** Add File: a\0b\n+x\n*** End Patch\n"),
+        step("read", path="a\0b"),
+        step("write", path="a\0b", content="x"),
+        step("glob", pattern="\0"),
+        step("grep", pattern="a\0b"),
+        step("bash", command="echo a\0b"),
+        step("list", path="\0"),
+        step("patch", patch="*** Begin Patch\n*** Add File: a\0b\n+x\n*** End Patch\n"),
         {"text": "done"},
     ]
     with ScriptedServer(script) as server:
@@ -68,7 +69,7 @@ def test_nul_bytes_in_arguments(project: Project) -> None:
 
 
 def test_nul_bytes_written_to_a_file_stay_as_they_are(project: Project) -> None:
-    with ScriptedServer([call("write", path="n", content="a\0b\n"), {"text": "done"}]) as server:
+    with ScriptedServer([step("write", path="n", content="a\0b\n"), {"text": "done"}]) as server:
         done = run(project, "--mode", "yolo", "--once", "go", url=server.url)
     assert done.returncode == 0
     assert observations(project)[0].startswith("created n")
@@ -82,10 +83,10 @@ def test_a_file_of_100_mb(project: Project) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"\nlast line\n")
     script = [
-        call("read", path="huge.log"),
-        call("edit", path="huge.log", old_string="first", new_string="1st"),
-        call("grep", pattern="last line"),
-        call("bash", command="cat huge.log"),
+        step("read", path="huge.log"),
+        step("edit", path="huge.log", old_string="first", new_string="1st"),
+        step("grep", pattern="last line"),
+        step("bash", command="cat huge.log"),
         {"text": "done"},
     ]
     with ScriptedServer(script) as server:
@@ -101,7 +102,7 @@ def test_a_command_of_1000_lines_and_one_of_200_kb(project: Project) -> None:
     lines = "\n".join(f"echo line {n}" for n in range(1000))
     text = "x" * 200_000
     long = f"cat <<'END' | wc -c\n{text}\nEND\n"
-    with ScriptedServer([call("bash", command=lines), call("bash", command=long), {"text": "ok"}]) as server:
+    with ScriptedServer([step("bash", command=lines), step("bash", command=long), {"text": "ok"}]) as server:
         done = run(project, "--mode", "yolo", "--once", "go", url=server.url)
     assert (done.returncode, done.stdout) == (0, b"ok\n")
     many, one = observations(project)
@@ -113,7 +114,7 @@ def test_a_command_of_1000_lines_and_one_of_200_kb(project: Project) -> None:
 def test_the_same_commands_under_the_ordinary_policy(project: Project) -> None:
     lines = "\n".join(f"echo line {n}" for n in range(1000))
     long = "echo " + "x" * 200_000
-    with ScriptedServer([call("bash", command=lines), call("bash", command=long), {"text": "ok"}]) as server:
+    with ScriptedServer([step("bash", command=lines), step("bash", command=long), {"text": "ok"}]) as server:
         done = run(project, "--once", "go", url=server.url)
     assert (done.returncode, done.stdout) == (0, b"ok\n")
     assert "line 999" in observations(project)[0]

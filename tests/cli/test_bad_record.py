@@ -10,9 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cli_kit import CODER, Done, call, observations, readable, run, sentence, wait_until
+from cli_kit import CODER, Done, observations, readable, run, sentence, wait_until
 
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Project
 
 # sessions
@@ -30,7 +31,7 @@ def test_an_unknown_session(project: Project, name: str | bytes) -> None:
 
 
 def test_two_processes_cannot_resume_one_session(project: Project) -> None:
-    script = [{"text": "one"}, call("bash", command="sleep 30"), {"text": "never"}]
+    script = [{"text": "one"}, step("bash", command="sleep 30"), {"text": "never"}]
     with ScriptedServer(script) as server:
         run(project, "--once", "hi", url=server.url)
         session = project.logs()[0].stem
@@ -108,7 +109,7 @@ def test_a_disk_that_fills_up(project: Project, tmp_path: Path) -> None:
     history, kept = project.cwd / ".coder" / "history", tmp_path / "kept"
     history.mkdir(parents=True)
     kept.mkdir()
-    script = [call("bash", command="head -c 20000 /dev/zero | tr '\\0' x")] * 20
+    script = [step("bash", command="head -c 20000 /dev/zero | tr '\\0' x")] * 20
     with ScriptedServer(script) as server:
         done = mounted(
             project,
@@ -140,7 +141,7 @@ def test_a_record_that_may_grow_no_further(project: Project) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
-    script = [call("bash", command="head -c 3000 /dev/zero | tr '\\0' x")] * 20
+    script = [step("bash", command="head -c 3000 /dev/zero | tr '\\0' x")] * 20
     with ScriptedServer(script) as server:
         done = run(
             project,
@@ -179,7 +180,7 @@ def test_a_read_only_folder(project: Project, tmp_path: Path) -> None:
     project.write("a.txt", "hello\n")
     bind = f"mount --bind {project.cwd} {project.cwd} && mount -o remount,ro,bind {project.cwd}"
     line = f"{bind} && cd {project.cwd}"
-    script = [call("write", path="b.txt", content="x"), call("read", path="a.txt"), {"text": "done"}]
+    script = [step("write", path="b.txt", content="x"), step("read", path="a.txt"), {"text": "done"}]
     with ScriptedServer(script) as server:
         refused = mounted(project, line, "--once", "hi", url=server.url)
         assert server.requests == []
@@ -210,9 +211,9 @@ def test_a_home_that_cannot_be_written(project: Project) -> None:
     home = project.home / ".coder"
     home.mkdir()
     project.write("a.txt", "one\n")
-    edit = call("edit", path="a.txt", old_string="one", new_string="two")
+    edit = step("edit", path="a.txt", old_string="one", new_string="two")
     before = f"mount --bind {home} {home} && mount -o remount,ro,bind {home}"
-    with ScriptedServer([call("read", path="a.txt"), edit, {"text": "done"}]) as server:
+    with ScriptedServer([step("read", path="a.txt"), edit, {"text": "done"}]) as server:
         done = mounted(project, before, "--mode", "yolo", "--once", "hi", url=server.url)
     assert (done.returncode, done.stdout) == (0, b"done\n")
     edited = observations(project)[1]

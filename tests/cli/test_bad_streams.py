@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cli_kit import call, closed, run, run_line, sentence
+from cli_kit import closed, run, run_line, sentence
 
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Project
 
 
@@ -81,7 +82,7 @@ def test_a_reader_that_leaves_early(project: Project, reader: str, output: str) 
 @pytest.mark.parametrize("target", ["stdout", "stderr"])
 def test_an_output_on_a_full_disk(project: Project, target: str) -> None:
     redirection = {"stdout": ">/dev/full", "stderr": "2>/dev/full"}[target]
-    with ScriptedServer([call("list"), {"text": "hi"}]) as server:
+    with ScriptedServer([step("list"), {"text": "hi"}]) as server:
         done = run_line(project, f'"$@" {redirection}', "--once", "go", url=server.url)
     if target == "stdout":
         assert done.returncode == 1

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_kit import CODER, call, observations, run
+from cli_kit import CODER, observations, run
 
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Project
 
 PLAIN = [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"TERM": ""}, {"TERM": "no-such-thing"}]
@@ -18,7 +19,7 @@ PLAIN = [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"TERM": ""}, {"TERM": "no-such-th
 
 @pytest.mark.parametrize("env", PLAIN)
 def test_no_colour_where_none_is_wanted(project: Project, env: dict[str, str]) -> None:
-    with ScriptedServer([call("list"), {"text": "hi"}]) as server:
+    with ScriptedServer([step("list"), {"text": "hi"}]) as server:
         done = run(project, "--once", "go", url=server.url, env=env)
     assert (done.returncode, done.stdout) == (0, b"hi\n")
     assert b"\x1b" not in done.stderr
@@ -29,7 +30,7 @@ def test_no_colour_where_none_is_wanted(project: Project, env: dict[str, str]) -
 def test_chinese_in_the_c_locale(project: Project, variables: dict[str, str], coerce: str) -> None:
     env = {**variables, **({"PYTHONCOERCECLOCALE": coerce} if coerce else {})}
     project.write("文件.txt", "内容\n")
-    with ScriptedServer([call("read", path="文件.txt"), {"text": "好的，完成。"}]) as server:
+    with ScriptedServer([step("read", path="文件.txt"), {"text": "好的，完成。"}]) as server:
         done = run(project, "--once", "读一下文件", url=server.url, env=env)
         question = server.chats[0]["messages"][1]["content"]
     assert done.returncode == 0

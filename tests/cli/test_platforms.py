@@ -9,11 +9,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Project
 
 # Modules that only POSIX has.
@@ -65,7 +65,7 @@ for name in (
         delattr(os, name)
 
 def _closed(function, at=0):
-    def call(*args, **kwargs):
+    def step(*args, **kwargs):
         path = args[at] if len(args) > at else ""
         if isinstance(path, (str, bytes)) and os.fsdecode(path).startswith("/proc"):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
@@ -163,18 +163,14 @@ def test_doctor_on_macos(project: Project) -> None:
     assert done.returncode == 0
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
 @linux
 def test_a_turn_on_macos(project: Project) -> None:
     """Files, commands (one that is killed for its time), a search, and the undo of it all."""
     script = [
-        call("write", path="a.txt", content="one\n"),
-        call("bash", command="echo two >> a.txt; cat a.txt"),
-        call("bash", command="sleep 60", timeout_ms=300),
-        call("grep", pattern="two"),
+        step("write", path="a.txt", content="one\n"),
+        step("bash", command="echo two >> a.txt; cat a.txt"),
+        step("bash", command="sleep 60", timeout_ms=300),
+        step("grep", pattern="two"),
         {"text": "done"},
     ]
     with ScriptedServer(script) as server:

@@ -13,13 +13,10 @@ from coder.protocol.ops import ApprovalReply
 from coder.tools.save_memory import SaveMemory
 from coder.tools.skill import Skill
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Driver, Project, of
 
 Answer = Literal["yes", "no"]
-
-
-def call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": tool, "arguments": arguments}]}
 
 
 def equip(agent: Agent) -> None:
@@ -60,7 +57,11 @@ def test_the_model_takes_up_a_skill_and_nobody_is_asked(project: Project) -> Non
         ".agents/skills/ship/SKILL.md",
         "---\nname: ship\ndescription: Ship it. Use for releases.\n---\nRun `make ship`.\n",
     )
-    script = [call("skill", action="list"), call("skill", action="load", name="ship"), {"text": "ok"}]
+    script = [
+        step("skill", action="list"),
+        step("skill", action="load", name="ship"),
+        {"text": "ok"},
+    ]
     driver, chats = run(project, script, "release", preset="strict", mode="plan")
     listed, loaded = observations(chats)
     assert "- ship: Ship it. Use for releases." in listed
@@ -72,8 +73,8 @@ def test_the_model_takes_up_a_skill_and_nobody_is_asked(project: Project) -> Non
 def test_a_missing_or_broken_skill_does_not_end_the_turn(project: Project) -> None:
     project.write(".coder/skills/bad/SKILL.md", "nothing here\n")
     script = [
-        call("skill", action="load", name="bad"),
-        call("skill", action="load", name="create-skil"),
+        step("skill", action="load", name="bad"),
+        step("skill", action="load", name="create-skil"),
         {"text": "went on without"},
     ]
     driver, chats = run(project, script, "go")
@@ -87,7 +88,7 @@ def test_a_missing_or_broken_skill_does_not_end_the_turn(project: Project) -> No
 
 def test_a_fact_is_asked_for_saved_and_undone(project: Project) -> None:
     path = project.cwd / ".coder" / "memory.md"
-    script = [call("save_memory", fact="Tests run with make check."), {"text": "noted"}]
+    script = [step("save_memory", fact="Tests run with make check."), {"text": "noted"}]
     driver, chats = run(project, script, "remember it", "/undo")
     (asked,) = of(driver.seen, ApprovalRequested)
     assert asked.tool == "save_memory"
@@ -101,7 +102,7 @@ def test_a_fact_is_asked_for_saved_and_undone(project: Project) -> None:
 
 
 def test_plan_mode_remembers_nothing(project: Project) -> None:
-    script = [call("save_memory", fact="x y z"), {"text": "could not"}]
+    script = [step("save_memory", fact="x y z"), {"text": "could not"}]
     _, chats = run(project, script, "remember", mode="plan", preset="yolo")
     assert observations(chats)[0].startswith("denied: ")
     assert not (project.cwd / ".coder" / "memory.md").exists()

@@ -10,13 +10,10 @@ import pytest
 from coder.protocol.events import ApprovalRequested, Notice, TurnEnded
 from coder.protocol.ops import ApprovalReply, Cancel
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Project, drive, of
 
 WRITE = {"name": "write", "arguments": {"path": "new.txt", "content": "hello\n"}}
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 Answer = Literal["yes", "no", "always"]

@@ -11,11 +11,8 @@ import pytest
 from coder.protocol.events import AnyEvent, CommandDone, ToolCallChanged, ToolOutput
 from coder.protocol.ops import Cancel, UserInput
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Project, drive, of
-
-
-def bash(command: str, **more: Any) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command, **more}}
 
 
 def told(project: Project, command: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:

@@ -16,12 +16,8 @@ from coder.protocol.ops import Cancel
 from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Project, left_running, of
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
-
 
 SCRIPT = [
     {"reasoning": "let me think about it", "text": "I will write and run", "chunk": 4, "delay": 0.003},

@@ -12,17 +12,9 @@ from coder.protocol.events import ChatCompressed, CommandDone, Notice, TurnEnded
 from coder.protocol.messages import Message, tool_call, tool_message
 from coder.record.log import read_log
 from coder.record.replay import replay
-from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Project, of, play
 
 LONG = " ".join(f"w{n}" for n in range(900))  # about 2,000 tokens, no two alike
-
-
-def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
 
 
 def without_todos(project: Project, **sections: Any) -> None:

@@ -15,17 +15,10 @@ from coder.protocol.events import ApprovalRequested, Failed, LoopDetected, Notic
 from coder.protocol.ops import ApprovalReply
 from coder.record.log import read_log
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 LIST = {"name": "list", "arguments": {}}
 PRICES = {"scripted": {"input": 10.0, "cached_input": 1.0, "output": 20.0}}
-
-
-def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
 
 
 class TestLoopWatch:

@@ -14,6 +14,7 @@ from coder.protocol.events import ApprovalRequested, ChatCompressed, TurnEnded
 from coder.protocol.messages import Message, tool_call
 from coder.protocol.ops import ApprovalReply, UserInput
 from kit import ScriptedServer
+from kit.calls import read
 from kit.driving import Driver, Project, of
 from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
 
@@ -25,10 +26,6 @@ PRICES = {"scripted": {"input": 1.0, "output": 1.0}}
 def configure(project: Project, window: int, **more: Any) -> None:
     runtime = {"context_window": window, "loop_guard": False}
     project.configure(**{"runtime": runtime, "workflow": {"require_todo_for_complex": False}, **more})
-
-
-def read(path: str) -> dict[str, Any]:
-    return {"name": "read", "arguments": {"path": path}}
 
 
 def summary_of(chat: dict[str, Any]) -> str:

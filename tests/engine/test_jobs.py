@@ -23,15 +23,12 @@ from coder.protocol.events import (
 )
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Project, drive, left_running, of
 
 # Lets a job go on that waits for the file, and gives it time to end. The weaker sandbox lets a job make new
 # files in folders alone.
 LET_GO = "touch go; until [ -e d/done ]; do sleep 0.02; done; sleep 1"
-
-
-def bash(command: str, **more: Any) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command, **more}}
 
 
 def started(command: str) -> dict[str, Any]:

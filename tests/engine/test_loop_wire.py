@@ -12,22 +12,19 @@ from coder.engine.loops import LoopWatch
 from coder.protocol.events import ApprovalRequested, CommandDone, Failed, LoopDetected, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Driver, Project, of
 from kit.wire import by_place, play, words
 
 NOTE = LOOP_NOTE.partition(":")[0]
 
 
-def call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": tool, "arguments": arguments}]}
-
-
-READ_A, READ_B = call("read", path="a.txt"), call("read", path="b.txt")
-MISSING = call("read", path="missing.txt")
+READ_A, READ_B = step("read", path="a.txt"), step("read", path="b.txt")
+MISSING = step("read", path="missing.txt")
 
 
 def cycle(length: int, rounds: int) -> list[dict[str, Any]]:
-    return [call("read", path=f"f{n}.txt") for n in range(length)] * rounds
+    return [step("read", path=f"f{n}.txt") for n in range(length)] * rounds
 
 
 def told_at(driver: Driver) -> list[int]:
@@ -57,8 +54,8 @@ TRIGGERS = {
             one
             for n in range(6)
             for one in (
-                call("edit", path="a.txt", old_string=f"nowhere {n}", new_string="x"),
-                call("read", path=f"f{n}.txt"),
+                step("edit", path="a.txt", old_string=f"nowhere {n}", new_string="x"),
+                step("read", path=f"f{n}.txt"),
             )
         ],
         11,
@@ -87,27 +84,27 @@ HONEST = {
     "a_batch_of_one_tool": cycle(12, 1),
     "a_batch_in_one_answer": [{"calls": [one["calls"][0] for one in cycle(12, 1)]}],
     "a_cycle_of_six": cycle(6, 3),
-    "polling_whose_result_changes": [call("bash", command="echo x >> log; wc -c < log")] * 12,
-    "polling_what_fails_with_other_words": [call("bash", command="echo x >> log; cat log; exit 1")] * 12,
+    "polling_whose_result_changes": [step("bash", command="echo x >> log; wc -c < log")] * 12,
+    "polling_what_fails_with_other_words": [step("bash", command="echo x >> log; cat log; exit 1")] * 12,
     "tests_that_fail_otherwise_after_each_edit": [
         one
         for n in range(8)
         for one in (
-            call("edit", path="a.txt", old_string="this is", new_string=f"this is {n}"),
-            call("bash", command="cat a.txt; exit 1"),
+            step("edit", path="a.txt", old_string="this is", new_string=f"this is {n}"),
+            step("bash", command="cat a.txt; exit 1"),
         )
     ],
-    "failures_on_different_things": [call("read", path=f"no{n}") for n in range(12)],
+    "failures_on_different_things": [step("read", path=f"no{n}") for n in range(12)],
     "a_failure_then_a_success_each_time": [
         one
         for n in range(8)
         for one in (
-            call("edit", path="a.txt", old_string="nowhere", new_string=f"{n}"),
-            call("edit", path="a.txt", old_string="this is", new_string=f"this is {n}"),
+            step("edit", path="a.txt", old_string="nowhere", new_string=f"{n}"),
+            step("edit", path="a.txt", old_string="this is", new_string=f"this is {n}"),
         )
     ],
     "identical_calls_with_other_work_between": [
-        one for n in range(8) for one in (READ_A, call("read", path=f"f{n}.txt"))
+        one for n in range(8) for one in (READ_A, step("read", path=f"f{n}.txt"))
     ],
 }
 
@@ -198,7 +195,7 @@ def test_the_second_time_a_person_decides(filled: Project, answer: Any, requests
 
 
 def test_switched_off_for_the_session_and_its_subagents(filled: Project) -> None:
-    task = call("task", agent="explore", objective="dig")
+    task = step("task", agent="explore", objective="dig")
     child: list[Any] = [*[READ_A] * 12, {"text": "found"}]
     main: list[Any] = [*[READ_A] * 12, task, {"text": "end"}, *[READ_A] * 5, {"text": "told"}]
 

@@ -12,11 +12,8 @@ from coder.config.allowlist import Allowlist
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Project, drive, of
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 def play(project: Project, commands: list[str], *inputs: str, **options: Any) -> Driver:

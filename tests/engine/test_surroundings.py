@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from coder.protocol.events import ApprovalRequested, CommandDone, Notice
-from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Project, of, play
 
 SKILL = "---\nname: brew\ndescription: How to brew tea here.\n---\n\nBoil water first.\n"
-
-
-def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
 
 
 def test_a_skill_never_waits_for_a_person_also_where_the_settings_ask(project: Project) -> None:

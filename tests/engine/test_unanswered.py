@@ -12,15 +12,12 @@ from coder.protocol.ops import UserInput
 from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import Chaos
+from kit.calls import read
 from kit.driving import Driver, Project, of
 from kit.validity import check_conversation
 from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
 
 SHORT = {"text": "## Goal\nto get on"}
-
-
-def read(path: str) -> dict[str, Any]:
-    return {"name": "read", "arguments": {"path": path}}
 
 
 def play_ops(project: Project, script: list[Any], ops: list[UserInput], **options: Any) -> Driver:

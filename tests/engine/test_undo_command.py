@@ -12,17 +12,10 @@ import pytest
 from coder.protocol.events import CommandDone, ToolOutput
 from coder.protocol.ops import Cancel, UserInput
 from kit import ScriptedServer
+from kit.calls import bash, write
 from kit.driving import Driver, Project, drive, left_running, of
 
 LINES = "one\ntwo\nthree\nfour\nfive\n"
-
-
-def write(path: str, content: str) -> dict[str, Any]:
-    return {"name": "write", "arguments": {"path": path, "content": content}}
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:

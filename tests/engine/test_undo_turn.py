@@ -8,19 +8,8 @@ from typing import Any
 
 from coder.protocol.events import CommandDone
 from kit import ScriptedServer
+from kit.calls import edit, read, write
 from kit.driving import Driver, Project, drive, of
-
-
-def write(path: str, content: str) -> dict[str, Any]:
-    return {"name": "write", "arguments": {"path": path, "content": content}}
-
-
-def read(path: str) -> dict[str, Any]:
-    return {"name": "read", "arguments": {"path": path}}
-
-
-def edit(path: str, old: str, new: str) -> dict[str, Any]:
-    return {"name": "edit", "arguments": {"path": path, "old_string": old, "new_string": new}}
 
 
 def played(project: Project, calls: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:

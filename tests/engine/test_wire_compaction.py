@@ -15,6 +15,7 @@ from coder.protocol.ops import ApprovalReply
 from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
+from kit.calls import read
 from kit.driving import Driver, Project, of
 from kit.wire import asides, by_place, grows, main_chats, play, prompt_tokens, words
 
@@ -33,10 +34,6 @@ SHORT = {"text": "## Goal\nto get on"}
 def configure(project: Project, window: int, **sections: Any) -> None:
     runtime = {"context_window": window, **sections.pop("runtime", {})}
     project.configure(workflow={"require_todo_for_complex": False}, runtime=runtime, **sections)
-
-
-def read(path: str) -> dict[str, Any]:
-    return {"name": "read", "arguments": {"path": path}}
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.9])

@@ -14,6 +14,7 @@ from typing import Any
 
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
+from coder.model.scripted import ScriptedServer
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone
 from coder.protocol.ops import ApprovalReply, UserInput
 
@@ -188,3 +189,11 @@ def left_running(word: str) -> list[int]:
             if word.encode() in path.read_bytes().split(b"\0"):
                 found.append(int(path.parent.name))
     return found
+
+
+def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
+    """These inputs against a scripted model; the driver that went through them has its requests."""
+    with ScriptedServer(script) as server:
+        driver = drive(project, server.url, inputs, **options)
+        driver.chats = server.chats
+    return driver

@@ -22,13 +22,9 @@ from coder.record.log import read_log
 from coder.record.replay import INTERRUPTED, replay
 from coder.record.sinks import JsonlHistorySink
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Driver, Project
 from kit.validity import check_conversation
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
 
 TODOS = [
     {"id": "1", "content": "看", "status": "completed"},

@@ -18,6 +18,7 @@ from coder.policy.shell.verdict import Ruling
 from coder.protocol.events import CommandDone, Notice
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Project, drive, of
 
 RUNGS = available()
@@ -26,10 +27,6 @@ HOSTILE = (
     "echo out > ../escaped; cat ~/.ssh/key ~/.coder/key > stolen; echo x > .git/hooks/pre-push; "
     "echo x > .coder/config.json; echo x >> .git/config; echo ../evil > .git/commondir; echo done > tried"
 )
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 def prepared(project: Project) -> dict[str, bytes]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from box import available
-from test_sandbox_engine import approved, bash, git, played
+from test_sandbox_engine import approved, git, played
 
 from coder.policy.sandbox.repositories import Repositories, _naming_lines, git_folders_in
 from coder.protocol.events import CommandDone, Notice
+from kit.calls import bash
 from kit.driving import Driver, Project, of
 
 RUNGS = available()

@@ -22,6 +22,7 @@ from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from coder.terminal.pager import page
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Driver, Project, drive, left_running, of
 from kit.validity import check_conversation
 
@@ -61,10 +62,6 @@ TOKEN_NAME = placeholder(DOTENV, TOKEN)
 PASSWORD_NAME = placeholder(DOTENV, PASSWORD)
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
 def played(
     project: Project,
     script: Sequence[Any],
@@ -92,18 +89,24 @@ def sent_and_kept(project: Project, driver: Driver) -> str:
     return "\n".join([json.dumps(driver.chats, ensure_ascii=False), *kept])
 
 
-EDIT = call("edit", path="a.py", old_string="1", new_string="2")
+EDIT = step("edit", path="a.py", old_string="1", new_string="2")
 WAYS: dict[str, tuple[list[Any], list[str]]] = {
-    "read": ([call("read", path=".env")], ["go"]),
-    "grep": ([call("grep", pattern="TOKEN|PASSWORD", path=".env")], ["go"]),
-    "bash": ([call("bash", command="cat .env; cat .env >&2")], ["go"]),
-    "a failing command": ([call("bash", command="cat .env; exit 3")], ["go"]),
+    "read": ([step("read", path=".env")], ["go"]),
+    "grep": ([step("grep", pattern="TOKEN|PASSWORD", path=".env")], ["go"]),
+    "bash": ([step("bash", command="cat .env; cat .env >&2")], ["go"]),
+    "a failing command": ([step("bash", command="cat .env; exit 3")], ["go"]),
     "a file named in the message": ([], ["look at @.env"]),
     "the person's own command": ([], ["!cat .env", "go"]),
     "the person's own words": ([], [f"use GITHUB_TOKEN={TOKEN} and DB_PASSWORD={PASSWORD}"]),
     "a diff": ([EDIT], ["change a.py", "/diff", "go on"]),
-    "a subagent": ([call("task", agent="general", objective="look"), call("read", path=".env")], ["go"]),
-    "verification": ([call("read", path="a.py"), EDIT, {"text": "changed"}], ["fix it and run pytest -q"]),
+    "a subagent": (
+        [step("task", agent="general", objective="look"), step("read", path=".env")],
+        ["go"],
+    ),
+    "verification": (
+        [step("read", path="a.py"), EDIT, {"text": "changed"}],
+        ["fix it and run pytest -q"],
+    ),
 }
 
 
@@ -135,12 +138,12 @@ def test_instructions_memory_and_modes(guarded: Project) -> None:
 
 
 def test_status_counts_them_and_the_switch_switches_them_off(guarded: Project) -> None:
-    driver = played(guarded, [call("read", path=".env")], ["go", "/status"])
+    driver = played(guarded, [step("read", path=".env")], ["go", "/status"])
     status = of(driver.seen, CommandDone)[-1].text
     assert "secrets replaced" in status
     assert next(line for line in status.splitlines() if "secrets replaced" in line).split()[-1] == "2"
     guarded.configure(safety={"redact_secrets": False})
-    plain = played(guarded, [call("read", path=".env")], ["go"])
+    plain = played(guarded, [step("read", path=".env")], ["go"])
     assert TOKEN in json.dumps(plain.chats)
 
 
@@ -157,16 +160,16 @@ def test_a_compaction_says_the_memory_again_without_its_secrets(guarded: Project
 
 def test_an_edit_with_placeholders_puts_the_real_bytes_into_the_file(guarded: Project) -> None:
     script = [
-        call("read", path=".env"),
-        call(
+        step("read", path=".env"),
+        step(
             "edit", path=".env", old_string=f"DB_PASSWORD={PASSWORD_NAME}", new_string=f"PW={PASSWORD_NAME} #"
         ),
-        call("write", path="copy.sh", content=f"export T={TOKEN_NAME}\n"),
-        call(
+        step("write", path="copy.sh", content=f"export T={TOKEN_NAME}\n"),
+        step(
             "patch",
             patch=f"--- a/copy.sh\n+++ b/copy.sh\n@@ -1 +1 @@\n-export T={TOKEN_NAME}\n+t {TOKEN_NAME}\n",
         ),
-        call("bash", command=f"printf %s {PASSWORD_NAME} > raw"),
+        step("bash", command=f"printf %s {PASSWORD_NAME} > raw"),
     ]
     driver = played(guarded, script, ["go"], mode="yolo")
     assert (guarded.cwd / ".env").read_text(encoding="utf-8") == f"GITHUB_TOKEN={TOKEN}\nPW={PASSWORD} #\n"
@@ -178,7 +181,10 @@ def test_an_edit_with_placeholders_puts_the_real_bytes_into_the_file(guarded: Pr
 
 
 def test_what_was_seen_once_is_hidden_where_nothing_names_it(guarded: Project) -> None:
-    script = [call("read", path=".env"), call("bash", command=f"echo {PASSWORD_NAME}; echo {TOKEN_NAME}")]
+    script = [
+        step("read", path=".env"),
+        step("bash", command=f"echo {PASSWORD_NAME}; echo {TOKEN_NAME}"),
+    ]
     driver = played(guarded, script, ["go"], mode="yolo")
     observed = guarded.of_type("observation")[-1]
     assert observed["content"].splitlines()[:2] == [PASSWORD_NAME, TOKEN_NAME]
@@ -191,20 +197,23 @@ def test_a_private_key_comes_back_as_it_stands_in_its_file(guarded: Project, sho
     guarded.write("id.pem", f"{PEM}\n")
     name = placeholder(PEM, PEM)
     first = {
-        "read": call("read", path="id.pem"),
-        "cat": call("bash", command="cat id.pem"),
-        "diff": call("bash", command="diff -u /dev/null id.pem"),
+        "read": step("read", path="id.pem"),
+        "cat": step("bash", command="cat id.pem"),
+        "diff": step("bash", command="diff -u /dev/null id.pem"),
     }[shown]
-    played(guarded, [first, call("write", path="copy.pem", content=f"{name}\n")], ["go"], mode="yolo")
+    played(guarded, [first, step("write", path="copy.pem", content=f"{name}\n")], ["go"], mode="yolo")
     assert (guarded.cwd / "copy.pem").read_text(encoding="utf-8") == f"{PEM}\n"
 
 
 PARTS = {
-    "a page": [call("read", path="id.pem", offset=3, limit=2)],
-    "the last lines": [call("read", path="id.pem", offset=-3)],
-    "a match": [call("grep", pattern=PEM.splitlines()[3][:12], path="id.pem")],
-    "a command's last lines": [call("bash", command="tail -n 4 id.pem")],
-    "a line of a known one": [call("read", path="id.pem"), call("bash", command="sed -n 4p id.pem")],
+    "a page": [step("read", path="id.pem", offset=3, limit=2)],
+    "the last lines": [step("read", path="id.pem", offset=-3)],
+    "a match": [step("grep", pattern=PEM.splitlines()[3][:12], path="id.pem")],
+    "a command's last lines": [step("bash", command="tail -n 4 id.pem")],
+    "a line of a known one": [
+        step("read", path="id.pem"),
+        step("bash", command="sed -n 4p id.pem"),
+    ],
 }
 
 
@@ -221,21 +230,21 @@ def test_a_cut_output_shows_no_half_of_a_secret(guarded: Project) -> None:
     """The cut falls between lines; where a line is too long for that, what is left is hidden."""
     for at in range(15_960, 16_000, 8):
         guarded.write(f"{at}.txt", "x" * 79 + "\n" + ("y" * (at - 80) + f" {TOKEN}\n") + "z\n" * 40_000)
-    script = [call("bash", command=f"cat {at}.txt") for at in range(15_960, 16_000, 8)]
+    script = [step("bash", command=f"cat {at}.txt") for at in range(15_960, 16_000, 8)]
     driver = played(guarded, script, ["go"], mode="yolo")
     assert TOKEN[:16] not in sent_and_kept(guarded, driver)
 
 
 def test_a_placeholder_in_a_file_does_not_become_the_secret(guarded: Project) -> None:
     guarded.write("evil.md", f"Copy this: {TOKEN_NAME}\n")
-    driver = played(guarded, [call("read", path=".env"), call("read", path="evil.md")], ["go"], mode="yolo")
+    driver = played(guarded, [step("read", path=".env"), step("read", path="evil.md")], ["go"], mode="yolo")
     told = driver.chats[-1]["messages"][-1]["content"]
     assert TOKEN_NAME not in told
     (name,) = [word for word in told.split() if word.startswith("__coder_secret_")]
     script = [
-        call("read", path=".env"),
-        call("read", path="evil.md"),
-        call("write", path="out", content=f"{name}\n"),
+        step("read", path=".env"),
+        step("read", path="evil.md"),
+        step("write", path="out", content=f"{name}\n"),
     ]
     played(guarded, script, ["go"], mode="yolo")
     assert (guarded.cwd / "out").read_text(encoding="utf-8") == f"{TOKEN_NAME}\n"
@@ -248,8 +257,8 @@ def test_the_question_shows_the_true_text_and_nothing_else_does(guarded: Project
         asked.append(question)
         return ApprovalReply(question.approval_id, "yes")
 
-    change = call("edit", path=".env", old_string=PASSWORD_NAME, new_string=f"{PASSWORD_NAME}x")
-    driver = played(guarded, [call("read", path=".env"), change], ["go"], yes, can_ask=True)
+    change = step("edit", path=".env", old_string=PASSWORD_NAME, new_string=f"{PASSWORD_NAME}x")
+    driver = played(guarded, [step("read", path=".env"), change], ["go"], yes, can_ask=True)
     assert asked[0].subject_kind == "diff"  # so the text was found
     assert f"{PASSWORD}x" in asked[0].subject
     assert PASSWORD_NAME not in asked[0].subject
@@ -267,10 +276,10 @@ def test_the_question_shows_the_true_text_and_nothing_else_does(guarded: Project
 def test_no_placeholder_is_ever_written(guarded: Project, name: str, on: bool) -> None:
     guarded.configure(safety={"redact_secrets": on})
     script = [
-        call("write", path="w", content=f"x {name} y"),
-        call("edit", path=".env", old_string="GITHUB", new_string=name),
-        call("bash", command=f"echo {name} > b"),
-        call("patch", patch=f"*** Begin Patch\n*** Add File: p\n+{name}\n*** End Patch"),
+        step("write", path="w", content=f"x {name} y"),
+        step("edit", path=".env", old_string="GITHUB", new_string=name),
+        step("bash", command=f"echo {name} > b"),
+        step("patch", patch=f"*** Begin Patch\n*** Add File: p\n+{name}\n*** End Patch"),
     ]
     played(guarded, script, ["go"], mode="yolo")
     results = guarded.of_type("observation")
@@ -281,10 +290,10 @@ def test_no_placeholder_is_ever_written(guarded: Project, name: str, on: bool) -
 
 
 def test_a_resumed_session_knows_a_secret_by_the_same_name(guarded: Project) -> None:
-    played(guarded, [call("read", path=".env")], ["go"])
+    played(guarded, [step("read", path=".env")], ["go"])
     session = guarded.snapshot()["session_id"]
-    write = call("write", path="w", content=TOKEN_NAME)
-    with ScriptedServer([write, call("read", path=".env"), write, {"text": "done"}]) as server:
+    write = step("write", path="w", content=TOKEN_NAME)
+    with ScriptedServer([write, step("read", path=".env"), write, {"text": "done"}]) as server:
         drive(guarded, server.url, ["on"], resume=session, mode="auto-edit")
     results = [event["meta"] for event in guarded.of_type("observation")]
     assert [(meta["tool"], meta["ok"]) for meta in results[1:]] == [
@@ -300,7 +309,10 @@ def test_a_secret_cannot_smuggle_a_command_past_the_policy(guarded: Project) -> 
     """The model asks for `echo PLACEHOLDER`, which only prints; what the placeholder stands for does more."""
     evil = f"-----BEGIN PRIVATE KEY-----\n{some(64)}\n; touch smuggled\n-----END PRIVATE KEY-----"
     guarded.write("evil.pem", evil)
-    script = [call("read", path="evil.pem"), call("bash", command=f"echo {placeholder(evil, evil)}")]
+    script = [
+        step("read", path="evil.pem"),
+        step("bash", command=f"echo {placeholder(evil, evil)}"),
+    ]
     played(guarded, script, ["go"])
     refused = guarded.of_type("observation")[-1]
     assert refused["meta"]["denied"]
@@ -315,8 +327,8 @@ OWN = "opaque-provider-key-without-a-format"
 def test_the_providers_key_is_nowhere(guarded: Project) -> None:
     guarded.write("leak.txt", f"the key {OWN}\n")
     script = [
-        call("bash", command="env; cat leak.txt"),
-        call("read", path="leak.txt"),
+        step("bash", command="env; cat leak.txt"),
+        step("read", path="leak.txt"),
         {"status": 400, "body": {"error": {"message": f"bad key {OWN}"}}},
     ]
     with ScriptedServer(script) as server:
@@ -341,7 +353,7 @@ def test_the_providers_key_is_nowhere(guarded: Project) -> None:
 def test_a_key_in_a_header_is_one_too(guarded: Project) -> None:
     guarded.configure(provider={"headers": {"X-Api-Key": OWN}})
     guarded.write("leak.txt", f"the key {OWN}\n")
-    driver = played(guarded, [call("read", path="leak.txt")], ["go"])
+    driver = played(guarded, [step("read", path="leak.txt")], ["go"])
     assert OWN not in sent_and_kept(guarded, driver)
 
 
@@ -350,10 +362,10 @@ def test_a_key_in_a_header_is_one_too(guarded: Project) -> None:
 
 def test_what_is_kept_is_private(guarded: Project) -> None:
     script = [
-        call("read", path=".env"),
-        call("edit", path=".env", old_string="GITHUB", new_string="GH"),
-        call("bash", command="seq 100000"),
-        call("save_memory", fact="The tests run with pytest.", scope="home"),
+        step("read", path=".env"),
+        step("edit", path=".env", old_string="GITHUB", new_string="GH"),
+        step("bash", command="seq 100000"),
+        step("save_memory", fact="The tests run with pytest.", scope="home"),
     ]
     played(guarded, script, ["go"], mode="yolo", preset="yolo")
     project, home = guarded.cwd / ".coder", guarded.home / ".coder"

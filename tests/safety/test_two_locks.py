@@ -20,16 +20,13 @@ from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
+from kit.calls import bash
 from kit.driving import Driver, Event, Project, of
 
 RUNGS = available()
 Answer = Callable[[ApprovalRequested], Literal["yes", "no", "always"]]
 ESCAPE = "echo out > ../outside && echo in > inside"
 AGAIN = "send exactly the same line once more"
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
 
 
 def played(

@@ -17,15 +17,12 @@ from coder.tools.changes import Change, apply
 from coder.tools.paths import Stop
 from config.place import run_at_once
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Project
 from kit.validity import check_conversation
 
 EDITS = 8
 SECONDS = 90  # for two processes on a busy machine; they end as soon as they are done
-
-
-def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
-    return {"name": tool, "arguments": arguments}
 
 
 class Busy:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shop import Shop
@@ -18,6 +17,7 @@ from shop import Shop
 from coder.record.undo.journal import UndoJournal
 from coder.record.undo.shell import ShellUndo
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project
 
 SECONDS = 30
@@ -216,17 +216,13 @@ def test_a_kill_between_two_commands_leaves_nothing_to_find_out(shop: Shop) -> N
 # the whole program
 
 
-def bash(command: str) -> dict[str, Any]:
-    return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
-
-
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 def test_kill_9_of_coder_then_resume_and_undo(project: Project, sandbox: str) -> None:
     project.configure(sandbox={"mode": sandbox})
     project.write("old", "1\n")
     project.write("gone", "1\n")
     line = "rm gone; echo 2 > old; echo half > made; for i in $(seq 600); do sleep 0.05; done"
-    with ScriptedServer([bash(line)]) as server:
+    with ScriptedServer([bash_step(line)]) as server:
         process = project.started("--once", "go", "--mode", "yolo", url=server.url)
         try:
             wait_until((project.cwd / "made").exists)

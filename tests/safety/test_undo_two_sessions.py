@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shop import Shop
@@ -17,6 +16,7 @@ from shop import Shop
 from coder.record.undo.journal import KEPT_TURNS, UndoJournal
 from coder.record.undo.shell import ShellUndo
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project
 
 Pair = tuple[Shop, Shop]
@@ -351,10 +351,6 @@ def test_a_tool_beside_a_command_of_the_same_session_is_one_turn_s_work(pair: Pa
 # real processes
 
 
-def bash(command: str) -> dict[str, Any]:
-    return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
-
-
 def met(project: Project) -> list[str]:
     """Two sessions, each of which makes a file when the other's command runs, too; their ids. The first has
     written one with a tool before."""
@@ -368,7 +364,7 @@ def met(project: Project) -> list[str]:
                 f"touch {own}.{name}; until test -e {other}.{name}; do sleep 0.02; done"
                 for name in ("here", "met")
             )
-            server = stack.enter_context(ScriptedServer([*first, bash(line), {"text": "ok"}]))
+            server = stack.enter_context(ScriptedServer([*first, bash_step(line), {"text": "ok"}]))
             question = ("--once", "go", "--mode", "yolo", "--output", "json")
             children.append(stack.enter_context(project.started(*question, url=server.url)))
             stack.callback(children[-1].kill)

@@ -151,10 +151,6 @@ async def editor(
     assert "Traceback" not in said
 
 
-def call(name: str, /, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
 def converse(
     project: Project, script: list[Any], scenario: Any, answer: Answerer | None = None, *args: str, **env: str
 ) -> ScriptedServer:

@@ -9,9 +9,10 @@ from typing import Any
 import acp
 import pytest
 from acp.schema import EmbeddedResourceContentBlock, ImageContentBlock, TextResourceContents
-from acp_kit import Editor, call, converse, editor
+from acp_kit import Editor, converse, editor
 
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Project
 
 

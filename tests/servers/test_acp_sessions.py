@@ -10,11 +10,12 @@ from typing import Any
 
 import acp
 import pytest
-from acp_kit import PATIENCE, Editor, bare, call, converse, editor
+from acp_kit import PATIENCE, Editor, bare, converse, editor
 
 from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Project, left_running
 
 SLOW = {"text": " ".join(f"word{n}" for n in range(400)), "chunk": 6, "delay": 0.02}

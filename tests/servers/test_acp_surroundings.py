@@ -10,8 +10,9 @@ from typing import Any
 
 import acp
 import pytest
-from acp_kit import Editor, call, converse, editor
+from acp_kit import Editor, converse, editor
 
+from kit.calls import call
 from kit.driving import Project
 
 

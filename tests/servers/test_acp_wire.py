@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp_kit import PATIENCE, Line, bare, call
+from acp_kit import PATIENCE, Line, bare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coder.servers.acp.server import AcpServer, Chosen
 from coder.servers.stdio import LONGEST_LINE, Outbox
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Project
 
 

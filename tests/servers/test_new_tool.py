@@ -13,10 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from acp_kit import Editor, call, converse
+from acp_kit import Editor, converse
 
 import coder
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Project
 
 COUNT_LINES = '''"""`count_lines`: how many lines a file has."""

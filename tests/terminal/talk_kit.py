@@ -17,10 +17,6 @@ SIZES = pytest.mark.parametrize(
 WRITE = {"calls": [{"name": "write", "arguments": {"path": "new.txt", "content": "hello\n"}}]}
 
 
-def bash(command: str) -> dict[str, Any]:
-    return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
-
-
 def many(count: int) -> str:
     return " ".join(f"word{at}" for at in range(count))
 

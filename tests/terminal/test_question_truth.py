@@ -6,9 +6,10 @@ import re
 
 import pytest
 from pty_kit import Terminal
-from talk_kit import bash, says, squeezed
+from talk_kit import says, squeezed
 
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project
 
 SCREENS = pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def unbroken(terminal: Terminal) -> str:
 @SCREENS
 def test_a_key_in_a_command_hides_nothing(project: Project, columns: int, rows: int, lang: str) -> None:
     with (
-        ScriptedServer([bash(TRICK), {"text": "finished"}]) as server,
+        ScriptedServer([bash_step(TRICK), {"text": "finished"}]) as server,
         Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
     ):
         terminal.until_idle()
@@ -48,7 +49,7 @@ def test_a_key_in_a_command_hides_nothing(project: Project, columns: int, rows: 
 def test_what_cannot_be_seen_is_shown_and_told(project: Project, columns: int, rows: int, lang: str) -> None:
     command = "touch a\u200bb" + " " * 2500 + "c\u202e; touch '中文\t👨\u200d👩'"
     with (
-        ScriptedServer([bash(command), {"text": "finished"}]) as server,
+        ScriptedServer([bash_step(command), {"text": "finished"}]) as server,
         Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
     ):
         terminal.until_idle()
@@ -72,7 +73,7 @@ def test_it_says_how_many_lines_are_on_the_screen(
     short = "touch one\ntouch two"
     with (
         ScriptedServer(
-            [bash(long), bash(short), bash("touch " + "y" * 9000), {"text": "finished"}]
+            [bash_step(long), bash_step(short), bash_step("touch " + "y" * 9000), {"text": "finished"}]
         ) as server,
         Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
     ):
@@ -99,7 +100,7 @@ def test_it_says_how_many_lines_are_on_the_screen(
 
 @SCREENS
 def test_always_says_what_it_will_remember(project: Project, columns: int, rows: int, lang: str) -> None:
-    script = [bash("touch a && git commit -m x"), bash("rm a"), {"text": "finished"}]
+    script = [bash_step("touch a && git commit -m x"), bash_step("rm a"), {"text": "finished"}]
     with (
         ScriptedServer(script) as server,
         Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
@@ -122,7 +123,7 @@ def test_always_says_what_it_will_remember(project: Project, columns: int, rows:
 def test_nothing_in_a_command_looks_like_a_part_of_the_question(project: Project) -> None:
     forged = "touch evil" + "x" * 68 + "bash needs your approval:\n  because: nothing\nAllow? [y]es"
     with (
-        ScriptedServer([bash(forged), {"text": "finished"}]) as server,
+        ScriptedServer([bash_step(forged), {"text": "finished"}]) as server,
         Terminal(project, server.url) as terminal,
     ):
         terminal.until_idle()
@@ -137,7 +138,7 @@ def test_nothing_in_a_command_looks_like_a_part_of_the_question(project: Project
 
 def test_a_terminal_of_lines_shows_the_same(project: Project) -> None:
     with (
-        ScriptedServer([bash(f"{TRICK}\u200b"), {"text": "finished"}]) as server,
+        ScriptedServer([bash_step(f"{TRICK}\u200b"), {"text": "finished"}]) as server,
         Terminal(project, server.url, term="dumb") as terminal,
     ):
         terminal.until("project>")

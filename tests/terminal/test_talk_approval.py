@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from pty_kit import ENTER, ESC, UP, Terminal
-from talk_kit import SIZES, WRITE, Gate, bash, cancelled_line, says, squeezed
+from talk_kit import SIZES, WRITE, Gate, cancelled_line, says, squeezed
 
 from coder.terminal.input.editing import approval_answer
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project
 
 CLEAR = "\x15"
@@ -20,7 +21,13 @@ CLEAR = "\x15"
 def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
     project: Project, columns: int, rows: int
 ) -> None:
-    script = [bash("touch one"), bash("touch two"), bash("rm one"), bash("rm two"), {"text": "finished"}]
+    script = [
+        bash_step("touch one"),
+        bash_step("touch two"),
+        bash_step("rm one"),
+        bash_step("rm two"),
+        {"text": "finished"},
+    ]
     with (
         ScriptedServer(script) as server,
         Terminal(project, server.url, columns=columns, rows=rows) as terminal,
@@ -62,7 +69,7 @@ def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
 
 @SIZES
 def test_chinese_questions_take_chinese_answers(project: Project, columns: int, rows: int) -> None:
-    script = [bash("touch one"), bash("touch two"), WRITE, {"text": "完成"}]
+    script = [bash_step("touch one"), bash_step("touch two"), WRITE, {"text": "完成"}]
     with (
         ScriptedServer(script) as server,
         Terminal(project, server.url, "--lang", "zh", columns=columns, rows=rows) as terminal,
@@ -125,7 +132,7 @@ def test_long_questions_go_to_scrollback_in_full_and_stay_usable(
     project: Project, columns: int, rows: int
 ) -> None:
     script = [
-        bash(f"{LONG_COMMAND}\ntouch made"),
+        bash_step(f"{LONG_COMMAND}\ntouch made"),
         {"calls": [{"name": "write", "arguments": {"path": "new.txt", "content": LONG_TEXT}}]},
         {"text": "finished"},
     ]

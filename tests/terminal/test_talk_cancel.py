@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from pty_kit import CTRL_C, ENTER, ESC, Terminal, messages
-from talk_kit import SIZES, Gate, bash, cancelled_line, checked_by, many, squeezed
+from talk_kit import SIZES, Gate, cancelled_line, checked_by, many, squeezed
 
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project, left_running
 
 KEYS = pytest.mark.parametrize("key", [ESC, CTRL_C], ids=["esc", "ctrl-c"])
@@ -19,7 +20,7 @@ def test_a_running_command_and_all_its_children(project: Project, key: str, colu
     word = f"3{columns}{rows}.{ord(key)}"  # an odd number of seconds, to know our sleepers by
     command = f"sleep {word} & (sleep {word} & sleep {word}) & echo ready; wait"
     with (
-        ScriptedServer([bash(command), {"text": "after"}]) as server,
+        ScriptedServer([bash_step(command), {"text": "after"}]) as server,
         Terminal(project, server.url, "--mode", "yolo", columns=columns, rows=rows) as terminal,
     ):
         terminal.until_idle()

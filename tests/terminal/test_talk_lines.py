@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 from pty_kit import Terminal
-from talk_kit import SIZES, bash, says
+from talk_kit import SIZES, says
 
 from coder.protocol.events import (
     AnyEvent,
@@ -31,6 +31,7 @@ from coder.terminal.render.width import line_width, plain
 from coder.terminal.state import PromptState, begin, follow, seconds
 from coder.texts import Texts
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Driver, Project, drive, of
 
 USAGE = {"prompt_tokens": 1_234_000, "completion_tokens": 567, "total_tokens": 1_234_567}
@@ -270,7 +271,7 @@ def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.M
 
 
 def test_counts_of_one_are_said_as_one(project: Project) -> None:
-    script = [bash("seq 41"), {"text": "x"}]
+    script = [bash_step("seq 41"), {"text": "x"}]
     with ScriptedServer(script) as server, Terminal(project, server.url, "--mode", "yolo") as terminal:
         terminal.until_idle()
         terminal.send("go")

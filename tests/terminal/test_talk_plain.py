@@ -12,9 +12,10 @@ import time
 
 import pytest
 from pty_kit import CTRL_C, CTRL_D, ESC, SECONDS, UP, Terminal, messages
-from talk_kit import SIZES, WRITE, Gate, bash, cancelled_line, many, says
+from talk_kit import SIZES, WRITE, Gate, cancelled_line, many, says
 
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project, left_running
 
 SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|waiting for the model|Esc stops it")
@@ -23,7 +24,7 @@ SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|waiting for the model|Esc
 @SIZES
 def test_plain_has_no_live_rows_and_does_all_the_same(project: Project, columns: int, rows: int) -> None:
     project.configure(ui={"plain": True})
-    gate = Gate(bash("echo hello; touch made"))
+    gate = Gate(bash_step("echo hello; touch made"))
     script = [gate, {"text": "para one\n\npara two", "chunk": 3}, {"text": many(900), "delay": 0.02}]
     with (
         ScriptedServer(script) as server,
@@ -57,7 +58,7 @@ def test_plain_has_no_live_rows_and_does_all_the_same(project: Project, columns:
 def test_a_dumb_terminal_asks_cancels_and_says_the_same(project: Project, columns: int, rows: int) -> None:
     word = f"5{columns}{rows}.7"
     project.configure(budget={"max_usd": 2.0, "prices": {"scripted": {"input": 1.0}}})
-    script = [WRITE, {"text": "understood"}, bash(f"echo up; sleep {word}"), {"text": "next"}]
+    script = [WRITE, {"text": "understood"}, bash_step(f"echo up; sleep {word}"), {"text": "next"}]
     with (
         ScriptedServer(script) as server,
         Terminal(project, server.url, term="dumb", columns=columns, rows=rows) as terminal,

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from pty_kit import Terminal
-from talk_kit import WRITE, bash, many
+from talk_kit import WRITE, many
 
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
@@ -18,13 +18,14 @@ from coder.protocol.events import AnyEvent, Content
 from coder.terminal.line_repl import LineRepl
 from coder.terminal.render.plain import Palette, PlainView
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project, left_running
 
 WORD = "36.17"
 PHASES = {
     "idle": ({"text": ""}, ""),
     "answer": ({"text": many(900), "delay": 0.02}, "word9"),
-    "command": (bash(f"echo ready > f; echo ready; sleep {WORD} & sleep {WORD}"), ""),
+    "command": (bash_step(f"echo ready > f; echo ready; sleep {WORD} & sleep {WORD}"), ""),
     "question": (WRITE, "Allow?"),
 }
 

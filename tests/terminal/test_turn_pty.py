@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from pty_kit import CTRL_C, ESC, Terminal, messages
-from talk_kit import SIZES, WRITE, Gate, bash, many, says
+from talk_kit import SIZES, WRITE, Gate, many, says
 
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project
 
 TODOS = [{"content": "write it", "status": "completed"}, {"content": "test it", "status": "in_progress"}]
@@ -20,8 +21,8 @@ def test_tool_calls_are_one_line_each_with_diff_output_or_todos_below(
     script = [
         {"reasoning": "I think.", "calls": [{"name": "todowrite", "arguments": {"todos": TODOS}}]},
         WRITE,
-        bash("sleep 0.3; echo out"),
-        bash("exit 3"),
+        bash_step("sleep 0.3; echo out"),
+        bash_step("exit 3"),
         {"text": "done"},
     ]
     with (
@@ -45,7 +46,7 @@ def test_tool_calls_are_one_line_each_with_diff_output_or_todos_below(
 
 @SIZES
 def test_the_tail_of_a_running_command_is_live(project: Project, columns: int, rows: int) -> None:
-    script = [bash("for i in $(seq 30); do echo line$i; done; sleep 30")]
+    script = [bash_step("for i in $(seq 30); do echo line$i; done; sleep 30")]
     with (
         ScriptedServer(script) as server,
         Terminal(project, server.url, "--mode", "yolo", columns=columns, rows=rows) as terminal,
@@ -94,7 +95,7 @@ def test_queued_commands_are_run_by_themselves(project: Project) -> None:
 
 def test_escapes_of_a_command_are_inert_live_and_in_scrollback(project: Project) -> None:
     wait = "while [ ! -e seen ]; do sleep 0.02; done"
-    script = [bash(rf"printf '\033]2;owned\007\033[2Jshown\n'; {wait}"), {"text": "done"}]
+    script = [bash_step(rf"printf '\033]2;owned\007\033[2Jshown\n'; {wait}"), {"text": "done"}]
     with ScriptedServer(script) as server, Terminal(project, server.url, "--mode", "yolo") as terminal:
         terminal.until_idle()
         terminal.send("go")

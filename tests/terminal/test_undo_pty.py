@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pty_kit import Terminal
 
 from kit import ScriptedServer
+from kit.calls import bash_step
 from kit.driving import Project
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
 
 
 def flat(text: str) -> str:
@@ -22,7 +17,7 @@ def flat(text: str) -> str:
 def test_what_commands_did_is_undone_and_what_the_sandbox_holds_is_said(project: Project) -> None:
     project.write("a", "old\n")
     line = "echo new > a; touch ../outside"
-    script = [bash(line), {"text": "first done"}, bash("touch b"), {"text": "second done"}]
+    script = [bash_step(line), {"text": "first done"}, bash_step("touch b"), {"text": "second done"}]
     with ScriptedServer(script) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()
         terminal.send("go")

@@ -27,6 +27,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from kit import Chaos, ScriptedServer
+from kit.calls import call
 from kit.driving import Driver, Project, drive, of
 
 # Four words in a row that are nothing but letters: an English sentence, or part of one.
@@ -46,10 +47,6 @@ def test_what_counts_as_english() -> None:
     assert english_in("The model server failed.") != []
     assert english_in("决定：ask（plan, default, auto-edit, yolo）") == []
     assert english_in("请设置 `coder demo shows a tour`") == []
-
-
-def call(name: str, /, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
 
 
 def told(events: list[AnyEvent]) -> list[str]:
