@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,48 @@ settings.load_profile("coder")
 def project(tmp_path: Path) -> Project:
     """A workspace and a home of its own."""
     return Project(tmp_path)
+
+
+# What the suite leaves behind is a defect of a test or of the product, and is named. Temporary files go to a
+# folder of this run's own, so that another run's are not taken for ours.
+
+_OWN_TEMP = "CODER_TESTS_TMPDIR"
+_EXPECTED = ("pytest-of-", f"coder-{os.getuid()}")  # pytest's folders; the scratch folders of workspaces
+_BEFORE = pytest.StashKey[dict[Path, set[str]]]()
+_LEFT = pytest.StashKey[list[str]]()
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    own = tempfile.mkdtemp(prefix="coder-tests-")
+    Path(own).chmod(0o1777)  # as /tmp is: some tests look from another user's side
+    os.environ[_OWN_TEMP] = os.environ["TMPDIR"] = tempfile.tempdir = own
+    config.stash[_BEFORE] = {folder: _names(folder) for folder in (Path("/"), Path.home())}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Runs after the workers of xdist have ended."""
+    before = session.config.stash.get(_BEFORE, None)
+    if before is None:
+        return
+    left = [str(folder / name) for folder, names in before.items() for name in _names(folder) - names]
+    own = Path(os.environ[_OWN_TEMP])
+    left += [str(own / name) for name in _names(own) if not name.startswith(_EXPECTED)]
+    session.config.stash[_LEFT] = sorted(left)
+    if left and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for path in config.stash.get(_LEFT, []):
+        terminalreporter.write_line(f"LEFT BEHIND {path}: a test must clean up what it makes", red=True)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if config.stash.get(_BEFORE, None) is not None:
+        shutil.rmtree(os.environ[_OWN_TEMP], ignore_errors=True)

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,14 +243,25 @@ def test_a_page_of_help_has_its_options_in_one_place(project: Project, name: str
     assert re.findall(r"^  (\S+)\n(?!   )", page, re.MULTILINE) == []  # and none without a word on it
 
 
-def test_the_tour_names_a_command_that_can_be_typed(project: Project) -> None:
+def test_the_tour_leaves_nothing_or_names_a_command_that_can_be_typed(
+    project: Project, tmp_path: Path
+) -> None:
     def told(*words: str) -> str:
-        environ = project.environ(PATH=os.defpath)  # where no `coder` is
+        environ = project.environ(PATH=os.defpath, TMPDIR=str(tmp_path))  # where no `coder` is
         done = subprocess.run(
             words, cwd=project.cwd, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
         )
         return done.stdout.decode("utf-8")
 
-    named = re.search(r"recorded: (.+)", told(sys.executable, "-m", "coder", "demo", "--fast"))
+    demo = (sys.executable, "-m", "coder", "demo", "--fast")
+    shown = told(*demo)
+    assert "demo --keep" in shown
+    assert "kept in" not in shown
+    left = [path.name for path in tmp_path.iterdir() if path.name.startswith("coder-")]
+    assert left == []
+    kept = told(*demo, "--keep")
+    named = re.search(r"recorded: (.+)", kept)
     assert named is not None
     assert "basket.py" in told(*shlex.split(named[1]))
+    (folder,) = tmp_path.glob("coder-demo-*")
+    assert f"kept in {folder}\n" in kept

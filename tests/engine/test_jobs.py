@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coder.process.background import Job
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -26,9 +30,42 @@ from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Driver, Project, drive, left_running, of
 
-# Lets a job go on that waits for the file, and gives it time to end. The weaker sandbox lets a job make new
-# files in folders alone.
-LET_GO = "touch go; until [ -e d/done ]; do sleep 0.02; done; sleep 1"
+# Lets a job go on that waits for the file, until it says that it is done. The weaker sandbox lets a job make
+# new files in folders alone.
+LET_GO = "touch go; until [ -e d/done ]; do sleep 0.02; done"
+ENDED = """until grep -q '"type":"job"' .coder/history/*.jsonl; do sleep 0.02; done"""
+PRINTED = "until [ -e d/printed ]; do sleep 0.02; done"
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is being started is looked at until it ends, however slow the machine is."""
+    monkeypatch.setattr("coder.tools.bash._FIRST_LOOK", 60)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that will happen; the bound is for a test that hangs."""
+    for _ in range(12_000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+def once(condition: Callable[[], bool], *calls: Any) -> Callable[[Any], dict[str, Any]]:
+    """A turn of the model's that comes when `condition` holds."""
+
+    def answer(_request: Any) -> dict[str, Any]:
+        until(condition)
+        return {"calls": list(calls)}
+
+    return answer
+
+
+def let_go(project: Project) -> bool:
+    """Let a job go on that waits for the file; whether the session has noticed its end."""
+    project.write("go", "")
+    return bool(project.of_type("job"))
 
 
 def started(command: str) -> dict[str, Any]:
@@ -42,7 +79,9 @@ def job(action: str, **more: Any) -> dict[str, Any]:
 def play(project: Project, *calls: Any, inputs: tuple[str, ...] = ("go",), **options: Any) -> Driver:
     """One call a step, each in a request of its own; then the answer, and answers to further inputs."""
     project.write("d/kept", "")
-    script = [{"calls": call if isinstance(call, list) else [call]} for call in calls]
+    script = [
+        call if callable(call) else {"calls": call if isinstance(call, list) else [call]} for call in calls
+    ]
     with ScriptedServer([*script, *[{"text": "done"}] * len(inputs)]) as server:
         driver = drive(project, server.url, list(inputs), **{"mode": "yolo", **options})
         driver.chats = [dict(chat) for chat in server.chats]
@@ -81,28 +120,29 @@ def test_a_server_is_started_probed_and_stopped(project: Project) -> None:
 
 def test_output_is_what_is_new_and_the_file_has_all_of_it(project: Project) -> None:
     red = r"printf '\033[31mred\033[0m\n'"
-    line = f"echo first; {red}; until [ -e go ]; do sleep 0.02; done; echo second; touch d/done; sleep 300"
+    wait = "until [ -e go ]; do sleep 0.02; done"
+    line = f"echo first; {red}; touch d/printed; {wait}; echo second; touch d/done; sleep 300"
     play(
         project,
         started(line),
-        job("output", id="1"),
+        once((project.cwd / "d" / "printed").exists, job("output", id="1")),
         bash(LET_GO),
         job("output", id="1"),
         job("output"),
     )
-    begun, nothing, _, new, again = results(project)
-    assert "\nfirst\nred\n" in begun["content"]
-    assert "first" not in nothing["content"]
-    assert "nothing new" in nothing["content"]
+    begun, first, _, new, again = results(project)
+    assert f"{begun['content']}\n{first['content']}\n".count("\nfirst\nred\n") == 1
     assert new["content"].split("\n")[1:] == ["second"]
+    assert "nothing new" in again["content"]
     file = again["meta"]["output_file"]
     assert file in again["content"]
     assert Path(file).read_text() == "first\nred\nsecond\n"
 
 
 def test_a_long_output_is_bounded(project: Project) -> None:
-    play(project, started("seq 1 200000; sleep 300"), bash("sleep 0.5"), job("output"))
-    begun, _, rest = results(project)
+    printed = (project.cwd / "d" / "printed").exists
+    play(project, started("seq 1 200000; touch d/printed; sleep 300"), once(printed, job("output")))
+    begun, rest = results(project)
     for one in (begun, rest):
         assert len(one["content"].encode()) < 12_600
     assert "left out" in begun["content"] + rest["content"]
@@ -114,7 +154,7 @@ def test_waiting_ends_with_the_job_or_with_its_time(project: Project) -> None:
         project,
         started(line),
         job("wait", timeout_ms=50),
-        [bash("touch go"), job("wait", timeout_ms=25_000)],
+        [bash("touch go"), job("wait")],
         bash("true"),
     )
     _, early, _, ended, after = results(project)
@@ -128,8 +168,9 @@ def test_waiting_ends_with_the_job_or_with_its_time(project: Project) -> None:
 
 
 def test_the_model_is_told_of_an_end_with_the_next_result(project: Project) -> None:
-    line = "until [ -e go ]; do sleep 0.02; done; echo last words; touch d/done; exit 3"
-    driver = play(project, started(line), [bash(LET_GO), bash("true")], inputs=("go", "next"))
+    line = "until [ -e go ]; do sleep 0.02; done; echo last words; exit 3"
+    ended = once(lambda: let_go(project), bash("true"), bash("true"))
+    driver = play(project, started(line), ended, inputs=("go", "next"))
     _, first, second = results(project)
     assert "<note>\nJob 1 (until" in first["content"]
     assert "ended with exit code 3" in first["content"]
@@ -149,14 +190,15 @@ def test_the_model_is_told_of_an_end_with_the_next_result(project: Project) -> N
 
 
 def test_the_model_is_told_of_an_end_between_turns_with_the_next_message(project: Project) -> None:
-    line = "until [ -e go ]; do sleep 0.02; done; touch d/done"
-    driver = play(project, started(line), inputs=("go", f"!{LET_GO}", "next"))
+    line = "until [ -e go ]; do sleep 0.02; done"
+    driver = play(project, started(line), inputs=("go", f"!touch go; {ENDED}", "next"))
     last = driver.chats[-1]["messages"][-1]
     assert last["role"] == "user"
     assert last["content"].startswith("next\n\n<note>\nJob 1 (until")
     assert "ended with exit code 0" in last["content"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_fails_at_once_is_told_at_once_and_is_no_job(project: Project) -> None:
     driver = play(project, started("echo no such port >&2; exit 9"), job("list"))
     begun, listed = results(project)
@@ -190,15 +232,14 @@ def test_which_job_is_meant_must_be_clear(project: Project) -> None:
 
 
 def test_the_person_lists_and_stops(project: Project) -> None:
-    line = "echo listening; sleep 3010.5"
+    line = "echo listening; touch d/printed; sleep 3010.5"
     driver = play(
         project,
         [started(line), started("sleep 3010.5")],
-        inputs=("go", "/ps", "/stop 2", "/stop", "/stop", "next"),
+        inputs=("go", f"!{PRINTED}", "/ps", "/stop 2", "/stop", "/stop", "next"),
     )
-    listed, one, every, none = [e for e in of(driver.seen, CommandDone) if e.command]
-    assert listed.text.split("\n")[0].endswith(f"  {line}")
-    assert listed.text.split("\n")[0].startswith("1  running 0:0")
+    listed, one, every, none = [e for e in of(driver.seen, CommandDone) if e.command.startswith("/")]
+    assert re.fullmatch(rf"1  running \d+:\d\d  {re.escape(line)}", listed.text.split("\n")[0])
     assert listed.text.split("\n")[1] == "   listening"
     assert one.text == "Stopped: job 2 (sleep 3010.5)."
     assert every.text == f"Stopped: job 1 ({line})."
@@ -216,7 +257,14 @@ def test_stop_of_no_job_says_which_there_are(project: Project) -> None:
     assert "running: 1" in second.text
 
 
-def test_undo_does_not_cover_it_and_that_is_said_once(project: Project) -> None:
+def test_undo_does_not_cover_it_and_that_is_said_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def looked_at(_job: Job, _seconds: float) -> bool:
+        await asyncio.to_thread(until, (project.cwd / "d" / "made").exists)
+        return False
+
+    monkeypatch.setattr(Job, "wait", looked_at)
     line = (
         "echo one > d/made; until [ -e go ]; do sleep 0.02; done; echo two > d/later; touch d/done; sleep 300"
     )
@@ -254,6 +302,7 @@ def test_esc_stops_the_turn_and_names_what_runs_on(project: Project) -> None:
     )
 
 
+@pytest.mark.usefixtures("patient")
 def test_esc_while_it_is_being_started_ends_it(project: Project) -> None:
     async def scenario(url: str) -> None:
         driver = Driver(project, url, mode="yolo")
@@ -408,8 +457,8 @@ def test_an_explorer_starts_none(project: Project) -> None:
 def test_a_secret_in_a_job_reaches_neither_model_nor_record(project: Project) -> None:
     key = "ghp_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA3bC6"
     project.write("key", key)
-    line = "cat key; echo; until [ -e go ]; do sleep 0.02; done; cat key; touch d/done; exit 1"
-    driver = play(project, started(line), job("list"), bash(LET_GO))
+    line = "cat key; echo; until [ -e go ]; do sleep 0.02; done; cat key; exit 1"
+    driver = play(project, started(line), job("list"), once(lambda: let_go(project), bash("true")))
     assert "ended with exit code 1" in results(project)[-1]["content"]
     assert key not in project.logs()[0].read_text()
     assert all(key not in event.last for event in of(driver.seen, JobChanged))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coder.policy.scratch import scratch_of
 from coder.policy.shell import judge as shell
 from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import Notice
@@ -22,12 +23,45 @@ WRITING = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git is waited for until it has answered, however slow the machine is."""
+    monkeypatch.setattr("coder.engine.git_state.PATIENCE", 60)
+
+
 def first_request(project: Project, **options: Any) -> dict[str, Any]:
     return play(project, [{"text": "ok"}], ["hi"], **options).chats[0]
 
 
 def test_the_first_request_is_short(project: Project) -> None:
     request = first_request(project)
+    assert len(json.dumps(request, ensure_ascii=False).encode()) <= 12_288
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"preset": "strict"}, {"mode": "plan"}, {"mode": "auto-edit"}, {"can_ask": True}]
+)
+def test_the_first_request_is_short_wherever_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    temp = tmp_path / ("t" * 100)
+    temp.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temp))
+    deep = tmp_path / ("深" * 80) / ("d" * 200)
+    deep.mkdir(parents=True)
+    project = Project(deep)
+    writable = [str(tmp_path / f"granted{n}") for n in range(40)]
+    project.configure(sandbox={"writable": writable})
+    for n in range(500):
+        project.write(f"{'名' * 70}{n}", "")
+    project.write("pyproject.toml", "")
+    project.write(".venv/bin/python", "")
+    branch = "长" * 60
+    for line in (["init", "-q"], ["checkout", "-q", "-b", branch]):
+        subprocess.run(["git", *line], cwd=project.cwd, check=True, env=project.environ())
+    request = first_request(project, **options)
+    assert "502 changed files" in request["messages"][-1]["content"]
+    assert "venv: .venv " in request["messages"][0]["content"]
     assert len(json.dumps(request, ensure_ascii=False).encode()) <= 12_288
 
 
@@ -40,7 +74,7 @@ def test_the_place_is_described_in_the_system_message(project: Project) -> None:
     assert "\ntop: .venv/ src/ README.md pyproject.toml\n" in system
     assert "\nvenv: .venv " in system
     assert "\ntests: pytest -q\n" in system
-    assert "/tmp (yours, kept between commands)" in system
+    assert f"the scratch folder {scratch_of(project.cwd)} ($TMPDIR" in system
     assert "network on" in system
 
 

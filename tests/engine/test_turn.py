@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coder.protocol.events import (
+    CommandDone,
     Content,
     Failed,
     Notice,
@@ -231,13 +232,20 @@ class TestComplexTasks:
     )
     def test_one_item_is_for_the_model_alone(self, project: Project, text: str) -> None:
         with ScriptedServer([{"text": "ok"}]) as server:
-            driver = drive(project, server.url, [text])
+            driver = drive(project, server.url, [text, "/todos"])
             result = server.chats[0]["messages"][-1]
+            resumed = drive(project, server.url, ["/todos"], resume=driver.engine.agent.session.id)
         (action,) = project.of_type("action")
         assert [t["content"] for t in action["meta"]["input"]["todos"]] == [text]
         assert result["role"] == "tool"
         assert "several steps" in result["content"]
         assert of(driver.seen, TodosChanged) == []
+        for (told,) in (of(driver.seen, CommandDone), of(resumed.seen, CommandDone)):
+            assert text not in told.text
+        session = driver.engine.agent.session
+        assert text not in session.ledger.whole_text()
+        shown = project.coder("show", session.id, env={"COLUMNS": "500"}).stdout
+        assert shown.count(text) == 1
 
     @pytest.mark.parametrize("word", ["deny", "ask"])
     def test_none_where_the_list_may_not_be_written_unasked(self, project: Project, word: str) -> None:

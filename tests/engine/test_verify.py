@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,13 @@ def test_it_runs_and_again_after_each_of_two_repairs_and_the_model_hears_of_the_
     assert "broken" in last["content"]
     assert "last automatic check" in last["content"]
     (ended,) = of(driver.seen, TurnEnded)
-    assert (ended.status, ended.text) == ("ok", "it still fails")
+    assert ended.status == "ok"
+    assert ended.text == "done\n\nnow\n\nnow?\n\nit still fails"
+    assert project.of_type("final")[0]["content"] == ended.text
     assert ended.verification == Verification("failed", "./gradlew test", 3, ["app.py"])
-    assert any("fails (runs: 3)" in e.text for e in of(driver.seen, Notice))
+    (told,) = [e.text for e in of(driver.seen, Notice) if e.level == "warning"]
+    assert told.startswith("Verification failed: `./gradlew test` still fails after 3 runs.")
+    assert "is not known: it was not run before that" in told
     assert project.of_type("turn_end")[0]["meta"]["verification"] == {
         "status": "failed",
         "command": "./gradlew test",
@@ -108,7 +113,7 @@ def test_attempts_can_be_tightened_and_edits_after_the_last_check_are_told(proje
     driver = play(project, [*EDIT_AND_ANSWER, write("x = 2\n"), {"text": "changed once more"}])
     assert states(driver) == ["started", "failed"]
     (ended,) = of(driver.seen, TurnEnded)
-    assert ended.text == "changed once more"
+    assert ended.text == "done\n\nchanged once more"
     assert ended.verification.status == "failed"
     assert ended.verification.reason == "changed after the last check"
 
@@ -118,7 +123,7 @@ def test_a_model_that_stops_is_not_checked_again(project: Project) -> None:
     driver = play(project, [*EDIT_AND_ANSWER, {"text": "not my change's fault"}, {"text": "never asked"}])
     assert states(driver) == ["started", "failed"]
     assert "if your change did not cause this, say so and stop" in driver.chats[2]["messages"][-1]["content"]
-    assert of(driver.seen, TurnEnded)[0].text == "not my change's fault"
+    assert of(driver.seen, TurnEnded)[0].text == "done\n\nnot my change's fault"
 
 
 def test_a_failure_from_before_the_first_edit_is_named_as_such(project: Project) -> None:
@@ -129,6 +134,28 @@ def test_a_failure_from_before_the_first_edit_is_named_as_such(project: Project)
     assert "did not cause this" in driver.chats[3]["messages"][-1]["content"]
     assert "not known" not in driver.chats[3]["messages"][-1]["content"]
     assert of(driver.seen, TurnEnded)[0].verification.reason == "failed the same way before the first edit"
+    assert "this turn did not cause it" in of(driver.seen, Notice)[-1].text
+
+
+def test_a_failure_that_the_turn_caused_is_named_as_such(project: Project) -> None:
+    gradle(project, "test -e app.py && { echo 'FAILED tests/test_new.py::test_it'; exit 1; } || true")
+    run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
+    driver = play(project, [run, *EDIT_AND_ANSWER, {"text": "I give up"}])
+    (told,) = [e.text for e in of(driver.seen, Notice) if e.level == "warning"]
+    assert told == ("Verification failed: `./gradlew test` fails. It passed before this turn's first change.")
+
+
+def test_the_answer_before_a_failed_check_is_on_stdout_and_in_the_object(project: Project) -> None:
+    gradle(project, "exit 1")
+    answers = [{"calls": [WRITE]}, {"text": "app.py:1 sets x."}, {"text": "The check fails."}]
+    with ScriptedServer([*answers, *answers]) as server:
+        shown = project.coder("--once", "do it", "--mode", "auto-edit", url=server.url)
+        (project.cwd / "app.py").unlink()
+        asked = ("--once", "do it", "--mode", "auto-edit", "--output", "json")
+        told = project.coder(*asked, url=server.url)
+    assert (shown.returncode, told.returncode) == (5, 5)
+    assert shown.stdout == "app.py:1 sets x.\n\nThe check fails.\n"
+    assert json.loads(told.stdout)["text"] == "app.py:1 sets x.\n\nThe check fails."
 
 
 def test_a_check_that_the_model_ran_and_passed_after_its_last_edit_is_not_run_again(project: Project) -> None:
@@ -158,20 +185,22 @@ def test_what_a_command_changed_after_a_passed_check_is_told(project: Project) -
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "why"),
     [
-        "exit 127",
-        "exit 126",
-        "echo 'mvn: command not found'; exit 1",
-        "echo \"E   ModuleNotFoundError: No module named 'requests'\"; exit 2",
-        "echo \"Error: Cannot find module 'jest'\"; exit 1",
+        ("exit 127", "its program was not found (exit 127)"),
+        ("exit 126", "its program is not executable (exit 126)"),
+        ("echo 'mvn: command not found'; exit 1", "it printed “mvn: command not found”"),
+        ("echo \"E   ModuleNotFoundError: No module named 'requests'\"; exit 2", "not installed: requests"),
+        ("echo \"Error: Cannot find module 'jest'\"; exit 1", "not installed: jest"),
     ],
 )
-def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str) -> None:
+def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str, why: str) -> None:
     gradle(project, body)
     driver = play(project, EDIT_AND_ANSWER)
     assert states(driver) == ["started", "gave_up"]
-    assert "est effort" in of(driver.seen, VerifyChanged)[-1].text
+    told = of(driver.seen, VerifyChanged)[-1].text
+    assert "best-effort" in told
+    assert why in told
     assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"
     assert len(driver.chats) == 2
 

@@ -394,6 +394,47 @@ def test_a_failing_summary_leaves_the_conversation_as_it_was(project: Project) -
     assert project.of_type("compaction") == []
 
 
+def test_where_outputs_were_shortened_a_failing_summary_does_not_claim_otherwise(project: Project) -> None:
+    configure(project, 9_000)
+    project.write("long.txt", words(500, "l").replace(" ", "\n"))
+    gone = {"status": 400, "body": {"error": {"message": "no"}}}
+    main = [{"calls": [read("long.txt")]}, {"text": words(800)}, {"text": words(500, "x")}, {"text": "end"}]
+    driver = play(project, by_place(main, summary=gone), ["first", "second", "third"])
+    assert [e["meta"].get("kind") for e in project.of_type("compaction")] == ["shorten"]
+    (told,) = [e.text for e in of(driver.seen, Notice) if "No summary" in e.text]
+    assert "older outputs were shortened, all else is as it was" in told
+
+
+def test_the_ledger_tells_each_thing_once(project: Project) -> None:
+    configure(project, 100_000)
+    project.write("a.py", "x = 1\n")
+
+    def call(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"calls": [{"name": name, "arguments": arguments}]}
+
+    tries = [call("edit", path="a.py", old_string=f"no{n}", new_string="x") for n in range(3)]
+    rm = [call("bash", command="rm -rf build")] * 2
+    failing = call("bash", command="echo no such thing; exit 3")
+    main = [call("read", path="./a.py"), call("read", path="a.py"), *tries, *rm, failing, {"text": "end"}]
+
+    async def run(url: str) -> Driver:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        await driver.send("go", lambda e: ApprovalReply(e.approval_id, "no" if "rm" in e.subject else "yes"))
+        await driver.close()
+        return driver
+
+    with ScriptedServer(main) as server:
+        ledger = asyncio.run(run(server.url)).engine.agent.session.ledger
+    sections = dict(ledger.sections())
+    assert sections["Files read"] == ["a.py"]
+    assert [line.endswith("(×3)") for line in sections["Failed"]] == [True]
+    assert sections["Decisions by the person"] == ["no to bash rm -rf build (×2)"]
+    commands = sections["Commands and outcome"]
+    assert [line.split(" → ")[0] for line in commands] == ["rm -rf build", "echo no such thing; exit 3"]
+    assert commands[1].endswith("→ exit 3: no such thing")
+
+
 def test_a_failing_summary_leaves_ledger_and_tail_where_the_window_would_burst(project: Project) -> None:
     configure(project, 7_000)
     project.write("seen.txt", "x\n")

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class Project:
             "LANG": "C.UTF-8",
             "PATH": os.environ["PATH"],
             "PYTHONWARNINGS": "error",
+            "TMPDIR": tempfile.gettempdir(),  # of this run of the tests
         }
         return {**base, **provider, **more}
 
@@ -140,8 +142,11 @@ class Driver:
         self, answer: Answerer | None = None, watch: Callable[[AnyEvent], None] | None = None
     ) -> list[AnyEvent]:
         events: list[AnyEvent] = []
-        async with asyncio.timeout(30):
+        loop = asyncio.get_running_loop()
+        # Against a test that hangs: no event for a minute. How long a turn takes is the machine's affair.
+        async with asyncio.timeout(60) as guard:
             async for event in self.engine.events():
+                guard.reschedule(loop.time() + 60)
                 events.append(event)
                 if watch is not None:
                     watch(event)

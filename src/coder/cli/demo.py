@@ -7,6 +7,7 @@ the engine, the tools, a project on disk, the record.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -25,12 +26,29 @@ from coder.protocol.ops import UserInput
 def run(arguments: list[str]) -> int:
     parser = parser_for("demo", arguments)
     parser.options.add_argument("--fast", action="store_true", help=parser.say("cli.help.fast"))
+    parser.options.add_argument("--keep", action="store_true", help=parser.say("cli.help.keep_demo"))
     chosen = parser.parse_args(arguments)
-    return asyncio.run(_tour(chosen.lang, 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02))
-
-
-async def _tour(lang: str, delay: float) -> int:
+    delay = 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02
     folder = Path(tempfile.mkdtemp(prefix="coder-demo-"))
+    try:
+        return asyncio.run(_tour(folder, chosen.lang, delay, keep=chosen.keep))
+    finally:
+        if not chosen.keep:
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """The project, and the scratch folder that its commands had."""
+    from coder.policy.scratch import scratch_of
+
+    with contextlib.suppress(OSError):
+        scratch = Path(scratch_of(folder))
+        shutil.rmtree(scratch)
+        scratch.parent.rmdir()  # where no other is in it
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _tour(folder: Path, lang: str, delay: float, *, keep: bool) -> int:
     lay_out(folder)
     async with ScriptedServer([{**turn, "delay": delay} for turn in SCRIPT], model="scripted") as server:
         options = Options(
@@ -45,11 +63,13 @@ async def _tour(lang: str, delay: float) -> int:
         engine = Engine(lambda emit: open_agent(options, settings, provider_of(options, settings), emit))
         engine.start()
         view = TextOutput(settings)
-        view.line(say("demo.head", folder=folder))
+        view.line(say("demo.head"))
         view.line(f"> {QUESTION}\n")
         engine.submit(UserInput(QUESTION))
         status = await watch(engine, view)
-        view.line("\n" + say("demo.foot", coder=_own_name(), folder=folder, id=engine.view.session_id))
+        named = {"coder": _own_name(), "folder": folder, "id": engine.view.session_id}
+        view.line("\n" + say("demo.kept" if keep else "demo.gone", **named))
+        view.line(say("demo.foot"))
     return status
 
 

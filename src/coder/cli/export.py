@@ -53,6 +53,8 @@ def _page(session_id: str, title: str, events: Iterator[HistoryEvent], texts: Te
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<h1>{title}</h1>"
     for event in events:
+        if event.for_model_alone:
+            continue
         yield from _parts(event, texts)
     yield "</html>"
 

@@ -37,6 +37,8 @@ def run(arguments: list[str]) -> int:
 def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
     """One event as a person reads it; bookkeeping is left out."""
     meta = event.meta
+    if event.for_model_alone:
+        return
     content = safe(event.content).rstrip("\n")
     match event.type:
         case "turn_start":

@@ -25,8 +25,8 @@ class Ledger:
         self.changed: dict[str, None] = {}
         self.skills: dict[str, str] = {}  # by name, where each came from
         self.commands: dict[str, str] = {}
-        self.failures: dict[str, int] = {}
-        self.decisions: list[str] = []
+        self.failures: dict[str, tuple[str, int]] = {}  # by call: what it last said, how often it failed
+        self.decisions: dict[str, int] = {}
         self.todos: list[dict[str, Any]] = []
         self._inputs: dict[str, Any] = {}
 
@@ -39,10 +39,10 @@ class Ledger:
         elif event.type == "observation":
             self._observed(event)
         elif event.type == "verify" and "command" in meta:
-            self.commands[meta["command"]] = f"exit {meta.get('exit_code')}"
+            self._ran(meta["command"], f"exit {meta.get('exit_code')}")
         elif event.type == "command" and meta.get("kind") == "bang":
             outcome = f"exit {meta['exit_code']}" if "exit_code" in meta else "cancelled"
-            self.commands[_short(f"{meta.get('command')} (by the person)")] = outcome
+            self._ran(f"{meta.get('command')} (by the person)", outcome)
         elif event.type == "approval" and meta.get("answer") in ("no", "always") and "because" not in meta:
             reason = f": {meta['reason']}" if meta.get("reason") else ""
             self._decided(f"{meta['answer']} to {meta['tool']} {meta.get('subject', '')}{reason}")
@@ -67,14 +67,20 @@ class Ledger:
         tool = str(meta.get("tool", ""))
         arguments = self._inputs.pop(str(meta.get("call_id")), None)
         given = arguments if isinstance(arguments, dict) else {}
-        if (known := built_in(tool)).kind == "runs":
-            outcome = f"exit {meta['exit_code']}" if "exit_code" in meta else _short(event.content)
-            self.commands[_short(known.command(given))] = outcome
-        elif meta.get("ok"):
+        known = built_in(tool)
+        if known.kind == "runs":
+            self._ran(known.command(given), _outcome(event))
+            return
+        if meta.get("ok") and not event.for_model_alone:
             self._done(tool, meta, given)
         if not meta.get("ok"):
-            failure = f"{tool} {_short(known.argument(given))}: {_short(event.content)}"
-            self.failures[failure] = self.failures.get(failure, 0) + 1
+            call = f"{tool} {_short(known.argument(given))}".rstrip()
+            _, times = self.failures.pop(call, ("", 0))
+            self.failures[call] = _short(event.content), times + 1
+
+    def _ran(self, line: str, outcome: str) -> None:
+        self.commands.pop(_short(line), None)
+        self.commands[_short(line)] = outcome
 
     def _done(self, tool: str, meta: dict[str, Any], given: dict[str, Any]) -> None:
         known = built_in(tool)
@@ -83,13 +89,14 @@ class Ledger:
         elif tool == "todowrite":
             self.todos = list(meta.get("todos", []))
         elif known.kind == "looks" and known.touches == "files":
-            self.read |= dict.fromkeys(known.paths(given))
+            named = known.paths(given)  # as the tool shows it: `./a.py` is a.py
+            self.read |= dict.fromkeys([str(meta["path"])] if len(named) == 1 and meta.get("path") else named)
         elif known.edits_files() and not meta.get("dry_run"):
             for path in [f["path"] for f in meta.get("files", [])] or [meta.get("path", "")]:
                 self.changed[str(path)] = None
 
     def _decided(self, text: str) -> None:
-        self.decisions.append(_short(text))
+        self.decisions[_short(text)] = self.decisions.pop(_short(text), 0) + 1
 
     def sections(self) -> list[tuple[str, list[str]]]:
         """Everything, newest last."""
@@ -98,8 +105,8 @@ class Ledger:
             ("Files read", [path for path in self.read if path not in self.changed]),
             ("Skills loaded (load again what is still to be followed)", self._skill_lines()),
             ("Commands and outcome", [f"{line} → {outcome}" for line, outcome in self.commands.items()]),
-            ("Failed", [f"{text} (×{n})" if n > 1 else text for text, n in self.failures.items()]),
-            ("Decisions by the person", self.decisions),
+            ("Failed", [_times(f"{call}: {text}", n) for call, (text, n) in self.failures.items()]),
+            ("Decisions by the person", [_times(text, n) for text, n in self.decisions.items()]),
             ("Todos", [f"[{t.get('status')}] {t.get('content')}" for t in self.todos]),
         ]
 
@@ -135,6 +142,19 @@ def _newest(title: str, lines: list[str], room: int) -> str:
     if left_out:
         head += f"\n- … {left_out} earlier ones"
     return "\n".join([head, *reversed(kept)])
+
+
+def _outcome(event: HistoryEvent) -> str:
+    """How a command ended; where it failed, with what it said."""
+    code = event.meta.get("exit_code")
+    if code is None:
+        return _short(event.content)
+    said = event.content.removeprefix(f"error: exit code {code}").strip() if code else ""
+    return _short(f"exit {code}: {said}" if said else f"exit {code}")
+
+
+def _times(text: str, n: int) -> str:
+    return f"{text} (×{n})" if n > 1 else text
 
 
 def _short(text: str) -> str:

@@ -22,7 +22,11 @@ from coder.texts import Phrase
 
 # Instructions are read at every request; 32 KB are about 8,000 tokens, more than any good one needs.
 MAX_INSTRUCTIONS = 32_768
-_TOP_ROOM = 300  # characters of the names at the top of the workspace
+# Bytes of what differs from place to place: with all tools the first request stays below 12 KB everywhere.
+_TOP_ROOM = 200  # the names at the top of the workspace
+_NAME_ROOM = 48  # one of them
+_FOLDER_ROOM = 160
+_CHECK_ROOM = 100
 _MOST_ENTRIES = 2_000  # that are looked at for them
 _NOT_TOLD = frozenset(
     {".git", ".coder", ".DS_Store", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
@@ -81,13 +85,13 @@ def system_prompt(environment: str, skills: str = "", memory: str = "") -> str:
 def environment_text(workspace: Path, git: str = "", test_command: str = "", commands: str = "") -> str:
     """What a model would otherwise spend its first steps on. `commands`: what the sandbox lets them do."""
     lines = {
-        "folder": shown(str(workspace)),
+        "folder": _within(shown(str(workspace)), _FOLDER_ROOM, keep_end=True),
         "top": _top_names(workspace),
         "platform": f"{os.uname().sysname} {os.uname().machine}",
         "date": time.strftime("%Y-%m-%d"),
         "git": git,
         "venv": _virtual_environment(workspace),
-        "tests": test_command,
+        "tests": _within(test_command, _CHECK_ROOM),
         "commands": commands,
     }
     told = "\n".join(f"{name}: {text}" for name, text in lines.items() if text)
@@ -103,13 +107,23 @@ def _top_names(workspace: Path) -> str:
                 folder = entry.is_dir(follow_symlinks=False)
                 found.append((not folder, shown(entry.name) + ("/" if folder else "")))
     names, room = [], _TOP_ROOM
-    for _, name in sorted(found):
-        room -= len(name) + 1
+    for name in (_within(name, _NAME_ROOM) for _, name in sorted(found)):
+        room -= len(name.encode("utf-8", "replace")) + 1
         if room < 0:
             break
         names.append(name)
     left_out = len(found) - len(names)
     return " ".join(names) + (f" … and {left_out} more" if left_out else "")
+
+
+def _within(text: str, room: int, *, keep_end: bool = False) -> str:
+    """The text, or as much of it as `room` bytes hold, with a mark where it is cut."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= room:
+        return text
+    kept = data[3 - room :] if keep_end else data[: room - 3]
+    words = kept.decode("utf-8", "ignore")
+    return f"…{words}" if keep_end else f"{words}…"
 
 
 def _virtual_environment(workspace: Path) -> str:

@@ -54,6 +54,7 @@ async def make_less(session: Session, turn: Turn) -> None:
         if not shortened or session.conversation.exceeds(threshold * _ENOUGH):
             done = await compact(session, turn)
             if isinstance(done, Phrase):
+                done = Phrase("compact.shortened", **done.values) if shortened else done
                 session.agent.emit(Notice(done.text(session.agent.texts), "warning"))
     if session.conversation.exceeds(threshold):
         session.compaction_floor = int(session.conversation.tokens() * _GROWTH)

@@ -17,6 +17,7 @@ from coder.process.executables import find_program
 
 PATIENCE = 0.15  # seconds that a message waits for it; where it takes longer, a later one has it
 _SECONDS = 5.0  # after which nobody waits for git any more
+_BRANCH_ROOM = 60  # bytes
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules=all")
 
 
@@ -85,6 +86,7 @@ def described(output: bytes) -> str:
                 next(entries, b"")
     if not branch:
         return ""
+    branch = branch if len(branch.encode("utf-8", "replace")) <= _BRANCH_ROOM else f"{branch[:16]}…"
     where = "no branch (detached)" if branch == "(detached)" else f"branch {branch}"
     files = "no changed files" if not changed else f"{changed} changed file{'s' if changed > 1 else ''}"
     return f"git: {where}, {files}."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from coder.config.schema import SandboxSection
+from coder.config.errors import shown
 from coder.context.prompt import environment_text, first_bytes, mode_note
 from coder.engine.agent import Agent
 from coder.engine.approval import somebody_to_ask
@@ -25,6 +25,7 @@ _NAMES = {
     "task": "task with agent general",
     "task, explore": "task with agent explore",
 }
+_SCRATCH_ROOM, _WRITABLE_ROOM = 120, 80  # bytes: the first request is to stay short
 _NESTED_ROOM = 8_192  # bytes of one nested AGENTS.md
 _NESTED_MOST = 8  # of them are told at once
 _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"})
@@ -32,7 +33,7 @@ _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"}
 
 def environment_of(agent: Agent) -> str:
     """For the system message: what holds for the whole session."""
-    return environment_text(agent.root, test_command=_check(agent), commands=_commands(agent.config.sandbox))
+    return environment_text(agent.root, test_command=_check(agent), commands=_commands(agent))
 
 
 def _check(agent: Agent) -> str:
@@ -40,16 +41,22 @@ def _check(agent: Agent) -> str:
     return project_check(workflow.verify_commands, agent.root, workflow.verify_allow)
 
 
-def _commands(sandbox: SandboxSection) -> str:
+def _commands(agent: Agent) -> str:
     """By the settings alone: which sandbox holds here is tried out with the first command."""
+    sandbox, scratch = agent.config.sandbox, shown(agent.workspace.scratch)
+    path = f" {scratch}" if len(scratch.encode("utf-8", "replace")) <= _SCRATCH_ROOM else ""
+    place = f"the scratch folder{path} ($TMPDIR: kept, open to file tools too)"
     if sandbox.mode == "off":
-        return "run without a sandbox"
-    more = "".join(f", {place}" for place in sandbox.writable)
+        return f"run without a sandbox; temporary files belong in {place}"
+    more = ", ".join(sandbox.writable)
+    if len(more.encode("utf-8", "replace")) > _WRITABLE_ROOM:
+        more = f"{len(sandbox.writable)} further folders of the person's choice"
     network = "on" if sandbox.network else "off"
+    places = ", ".join(filter(None, ("the workspace", place, more)))
     return (
-        f"run in a sandbox: they may write the workspace, /tmp (yours, kept between commands){more}; the "
-        f"rest of the disk is read-only, .git/config and hooks are closed; network {network}. Lines that "
-        "only look run unasked, with everything but $TMPDIR read-only and no network"
+        f"run in a sandbox: they may write {places}; the rest of the disk is read-only, .git/config and "
+        f"hooks are closed; network {network}. Lines that only look run unasked, with all but $TMPDIR "
+        "read-only and no network"
     )
 
 

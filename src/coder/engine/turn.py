@@ -231,6 +231,9 @@ def _end(session: Session, turn: Turn) -> None:
     agent = session.agent
     _leave_no_call_open(session)
     verification = turn.checks.result()
+    if verification.status == "failed":
+        # The last answer is about the failure alone: what was said of the work stands in those before it.
+        turn.answer = "\n\n".join(dict.fromkeys(filter(None, (*turn.unverified_answers, turn.answer))))
     duration = round((time.monotonic() - turn.begun) * 1000)
     meta: dict[str, Any] = {
         "status": turn.status,

@@ -74,6 +74,7 @@ class Turn:
         self.models_tried: list[str] = []
         self.cost = 0.0
         self.answer = ""
+        self.unverified_answers: list[str] = []  # each followed by a check that failed
         self.unfinished = ""  # of the answer, where the output limit cut it off and it is continued
         self.finish_reason = ""  # of the newest answer
         self.status: TurnStatus = "ok"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coder.fs.safe_open import real_path
+from coder.policy.scratch import scratch_of, temporary_folder
 from coder.tools.base import OutsideWorkspace
 
 _MOST_BYTES = 4095
@@ -15,11 +16,20 @@ _OWN_RECORD = ("config.json", "history", "sessions")
 
 
 class FolderWorkspace:
-    """A workspace that is a folder. `readable`: further folders that may be read, never written."""
+    """A workspace that is a folder, with its scratch folder. `readable`: further folders that may be read,
+    never written."""
 
     def __init__(self, root: Path, readable: Sequence[Path] = ()) -> None:
         self._root = Path(os.path.realpath(root))
         self._readable = [Path(os.path.realpath(folder)) for folder in readable]
+
+    @property
+    def scratch(self) -> str:
+        """Where temporary files belong; "" where no such folder can be made."""
+        try:
+            return scratch_of(self._root)
+        except OSError:
+            return ""
 
     @property
     def root(self) -> Path:
@@ -40,10 +50,22 @@ class FolderWorkspace:
             return real
         if not write and any(real.is_relative_to(folder) for folder in self._readable):
             return real
+        scratch = self.scratch
+        if scratch and real.is_relative_to(scratch):
+            return real
         raise OutsideWorkspace(
             f"{_printable(path)} is outside the workspace {_printable(str(self._root))}. "
-            "Use a path inside the workspace."
+            f"Use a path inside the workspace{self._instead(wanted, scratch)}."
         )
+
+    def _instead(self, wanted: Path, scratch: str) -> str:
+        """Where a temporary file belongs. For sandboxed commands /tmp itself may be the scratch folder."""
+        folder = temporary_folder(str(wanted))
+        if not scratch or not folder:
+            return ""
+        meant = Path(scratch, os.path.relpath(wanted, folder))
+        there = f"; did you mean {_printable(str(meant))}?" if os.path.lexists(meant) else ""
+        return f", or the scratch folder {_printable(scratch)} ($TMPDIR of commands){there}"
 
     def show(self, path: Path) -> str:
         """Relative to the workspace with `/`, or absolute where it is elsewhere; always printable."""

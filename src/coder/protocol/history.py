@@ -27,3 +27,12 @@ class HistoryEvent(msgspec.Struct, frozen=True):
         """Of an answer: its text as the conversation has it. `content` is what the model wrote, with
         the calls and tags that were read out of it."""
         return str(self.meta.get("message", self.content))
+
+    @property
+    def for_model_alone(self) -> bool:
+        """The engine's todo list of one item, or the call for it: to a person it only repeats the message."""
+        if self.meta.get("tool") != "todowrite" or self.meta.get("call_id") != f"todo_{self.turn}":
+            return False
+        given = self.meta.get("input")
+        todos = given.get("todos") if isinstance(given, dict) else self.meta.get("todos")
+        return isinstance(todos, list) and len(todos) == 1

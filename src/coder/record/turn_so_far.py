@@ -143,9 +143,9 @@ def edits_of(event: HistoryEvent) -> set[str]:
 
 
 def edited_paths(meta: Mapping[str, Any]) -> set[str]:
-    """By the fields that tools which edit files record."""
-    if meta.get("dry_run"):
+    """By the fields that tools which edit files record. What is not in the project (an absolute path) is
+    no change of it: the scratch folder is there."""
+    if meta.get("dry_run") or meta.get("operation") == "unchanged":
         return set()
-    if "files" in meta:
-        return {str(f["path"]) for f in meta["files"]}
-    return set() if meta.get("operation") == "unchanged" else {str(meta.get("path", ""))}
+    files = meta.get("files", [meta])
+    return {path for path in (str(f.get("path", "")) for f in files) if not path.startswith("/")}

@@ -52,6 +52,7 @@ PARTS: Final = (
     "record",
     "servers",
     "tool",
+    "verify",
 )
 _REASONS: Final = ("why", "reason")  # values that say why something failed
 _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")

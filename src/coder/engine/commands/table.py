@@ -148,7 +148,7 @@ async def _memory(agent: Agent, args: str) -> Reply:
 
 async def _todos(agent: Agent, args: str) -> Reply:
     todos = agent.session.context.todos
-    if not todos:
+    if not todos or (len(todos) == 1 and todos == agent.session.engine_todos):  # which repeats the message
         return Reply(agent.say("todos.none"))
     return Reply(as_text(todos), data={"todos": [msgspec.structs.asdict(todo) for todo in todos]})
 

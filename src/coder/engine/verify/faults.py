@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from coder.fs.safe_open import read_whole
+from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
-# No such program, not executable, time-out.
-_COULD_NOT_RUN = {124, 126, 127}
-_PYTEST_NOT_RUN = {
-    4,
-    5,
-}  # it was called in a wrong way (a plugin's option, a bad setting); nothing was collected
+_COULD_NOT_RUN = {124: "timeout", 126: "denied", 127: "missing"}
+# Called in a wrong way (a plugin's option, a bad setting); nothing was collected.
+_PYTEST_NOT_RUN = {4: "usage", 5: "no_tests"}
 # What the programs of the list say where they, or what they need, are not there.
 _MISSING = (
     r"no module named pytest|command not found|: not found$|missing script: .?test"
@@ -30,21 +28,27 @@ _FAILING = (
     r"^(?:FAILED|ERROR) \S.*|^--- FAIL: .*|^test .* \.\.\. FAILED|^\s*(?:✕|×|✗) .*|^not ok .*|^\[ERROR\] .*"
 )
 _MAX_SOURCE = 1_000_000
+_MAX_LINE = 200  # characters of an output that are quoted as the reason
 
 
-def environment_fault(command: str, result: ToolResult, root: Path, edited: Iterable[str]) -> bool:
-    """Whether the check failed for a reason that no edit of the code can repair."""
+def environment_fault(command: str, result: ToolResult, root: Path, edited: Iterable[str]) -> Phrase | None:
+    """Why the check failed, where no edit of the code can repair that; None where one might."""
     exit_code = int(result.meta.get("exit_code", 127))
-    if exit_code in _COULD_NOT_RUN or ("pytest" in command and exit_code in _PYTEST_NOT_RUN):
-        return True
+    codes = {**_COULD_NOT_RUN, **(_PYTEST_NOT_RUN if "pytest" in command else {})}
+    if exit_code in codes:
+        return Phrase(f"verify.environment.{codes[exit_code]}")
     output = result.for_model
     if re.search(_TEST_FAILED, output):
-        return False
-    if re.search(_MISSING, output, re.IGNORECASE | re.MULTILINE):
-        return True
+        return None
+    if found := re.search(_MISSING, output, re.IGNORECASE | re.MULTILINE):
+        start = output.rfind("\n", 0, found.start()) + 1
+        line = output[start:].partition("\n")[0].strip()
+        return Phrase("verify.environment.printed", line=line[:_MAX_LINE])
     missing = {name.split(".")[0] for name in re.findall(_PYTHON_MISSING, output)}
     missing |= set(re.findall(_NODE_MISSING, output))
-    return bool(missing) and not any(_of_the_project(name, root, edited) for name in missing)
+    if not missing or any(_of_the_project(name, root, edited) for name in missing):
+        return None
+    return Phrase("verify.environment.modules", names=", ".join(sorted(missing))[:_MAX_LINE])
 
 
 def _of_the_project(name: str, root: Path, edited: Iterable[str]) -> bool:

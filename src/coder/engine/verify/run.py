@@ -15,7 +15,7 @@ from coder.engine.verify.words import named, refused
 from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
 from coder.policy.verification import same_check
-from coder.protocol.events import Notice, ToolOutput, VerifyChanged
+from coder.protocol.events import Notice, ToolOutput, Verification, VerifyChanged
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
@@ -24,14 +24,14 @@ _CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_m
 _SHOWN = 5  # paths that a line spells out
 
 FAILED_BEFORE = "failed the same way before the first edit"
-_UNKNOWN = (
-    "Whether this failed before your first edit is not known: if your change did not cause this, say so "
-    "and stop."
-)
-_BEFORE = (
-    "The same check failed the same way before your first edit, so your change did not cause this. Unless "
-    "you were asked to repair it, say so and stop."
-)
+_SINCE = {
+    "unknown": "Whether this failed before your first edit is not known: if your change did not cause this, "
+    "say so and stop.",
+    "before": "The same check failed the same way before your first edit, so your change did not cause this. "
+    "Unless you were asked to repair it, say so and stop.",
+    "more": "Not all of this failed before your first edit.",
+    "new": "It passed before your first edit.",
+}
 _REPAIR = "Please fix what your change broke; it is then verified again."
 _LAST = (
     "This was the last automatic check of this turn: nothing is checked after your next answer. Do not go on "
@@ -127,17 +127,18 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
         session.checked[command] = failing(result)
         ended("passed", result.detail)
         return False
-    if environment_fault(command, result, agent.root, turn.edited):
-        phrase = Phrase("verify.environment", command=command)
+    if why := environment_fault(command, result, agent.root, turn.edited):
+        phrase = Phrase("verify.environment", command=command, why=why)
         ended("gave_up", phrase.text(agent.texts), str(phrase))
         return False
     now, before = failing(result), turn.checked_before.get(command)
     session.checked[command] = now
     ended("failed", result.detail, FAILED_BEFORE if before and now <= before else "")
+    turn.unverified_answers.append(turn.answer)
     last = turn.checks.runs > agent.config.workflow.max_verify_attempts
     session.add_note(
         f"Verification with `{command}` failed (exit code {exit_code}):\n\n{result.for_model[-_OUTPUT:]}\n\n"
-        f"{_since_when(now, before)} {_LAST if last else _REPAIR}",
+        f"{_SINCE[_since_when(now, before)]} {_LAST if last else _REPAIR}",
         "verify",
     )
     return True
@@ -145,14 +146,10 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
 
 def _since_when(now: frozenset[str], before: frozenset[str] | None) -> str:
     if before is None:
-        return _UNKNOWN
-    if before and now <= before:
-        return _BEFORE
-    return (
-        "It passed before your first edit."
-        if not before
-        else "Not all of this failed before your first edit."
-    )
+        return "unknown"
+    if not before:
+        return "new"
+    return "before" if now <= before else "more"
 
 
 # what the model does by itself
@@ -208,10 +205,20 @@ def tell_verification(session: Session, turn: Turn) -> None:
     if turn.unverified is not None:
         agent.emit(Notice(turn.unverified.text(agent.texts)))
     elif result.status == "failed":
-        key = "verify.still_failing" if turn.checks.current else "verify.failed_then_changed"
-        agent.emit(Notice(agent.say(key, command=result.command, attempts=result.attempts), "warning"))
+        agent.emit(Notice(_failure(session, turn, result).text(agent.texts), "warning"))
     elif result.status == "passed" and changed:
         files = ", ".join(changed[:_SHOWN])
         agent.emit(Notice(agent.say("verify.changed_since", command=result.command, files=files), "warning"))
     elif result.status == "passed" and turn.checks.own:
         agent.emit(Notice(agent.say("verify.by_model", command=result.command)))
+
+
+def _failure(session: Session, turn: Turn, result: Verification) -> Phrase:
+    """That a check fails, and since when as far as that is known."""
+    command = result.command
+    if not turn.checks.current:
+        return Phrase("verify.failed_then_changed", command=command)
+    since = _since_when(session.checked.get(command, frozenset()), turn.checked_before.get(command))
+    return Phrase(
+        "verify.still_failing", command=command, n=result.attempts, since=Phrase(f"verify.since.{since}")
+    )

@@ -98,6 +98,8 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
 
     for path in places.temp:
         yield mount(0, path, "--bind", places.scratch)
+    # Under its own name as well: the file tools have no other for it.
+    yield mount(1, places.scratch, "--bind" if places.writable else "--ro-bind", places.scratch)
     for path in places.seen_in_temp:
         yield mount(1, path, "--ro-bind-try", path)
     for path in places.writable:

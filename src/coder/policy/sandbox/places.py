@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 
 from coder.policy.sandbox.mounts import aliases
+from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import HOME_SECRETS
-
-_TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the places that a sandbox replaces, not files of ours
 
 
 class AccessRules(msgspec.Struct, frozen=True):
@@ -28,7 +27,7 @@ class AccessRules(msgspec.Struct, frozen=True):
     absent: list[str]  # not there, and not to be made: git would take its settings from where it points
     pinned: list[str]  # folders that hold something locked: they may not be moved out of the way
     temp: list[str]  # the shared temporary folders, each replaced by `scratch`
-    scratch: str  # shared by the commands of a workspace; read-only where nothing may be written
+    scratch: str  # `TMPDIR` of the commands of a workspace; read-only where nothing may be written
     seen_in_temp: list[str]  # below a temporary folder, and yet needed
 
 
@@ -61,7 +60,7 @@ def places_for(
         absent=absent,
         pinned=pinned,
         temp=temp,
-        scratch=_scratch(root),
+        scratch=scratch_of(root),
         seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
     )
 
@@ -109,7 +108,7 @@ def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[s
 
 
 def _temporary(environment: Mapping[str, str]) -> list[str]:
-    named = [*_TEMP, environment.get("TMPDIR", "")]
+    named = [*TEMP, environment.get("TMPDIR", "")]
     real = dict.fromkeys(os.path.realpath(path) for path in named if path and os.path.isdir(path))
     return [path for path in real if path != "/"]
 
@@ -128,23 +127,3 @@ def _within(path: str, folder: str) -> bool:
 
 def within(path: str, folders: Iterable[str]) -> bool:
     return any(_within(path, folder) for folder in folders)
-
-
-def _scratch(root: str) -> str:
-    """A temporary folder of this workspace's own, ours alone; it outlives the command and the session."""
-    from hashlib import blake2b
-
-    base = os.environ.get("TMPDIR") or _TEMP[0]
-    ours = os.path.join(base, f"coder-{os.getuid()}")
-    try:
-        os.mkdir(ours, 0o700)
-    except FileExistsError:
-        info = os.lstat(ours)
-        # Someone else may have put a folder or a link there first.
-        if info.st_uid != os.getuid() or info.st_mode & 0o170077 != 0o040000:
-            from tempfile import mkdtemp
-
-            ours = mkdtemp(prefix="coder-")
-    path = os.path.join(ours, blake2b(os.fsencode(root), digest_size=8).hexdigest())
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    return path

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+from coder.policy.scratch import scratch_of
+
 MOST_FOLDERS = 16
 _PROTECTED = (".git", ".coder")
 
@@ -66,6 +68,19 @@ class WorkingFolders:
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
         return all(self._contains(_real(folder / target)) for folder in self.folders)
+
+    def in_scratch(self, target: str) -> bool:
+        """Whether `target` certainly lies in the scratch folder."""
+        if not target.startswith("/"):
+            return False
+        return _real(Path(target)).startswith(_real(Path(self.scratch)) + "/")
+
+    @property
+    def scratch(self) -> str:
+        try:
+            return scratch_of(self.root)
+        except OSError:
+            return "/nonexistent"
 
     def holds_program(self, name: str) -> bool:
         """Whether a program of this name is found in the workspace, where the model may have written it."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
+from coder.policy.scratch import temporary_folder
 from coder.policy.shell.folders import WorkingFolders
 from coder.policy.shell.tree import Redirect
 from coder.texts import Phrase
 
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+# The scratch folder by its variable: commands have it set to that, and a line that sets it is asked about.
+_TMPDIR = re.compile(r'"?\$(?:TMPDIR|\{TMPDIR\})/((?:[\w@+-][\w.@+-]*/)*[\w@+-][\w.@+-]*)"?')
 _OVERWRITING = frozenset({">", ">|", "&>", ">&"})
 
 
@@ -27,6 +32,8 @@ def judge_redirect(redirect: Redirect, places: WorkingFolders) -> Effect:
         return _reading(redirect)
     if redirect.operator == ">&" and target.exact and (target.text.isdigit() or target.text == "-"):
         return Effect()
+    if not target.exact and (found := _TMPDIR.fullmatch(target.shell_text)):
+        return _written(redirect, f"{places.scratch}/{found[1]}", places)
     if not target.exact:
         return Effect(
             Phrase("policy.why.writes_hidden"),
@@ -40,7 +47,18 @@ def judge_redirect(redirect: Redirect, places: WorkingFolders) -> Effect:
         return Effect(
             Phrase("policy.why.writes_device", path=name), True, Phrase("policy.risk.device", path=name)
         )
-    if not places.inside(name):
+    return _written(redirect, name, places)
+
+
+def _written(redirect: Redirect, name: str, places: WorkingFolders) -> Effect:
+    if not places.inside(name) and not places.in_scratch(name):
+        if temporary_folder(name):
+            values = {"path": name, "scratch": places.scratch}
+            return Effect(
+                Phrase("policy.why.writes_temporary", **values),
+                True,
+                Phrase("policy.risk.temporary", **values),
+            )
         return Effect(
             Phrase("policy.why.writes_outside", path=name), True, Phrase("policy.risk.outside", path=name)
         )

@@ -89,7 +89,7 @@ class Retelling:
         meta = event.meta
         shown_as, tool = self._open.pop(str(meta["call_id"]))
         if tool in SILENT:
-            if meta.get("ok") and isinstance(meta.get("todos"), list):
+            if meta.get("ok") and isinstance(meta.get("todos"), list) and not event.for_model_alone:
                 self._todos = meta["todos"]
             return
         update: Update = {

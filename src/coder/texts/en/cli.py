@@ -58,6 +58,7 @@ TEXTS: dict[str, str] = {
     "cli.help.cwd": "the folder to work in",
     "cli.help.explain_mode": "operating mode to judge it in",
     "cli.help.explain_preset": "preset to judge it by, if not the configured one",
+    "cli.help.keep_demo": "leave the project of the tour and its record where they are, and say where",
     "cli.help.fast": "without the pauses of a model that thinks",
     "cli.help.from": "folder to import from",
     "cli.help.help": "this page",

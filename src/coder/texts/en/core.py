@@ -18,10 +18,14 @@ TEXTS: dict[str, str] = {
     "compact.inflated_now": "it came out no shorter than what it was to replace",
     "compact.nothing": "There is nothing to compact yet.",
     "demo.foot": (
-        "Everything above is recorded: {coder} show {id} --cwd {folder}\nTo use a model of your own, set "
-        "CODER_API_KEY (or CODER_BASE_URL for a local server) and run coder in your project."
+        "To use a model of your own, set CODER_API_KEY (or CODER_BASE_URL for a local server) and run coder "
+        "in your project."
     ),
-    "demo.head": "A tour: a scripted model, real tools, a project with a failing test in {folder}\n",
+    "demo.gone": "The project of the tour is removed now; `{coder} demo --keep` leaves it and its record.",
+    "demo.head": "A tour: a scripted model, real tools, a project with a failing test.\n",
+    "demo.kept": (
+        "The project is kept in {folder}\nEverything above is recorded: {coder} show {id} --cwd {folder}"
+    ),
     "diff.by_session": "No git repository here. Changed by this session:",
     "diff.failed": "git could not show the difference: {reason}",
     "diff.hint": "/diff full shows every line, /diff PATH those of one file.",
@@ -140,22 +144,6 @@ TEXTS: dict[str, str] = {
     "undo.nothing": "There is nothing to undo.",
     "undo.removed": "removed {path}",
     "undo.restored": "restored {path}",
-    "verify.environment": (
-        "Verification could not run here: `{command}` failed for a reason outside the code. Best "
-        "effort only: the change is not verified."
-    ),
-    "verify.by_model": "Verified: `{command}` passed; the model ran it after its last edit.",
-    "verify.changed_since": "Not verified: changed after `{command}` had passed: {files}",
-    "verify.denied": "Not verified: commands may not run here.",
-    "verify.failed_then_changed": "Not verified: `{command}` failed, and files were changed after that.",
-    "verify.not_listed": (
-        "`{command}` is not one of the commands that may verify by themselves, so it was not run and nothing "
-        "else in its place. Those are: {listed}. workflow.verify_allow in your configuration adds to them."
-    ),
-    "verify.refused": "Not verified: you asked for nothing to be run.",
-    "verify.skipped": "Not verified: no automatic check applies to this project.",
-    "verify.still_failing": "Not verified: `{command}` fails (runs: {attempts}).",
-    "verify.unlisted": "Not verified.",
     "view.bye": "Session {id} is recorded; `coder --resume {id}` goes on with it.",
     "view.citation": "source: {text}",
     "view.compressed": "(older history summarised: {before} → {after} tokens)",
@@ -340,6 +328,10 @@ TEXTS: dict[str, str] = {
     "compact.empty": "the model wrote nothing",
     "compact.unchanged": (
         "No summary could be made ({reason}): the conversation is as it was. /compact tries again."
+    ),
+    "compact.shortened": (
+        "No summary could be made ({reason}): older outputs were shortened, all else is as it was. /compact "
+        "tries again."
     ),
     "routing.none": (
         "The model is `auto`, but neither routing.fast nor routing.strong names"

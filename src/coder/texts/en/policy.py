@@ -134,6 +134,9 @@ TEXTS: dict[str, str] = {
     "policy.why.writes": "writes into {path}",
     "policy.why.writes_device": "writes to {path}",
     "policy.why.writes_hidden": "writes into a file that is not in plain sight",
+    "policy.why.writes_temporary": (
+        "writes to a temporary folder that is not the scratch folder {scratch}: {path}"
+    ),
     "policy.why.writes_outside": "writes outside the workspace: {path}",
     # why it is
     "policy.reads.only": "only looks",
@@ -163,6 +166,9 @@ TEXTS: dict[str, str] = {
     "policy.risk.git.worktree": "deletes a worktree",
     "policy.risk.network": "It opens a network connection.",
     "policy.risk.not_read": "The line was not read.",
+    "policy.risk.temporary": (
+        "It writes to {path}, outside the workspace; the scratch folder is {scratch} ($TMPDIR)."
+    ),
     "policy.risk.outside": "It writes outside the workspace: {path}.",
     "policy.risk.overwrites": "It overwrites the existing file {path}.",
     "policy.risk.privileged": "{name} runs a command with another user's rights.",

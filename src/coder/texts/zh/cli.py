@@ -58,6 +58,7 @@ TEXTS: dict[str, str] = {
     "cli.help.cwd": "工作文件夹",
     "cli.help.explain_mode": "按哪个运行模式判断",
     "cli.help.explain_preset": "按哪个预设判断；默认为配置中的预设",
+    "cli.help.keep_demo": "保留导览所用的项目及其记录，并说明位置",
     "cli.help.fast": "省去模型思考的停顿",
     "cli.help.from": "从哪个文件夹导入",
     "cli.help.help": "显示本页",

@@ -11,11 +11,12 @@ TEXTS: dict[str, str] = {
     "compact.inflated_now": "摘要不比原文短",
     "compact.nothing": "目前没有可压缩的内容。",
     "demo.foot": (
-        "以上均已记录：{coder} show {id} --cwd {folder}\n"
         "要使用自己的模型，请设置 CODER_API_KEY（或用 CODER_BASE_URL 指向本地服务），"
         "然后在你的项目中运行 coder。"
     ),
-    "demo.head": "导览：脚本模型、真实工具，项目（含一个失败的测试）在 {folder}\n",
+    "demo.gone": "导览所用的项目现已删除；`{coder} demo --keep` 会保留项目及其记录。",
+    "demo.head": "导览：脚本模型、真实工具，一个含失败测试的项目。\n",
+    "demo.kept": "项目保留在 {folder}\n以上均已记录：{coder} show {id} --cwd {folder}",
     "diff.by_session": "此处不是 git 仓库。本会话改动过：",
     "diff.failed": "git 无法显示差异：{reason}",
     "diff.hint": "/diff full 显示全部差异，/diff 路径 显示单个文件。",
@@ -120,19 +121,6 @@ TEXTS: dict[str, str] = {
     "undo.nothing": "没有可撤销的内容。",
     "undo.removed": "已删除 {path}",
     "undo.restored": "已恢复 {path}",
-    "verify.environment": "此处无法验证：`{command}` 因代码以外的原因失败。仅为 best-effort：改动未经验证。",
-    "verify.by_model": "已验证：`{command}` 通过（模型在最后一次改动后自行运行）。",
-    "verify.changed_since": "未验证：`{command}` 通过之后又有改动：{files}",
-    "verify.denied": "未执行自动验证：此处不允许运行命令。",
-    "verify.failed_then_changed": "未验证：`{command}` 失败，其后文件又有改动。",
-    "verify.not_listed": (
-        "`{command}` 不在自动验证白名单内，未执行，也没有改用其他命令。白名单：{listed}。"
-        "可在你的配置 workflow.verify_allow 中追加。"
-    ),
-    "verify.refused": "未执行自动验证：你要求不要运行。",
-    "verify.skipped": "未执行自动验证：没有适用于此项目的检查命令。",
-    "verify.still_failing": "未通过验证：`{command}` 失败（已运行 {attempts} 次）。",
-    "verify.unlisted": "未执行自动验证。",
     "view.bye": "会话 {id} 已记录；`coder --resume {id}` 可继续。",
     "view.citation": "来源：{text}",
     "view.compressed": "（较早的历史已摘要：{before} → {after} 个 token）",
@@ -290,6 +278,7 @@ TEXTS: dict[str, str] = {
     "status.label.ide": "编辑器",
     "status.no_ide": "未连接",
     "compact.empty": "模型没有写出内容",
+    "compact.shortened": "未能生成摘要（{reason}）：较早的输出已缩短，其余保持原样。/compact 可再试。",
     "compact.unchanged": "未能生成摘要（{reason}）：对话保持原样。/compact 可再试。",
     "routing.none": "模型为 `auto`，但未指定 routing.fast 和 routing.strong。请设置，或用 /model 选择。",
     # trust: what changed

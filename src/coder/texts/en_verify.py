@@ -1,0 +1,38 @@
+"""English: what is said of automatic verification."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "verify.by_model": "Verified: `{command}` passed; the model ran it after its last edit.",
+    "verify.changed_since": "Not verified: changed after `{command}` had passed: {files}",
+    "verify.denied": "Not verified: commands may not run here.",
+    "verify.environment": (
+        "Not verified: `{command}` could not check the code here: {why}. Verification is best-effort: fix "
+        "that and run it yourself to be sure."
+    ),
+    "verify.environment.denied": "its program is not executable (exit 126)",
+    "verify.environment.missing": "its program was not found (exit 127)",
+    "verify.environment.modules": "not installed: {names}",
+    "verify.environment.no_tests": "no tests were found (exit 5)",
+    "verify.environment.printed": "it printed “{line}”",
+    "verify.environment.timeout": "it did not end in time",
+    "verify.environment.usage": "pytest does not accept how it is called or configured (exit 4)",
+    "verify.failed_then_changed": (
+        "Not verified: `{command}` failed, and files were changed after that; run it to see how it is now."
+    ),
+    "verify.not_listed": (
+        "`{command}` is not one of the commands that may verify by themselves, so it was not run and nothing "
+        "else in its place. Those are: {listed}. workflow.verify_allow in your configuration adds to them."
+    ),
+    "verify.refused": "Not verified: you asked for nothing to be run.",
+    "verify.skipped": "Not verified: no automatic check applies to this project.",
+    "verify.since.before": "The same failed before this turn's first change, so this turn did not cause it.",
+    "verify.since.more": "Some of it failed before this turn's first change, some did not.",
+    "verify.since.new": "It passed before this turn's first change.",
+    "verify.since.unknown": (
+        "Whether it failed before this turn's first change is not known: it was not run before that."
+    ),
+    "verify.still_failing": "Verification failed: `{command}` still fails after {n} runs. {since}",
+    "verify.still_failing.one": "Verification failed: `{command}` fails. {since}",
+    "verify.unlisted": "Not verified.",
+}
