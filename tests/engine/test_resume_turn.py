@@ -86,7 +86,7 @@ def test_a_check_that_was_tried_before_is_not_tried_more_often(project: Project)
     driver = taken_up(project, session, answers, "yes")
     assert [e.attempt for e in of(driver.seen, VerifyChanged) if e.state == "failed"] == [2]
     (ended,) = of(driver.seen, TurnEnded)
-    assert ended.text == "so be it"
+    assert ended.text == "done\n\nrepaired\n\nso be it"
     assert ended.verification.attempts == 2
     assert ended.verification.changed_since == ["a.py", "b.py", "c.py"]
 

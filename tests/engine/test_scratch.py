@@ -14,12 +14,6 @@ from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
 
-@pytest.fixture(autouse=True)
-def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "temp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
-
-
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"calls": [{"name": name, "arguments": arguments}]}
 

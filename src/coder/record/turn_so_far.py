@@ -78,6 +78,8 @@ class TurnSoFar(msgspec.Struct):
     checks: Checks = msgspec.field(default_factory=Checks)
     continuations: int = 0
     model: str = ""
+    answer: str = ""  # the newest
+    unverified_answers: list[str] = []
 
 
 class NewestTurn:
@@ -103,9 +105,12 @@ class NewestTurn:
         turn.checks.saw_change(sorted(edits))
         if event.type == "assistant" and "by" not in meta:
             turn.steps = event.step + 1
+            turn.answer = event.said
         elif event.type == "verify":
             attempt, state = int(meta.get("attempt", 0)), str(meta.get("state"))
             turn.checks.saw_end(state, str(meta.get("command", "")), attempt, str(meta.get("reason", "")))
+            if state == "failed":
+                turn.unverified_answers.append(turn.answer)
         elif event.type == "note" and meta.get("reason") in _CONTINUED:
             turn.continuations += 1
         elif event.type == "routing":
