@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -39,7 +40,7 @@ def project(tmp_path: Path) -> Project:
 # folder of this run's own, so that another run's are not taken for ours.
 
 _OWN_TEMP = "CODER_TESTS_TMPDIR"
-_EXPECTED = ("pytest-of-", f"coder-{os.getuid()}")  # pytest's folders; the scratch folders of workspaces
+_EXPECTED = r"pytest-of-.*|coder-\d+"  # pytest's folders; the scratch folders of workspaces, by user
 _BEFORE = pytest.StashKey[dict[Path, set[str]]]()
 _LEFT = pytest.StashKey[list[str]]()
 
@@ -64,7 +65,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     left = [str(folder / name) for folder, names in before.items() for name in _names(folder) - names]
     own = Path(os.environ[_OWN_TEMP])
-    left += [str(own / name) for name in _names(own) if not name.startswith(_EXPECTED)]
+    left += [str(own / name) for name in _names(own) if not re.fullmatch(_EXPECTED, name)]
     session.config.stash[_LEFT] = sorted(left)
     if left and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -279,7 +279,7 @@ def test_no_output_makes_anybody_ask_to_leave(project: Project, rung: str, mode:
 def test_at_a_refusal_the_model_is_told_the_rule(project: Project, rung: str) -> None:
     played(project, rung, ESCAPE, "cat linked", "./script", mode="yolo")
     told = results(project)[0]["content"]
-    assert f"Commands may not write {project.cwd.parent}/outside, only the workspace and /tmp" in told
+    assert f"Commands may not write {project.cwd.parent}/outside, only the workspace and $TMPDIR" in told
 
 
 def test_one_sentence_tells_the_model_what_it_may(project: Project, rung: str) -> None:

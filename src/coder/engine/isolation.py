@@ -79,7 +79,7 @@ def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | N
         if environment is None:
             return None
         context.environment = environment
-    elif scratch := session.agent.workspace.scratch:
+    elif scratch := session.agent.place.workspace.scratch:
         context.environment = {**context.environment, "TMPDIR": scratch}
     return context
 

@@ -43,7 +43,7 @@ def _check(agent: Agent) -> str:
 
 def _commands(agent: Agent) -> str:
     """By the settings alone: which sandbox holds here is tried out with the first command."""
-    sandbox, scratch = agent.config.sandbox, shown(agent.workspace.scratch)
+    sandbox, scratch = agent.config.sandbox, shown(agent.place.workspace.scratch)
     path = f" {scratch}" if len(scratch.encode("utf-8", "replace")) <= _SCRATCH_ROOM else ""
     place = f"the scratch folder{path} ($TMPDIR: kept, open to file tools too)"
     if sandbox.mode == "off":

@@ -207,7 +207,7 @@ TEXTS: dict[str, str] = {
         "Nothing but $TMPDIR can be written by a line that only reads, and it has no network and no sockets."
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
-    "sandbox.note.write": "Commands may not write {path}, only the workspace and temporary folders.",
+    "sandbox.note.write": "Commands may not write {path}, only the workspace and $TMPDIR (scratch).",
     "sandbox.off": (
         "off, as configured: commands can do whatever you can, and lines that run unasked are held by "
         "coder's reading of the shell alone"
