@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coder.config import save
+from coder.config.files import ensure_folder
 from coder.config.jsonc import decode
-from coder.config.save import ensure_folder, save_model
+from coder.config.save import save_model
 from coder.texts import Texts
 
 

@@ -145,7 +145,7 @@ def model_found(folder: Path) -> str:
 
 
 def gitignore(folder: Path) -> None:
-    from coder.config.save import ensure_folder
+    from coder.config.files import ensure_folder
 
     (folder / "there").mkdir(exist_ok=True)
     if (folder / "begun").exists():

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -27,18 +28,21 @@ from coder.protocol.events import (
     Notice,
     Recorded,
     SessionStarted,
+    StateChanged,
     Thought,
     TurnEnded,
+    TurnStarted,
     Verification,
 )
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
 from coder.record.log import now
-from coder.terminal.render.plain import Palette, PlainView
-from coder.terminal.render.sanitize import safe_json
 
 if TYPE_CHECKING:
     from coder.cli.asking import Asker
+    from coder.terminal.render.plain import PlainView
+
+_NOTHING_TO_SHOW = (Recorded, SessionStarted, StateChanged, TurnStarted)
 
 
 class Output(Protocol):
@@ -171,14 +175,22 @@ class TextOutput:
     """For people: on a terminal all of it, else the answer alone on stdout and the progress on stderr."""
 
     def __init__(self, settings: Settings) -> None:
+        self._texts = settings.texts
+
+    @cached_property
+    def _view(self) -> PlainView:
+        """Made when there is something to show, which is after the first request has gone out."""
+        from coder.terminal.render.plain import Palette, PlainView
+
         to_terminal = sys.stdout.isatty()
         stream = sys.stdout if to_terminal else sys.stderr
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         palette = Palette(stream.isatty() and not plain)
-        self._view = PlainView(stream, None if to_terminal else sys.stdout, settings.texts, palette)
+        return PlainView(stream, None if to_terminal else sys.stdout, self._texts, palette)
 
     def show(self, event: AnyEvent) -> None:
-        self._view.show(event)
+        if not isinstance(event, _NOTHING_TO_SHOW):
+            self._view.show(event)
 
     def line(self, text: str) -> None:
         self._view.line(text)
@@ -264,5 +276,7 @@ class JsonOutput:
 
 
 def _print_json(value: Any) -> None:
+    from coder.terminal.render.sanitize import safe_json
+
     sys.stdout.buffer.write(safe_json(encode(value)) + b"\n")
     sys.stdout.buffer.flush()

@@ -1,16 +1,20 @@
-"""Reading settings files within bounds."""
+"""Settings files: read within bounds; and the project's `.coder/`, where they stand."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING, Final
 
 from coder.config.errors import ConfigError, shown
+from coder.fs.private import create_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+FOLDER: Final = ".coder"
+IGNORED_BY_GIT: Final = "/history/\n/sessions/\n"
 MAX_BYTES: Final = 1_048_576  # a configuration is written by a person; more is a mistake or an attack
 
 
@@ -43,3 +47,19 @@ def read_bounded(path: Path, label: str) -> bytes | None:
 def reason(error: Exception) -> str:
     """Why the system refused, without the path, which the sentence around it names already."""
     return shown((error.strerror if isinstance(error, OSError) else None) or str(error))
+
+
+def ensure_folder(cwd: Path) -> Path:
+    """`.coder/` with its `.gitignore`, made if missing; an existing one is left alone.
+
+    Raises `OSError` where the folder cannot be made.
+    """
+    folder = cwd / FOLDER
+    folder.mkdir(exist_ok=True)
+    if not folder.resolve().is_relative_to(cwd.resolve()):
+        return folder  # a link out of the project: nothing of ours is put there
+    ignoring = folder / ".gitignore"
+    if not ignoring.is_symlink() and not ignoring.exists():
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            create_whole(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644)
+    return folder

@@ -1,4 +1,4 @@
-"""Writing to the project's `.coder/` folder: the folder itself, and the model chosen with `/model`.
+"""Writing to the project's own settings: the model chosen with `/model`.
 
 A person's file is edited in place: only the one value changes; comments, order, spacing, line
 endings and a BOM stay.
@@ -6,41 +6,22 @@ endings and a BOM stay.
 
 from __future__ import annotations
 
-import contextlib
 import stat
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.files import read_bounded, reason
+from coder.config.files import ensure_folder, read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member
-from coder.fs.private import create_whole, locked_by_folder, write_whole
+from coder.fs.private import locked_by_folder, write_whole
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FOLDER: Final = ".coder"
-IGNORED_BY_GIT: Final = "/history/\n/sessions/\n"
 _LABEL: Final = ".coder/config.json"
-
-
-def ensure_folder(cwd: Path) -> Path:
-    """`.coder/` with its `.gitignore`, made if missing; an existing one is left alone.
-
-    Raises `OSError` where the folder cannot be made.
-    """
-    folder = cwd / FOLDER
-    folder.mkdir(exist_ok=True)
-    if not folder.resolve().is_relative_to(cwd.resolve()):
-        return folder  # a link out of the project: nothing of ours is put there
-    ignoring = folder / ".gitignore"
-    if not ignoring.is_symlink() and not ignoring.exists():
-        with contextlib.suppress(FileExistsError):  # another process was quicker
-            create_whole(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644)
-    return folder
 
 
 def save_model(cwd: Path, name: str, texts: Texts | None = None) -> str:

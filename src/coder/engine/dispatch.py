@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coder.engine.agent import Agent
-from coder.engine.commands.modes import InstantLine, refusal
 from coder.engine.modes import instant_prompt, set_modes
 from coder.engine.plan import without_pastes
 from coder.engine.turn import run_turn
@@ -35,6 +34,8 @@ async def run_instant(
     """An instant mode's prompt is the person's message; its model and effort are in force for that turn."""
     executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
+        from coder.engine.commands.modes import refusal
+
         agent.emit(refusal(op, executed))
         return InputDone(ok=False)
     turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, Words())
@@ -52,6 +53,7 @@ async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequenc
         agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is no command
+        from coder.engine.commands.modes import InstantLine
         from coder.engine.commands.table import run_slash_command
 
         answer = await run_slash_command(agent, text)

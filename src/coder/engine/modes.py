@@ -212,7 +212,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     from coder.engine.isolation import run_command
 
     # Whatever it does to files is taken back with the turn that follows on it.
-    session.undo.begin_turn(session.log.turn + 1)
+    session.begin_undo(session.log.turn + 1)
     asked = ruling.decision == "ask"
     result = await run_command(
         session,

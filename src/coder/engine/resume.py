@@ -84,7 +84,7 @@ def _take_over(session: Session, state: Replay) -> None:
     session.next_notes += state.notes
     session.context.todos = restore(state.todos)
     session.engine_todos = restore(state.engine_todos)
-    session.undo.begin_turn(state.turn)
+    session.begin_undo(state.turn)
     if state.pending_approval is not None and session.agent.front.can_ask and state.unanswered:
         session.pending = state
         session.conversation.replace(state.messages)

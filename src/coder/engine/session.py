@@ -39,7 +39,6 @@ from coder.record.seal import sealed
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
 from coder.record.turn_so_far import TurnSoFar
-from coder.record.undo.journal import UndoJournal
 from coder.tools.base import Limits, Todo, ToolContext, ToolResult
 from coder.tools.job import Jobs, ending
 
@@ -48,7 +47,18 @@ if TYPE_CHECKING:
     from coder.policy.sandbox.ladder import Sandbox
     from coder.policy.shell.verdict import ShellVerdict
     from coder.process.background import Job
+    from coder.record.undo.journal import UndoJournal
     from coder.record.undo.shell import ShellUndo
+
+
+class _Undo:
+    """A session's undo journal, as tools see it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
+        self._session.undo.before_change(path, after, mode)
 
 
 class Session:
@@ -63,11 +73,12 @@ class Session:
             session_id, sinks, self._recorded, agent.front.sinks, partial(sealed, agent.place.home)
         )
         self.conversation = Conversation(TokenCounter(agent.chosen.vocabulary), agent.specs)
-        self.undo = UndoJournal(agent.place.home / "undo" / session_id)
+        self._undo: UndoJournal | None = None
+        self._undo_turn = 0
         outputs = agent.place.home / "outputs" / session_id  # its own alone: others' are of other projects
         self.context = ToolContext(
             workspace=agent.place.workspace.also_reading(outputs),
-            journal=self.undo,
+            journal=_Undo(self),
             limits=Limits(
                 command_timeout_ms=agent.config.safety.command_timeout_ms,
                 output_limit_bytes=agent.config.safety.output_limit_bytes,
@@ -107,6 +118,26 @@ class Session:
         self.model_in_use = agent.chosen.name  # of the newest request; another where routing chose
         self.told_servers: set[str] = set()  # MCP servers whose instructions the model has
         self.next_notes: list[str] = []  # what the model should know with the next message
+
+    @property
+    def undo(self) -> UndoJournal:
+        """Loaded when something is first changed, or taken back."""
+        if self._undo is None:
+            from coder.record.undo.journal import UndoJournal
+
+            self._undo = UndoJournal(self.agent.place.home / "undo" / self.id)
+            self._undo.begin_turn(self._undo_turn)
+        return self._undo
+
+    def share_undo(self, parent: Session) -> None:
+        """A subagent's changes are its parent's turn's."""
+        self._undo = parent.undo
+
+    def begin_undo(self, turn: int) -> None:
+        """Changes from here on are this turn's."""
+        self._undo_turn = turn
+        if self._undo is not None:
+            self._undo.begin_turn(turn)
 
     # beginnings and ends
 

@@ -12,9 +12,9 @@ import msgspec
 
 from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
+from coder.config.files import ensure_folder
 from coder.config.load import Loaded, home_folder
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider
-from coder.config.save import ensure_folder
 from coder.config.schema import OPERATING_MODES, Config, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory

@@ -127,8 +127,7 @@ def _child(parent: Session, kind: str) -> Session:
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
     child.context.workspace = parent.context.workspace
     child.context.outputs = parent.context.outputs / task_id  # where its parent can read them as well
-    child.context.journal = parent.undo
-    child.undo = parent.undo
+    child.share_undo(parent)
     child.shell_undo = undo_of(parent)  # one for all: they run beside each other
     child.jobs = parent.jobs
     child.context.jobs = parent.jobs if "job" in agent.tools else None  # an explorer could not look after one

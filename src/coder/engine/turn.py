@@ -14,9 +14,7 @@ from typing import Any
 
 import msgspec
 
-from coder.engine.answer import ask_model
-from coder.engine.calls import run_calls
-from coder.engine.continuation import wants_to_continue
+from coder.engine.answer import Answer, ask_model
 from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
 from coder.engine.notes import rules_note, settle_git, tell_nested_instructions, with_notes
@@ -103,7 +101,7 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, 
     turn.refused = refused
     session.turn = turn
     _let_start_tasks(session)
-    session.undo.begin_turn(turn.number)
+    session.begin_undo(turn.number)
     meta: dict[str, Any] = {
         "prompt_id": turn.prompt_id,
         "tokens": {"prompt": _prompt_tokens(session, text)},
@@ -161,14 +159,21 @@ async def _steps(session: Session, turn: Turn) -> None:
             raise
         turn.steps += 1
         if answer.calls:
+            from coder.engine.calls import run_calls
+
             await run_calls(session, turn, answer.calls)
             tell_nested_instructions(session)
         elif answer.cut_by_loop:
             continue  # the loop guard has the next word
-        elif await wants_to_continue(session, turn, answer):
-            continue
-        elif not await verify_edits(session, turn):
+        elif not await _goes_on(session, turn, answer):
             return
+
+
+async def _goes_on(session: Session, turn: Turn, answer: Answer) -> bool:
+    """Whether an answer without calls is not the turn's last: it was cut off, or a check failed."""
+    from coder.engine.continuation import wants_to_continue
+
+    return await wants_to_continue(session, turn, answer) or await verify_edits(session, turn)
 
 
 async def verify_edits(session: Session, turn: Turn) -> bool:
@@ -297,6 +302,8 @@ async def continue_turn(session: Session) -> Turn | None:
         for call in lost:
             session.conversation.append(tool_message(call, INTERRUPTED))
         await choose_model(session, turn, session.pending_turn.model)
+        from coder.engine.calls import run_calls
+
         await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
         await _steps(session, turn)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from coder.protocol.messages import Message, ToolCall, ToolSpec
 from coder.protocol.usage import Usage
 from coder.texts import Fault, Phrase
+
+T = TypeVar("T")
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -106,3 +109,13 @@ class ModelError(Fault):
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+
+
+@asynccontextmanager
+async def closing(stream: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T], None]:
+    """Close a stream when its reader leaves, however it leaves, so that the socket goes at once."""
+    try:
+        yield stream
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, Retrying
-from coder.model.streaming import closing
+from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, Retrying, closing
 
 
 class AutoDialect:

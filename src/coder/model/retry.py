@@ -17,8 +17,8 @@ from coder.model.base import (
     Restarted,
     Retrying,
     TextDelta,
+    closing,
 )
-from coder.model.streaming import closing
 from coder.texts import Phrase
 
 _FIRST_WAIT = 0.5

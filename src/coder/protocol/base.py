@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import msgspec
 
-from coder.protocol.tagging import snake
+
+def snake(name: str) -> str:
+    """A struct's name as the tag of its JSON form."""
+    return "".join("_" + c.lower() if c.isupper() and at else c.lower() for at, c in enumerate(name))
 
 
 class Op(msgspec.Struct, frozen=True, tag_field="op", tag=snake):

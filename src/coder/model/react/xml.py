@@ -18,9 +18,9 @@ from coder.model.base import (
     ModelRequest,
     Restarted,
     TextDelta,
+    closing,
 )
 from coder.model.react.parser import ReactParser
-from coder.model.streaming import closing
 from coder.protocol.messages import Message, ToolSpec
 
 _PROTOCOL = """# How to answer

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder import __version__
-from coder.model.base import Chunk, ModelError, ModelRequest
+from coder.model.base import Chunk, ModelError, ModelRequest, closing
 from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong, SseParser
-from coder.model.streaming import closing
 from coder.model.wires.chat_completions.stream import ChatStream, merged
 from coder.protocol.messages import FunctionCall, Message, ToolCall
 from coder.texts import Phrase
