@@ -167,7 +167,7 @@ def test_a_failed_verification_is_status_5_and_told_in_the_object(project: Proje
         done = project.coder(*once, *given[0], *arguments, url=server.url, stdin=given[1])
     result = json.loads(done.stdout)
     assert done.returncode == result["exit_code"] == 5
-    assert (result["status"], result["text"]) == ("ok", "it fails")
+    assert (result["status"], result["text"]) == ("ok", "done\n\nit fails")
     assert result["verification"] == {
         "status": "failed",
         "command": "./gradlew test",
