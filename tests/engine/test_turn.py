@@ -305,3 +305,35 @@ def test_events_of_two_inputs_do_not_mix(project: Project) -> None:
 
     with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
         assert asyncio.run(scenario(server.url)) == ["first", "second"]
+
+
+@pytest.mark.parametrize("where", ["understood", "ruling"])
+def test_a_fault_of_ours_in_one_call_is_that_call_s_result(
+    project: Project, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Whatever is wrong with understanding or judging it: the others run and the turn goes on."""
+
+    def broken(*_args: object, **_options: object) -> object:
+        raise ZeroDivisionError("of ours")
+
+    if where == "understood":
+        monkeypatch.setattr("coder.tools.calls.resolve.understood", broken)
+    else:
+        monkeypatch.setattr("coder.policy.shell.judge.judge", broken)
+    faulty = {
+        "understood": call("cat_file", "c2", file="a.txt"),
+        "ruling": call("bash", "c2", command="ls"),
+    }[where]
+    project.write("a.txt", "text of a\n")
+    calls = [call("read", "c1", path="a.txt"), faulty, call("read", "c3", path="a.txt")]
+    with ScriptedServer([{"calls": calls}, {"text": "went on"}]) as server:
+        driver = drive(project, server.url, ["go"])
+        told = {m["tool_call_id"]: m["content"] for m in server.chats[1]["messages"] if m["role"] == "tool"}
+    assert "text of a" in told["c1"]
+    assert "text of a" in told["c3"]
+    assert told["c2"].startswith("error: ")
+    assert "ZeroDivisionError: of ours" in told["c2"]
+    assert of(driver.seen, TurnEnded)[0].status == "ok"
+    (kept,) = (project.home / ".coder" / "crashes").iterdir()
+    assert "in broken" in kept.read_text(encoding="utf-8")
+    assert any(str(kept) in notice.text for notice in of(driver.seen, Notice))

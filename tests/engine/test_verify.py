@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from coder.engine.verify.run import WHITELIST, choose
 from coder.policy.verification import is_verification
-from coder.protocol.events import Notice, TurnEnded, Verification, VerifyChanged
+from coder.protocol.events import ApprovalRequested, Notice, TurnEnded, Verification, VerifyChanged
+from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -264,6 +266,32 @@ def test_off_by_configuration_and_without_edits(project: Project) -> None:
     assert states(play(project, [{"calls": [{"name": "list", "arguments": {}}]}, {"text": "done"}])) == []
     project.configure(workflow={"auto_verify_after_edit": False})
     assert states(play(project, EDIT_AND_ANSWER)) == []
+
+
+@pytest.mark.parametrize(("answer", "shown"), [("yes", ["started", "passed"]), ("no", [])])
+def test_who_wants_to_be_asked_about_bash_is_asked_about_the_check(
+    project: Project, answer: Literal["yes", "no"], shown: list[str]
+) -> None:
+    """In auto-edit too, whether the model runs it or the engine does."""
+    gradle(project, "echo ran >> runs")
+    project.configure(permission={"tools": {"bash": "ask"}})
+    by_model = {"name": "bash", "arguments": {"command": "./gradlew test"}}
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, mode="auto-edit", can_ask=True)
+        driver.start()
+        for text in ("run it", "edit it"):
+            await driver.send(text, lambda e: ApprovalReply(e.approval_id, answer))
+        await driver.close()
+        return driver
+
+    with ScriptedServer([{"calls": [by_model]}, {"text": "done"}, *EDIT_AND_ANSWER]) as server:
+        driver = asyncio.run(scenario(server.url))
+    assert [e.subject for e in of(driver.seen, ApprovalRequested)] == ["./gradlew test"] * 2
+    assert states(driver) == shown
+    assert (project.cwd / "runs").exists() is (answer == "yes")
+    if answer == "no":
+        assert any("was not approved" in e.verification.reason for e in of(driver.seen, TurnEnded)[1:])
 
 
 def test_not_where_bash_is_denied(project: Project) -> None:

@@ -65,6 +65,29 @@ def test_a_program_of_the_project_is_found_from_its_folder(tmp_path: Path) -> No
     assert found.argv[-1] == str(program)
 
 
+def test_a_bare_name_is_not_found_where_the_project_may_have_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought, own = tmp_path / "project" / ".venv" / "bin", tmp_path / "own"
+    for folder in (brought, own):
+        folder.mkdir(parents=True)
+        (folder / "server").write_text("#!/bin/sh\n", encoding="utf-8")
+        (folder / "server").chmod(0o755)
+    own.chmod(0o777)  # the person named it: who else may write it is their own business
+    monkeypatch.chdir(brought)
+    root = tmp_path / "project"
+    for path in (f"{brought}:{own}", f".:{own}"):
+        found = reach(root, McpServer(command="server", env={"PATH": path}))
+        assert isinstance(found, StdioEndpoint)
+        assert found.argv[-1] == str(own / "server")
+    with pytest.raises(McpFault) as caught:
+        reach(root, McpServer(command="server", env={"PATH": str(brought)}))
+    assert "only inside the workspace" in str(caught.value)
+    named = reach(root, McpServer(command=".venv/bin/server", env={"PATH": str(brought)}))
+    assert isinstance(named, StdioEndpoint)
+    assert named.argv[-1] == str(brought / "server")
+
+
 def test_an_address_has_its_headers(tmp_path: Path) -> None:
     settings = McpServer(url="https://x/mcp", headers={"Authorization": "Bearer ${T}"})
     found = reach(tmp_path, settings, T="secret-token-1")

@@ -177,12 +177,21 @@ def test_bash_without_a_verdict_fails_closed() -> None:
         ("docker ps", ["docker ps"]),
         ("kubectl get pods", ["kubectl get"]),
         ("python -m pytest -q", ["python -m pytest"]),
-        ("python manage.py test", ["python manage.py"]),
+        ("python manage.py test", ["python manage.py test"]),
+        ("python3 -m pytest -xvs --tb=short -k 'a or b' tests/a.py", ["python3 -m pytest"]),
+        ("python3 -m unittest -v", ["python3 -m unittest"]),
+        ("python -m pip install x", ["python -m pip install"]),
+        ("npm install --save-dev @types/node x@1.2", ["npm install"]),
+        ("pip install 'x[y]==1.2' -U", ["pip install"]),
+        ("mkdir -p a/b", ["mkdir"]),
+        ("cargo run --bin a", ["cargo run --bin a"]),
+        ("cd src && git add .", ["git add (in src)"]),
+        ("make 'a b'", ["make 'a b'"]),
         ("./run.sh", ["./run.sh"]),
         ("aws s3 ls", ["aws s3 ls"]),
         ("gh release list --limit 3", ["gh release list"]),
         ("git remote add o https://h/x", ["git remote add"]),
-        ("cmake -B build -DPREFIX=E", ["cmake"]),
+        ("cmake -B build -DPREFIX=E", ["cmake -B build -DPREFIX=E"]),
         ("/usr/bin/make test", ["make test"]),
         ("make; make", ["make"]),
     ],
@@ -249,6 +258,26 @@ def test_always_never_covers(line: str, tmp_path: Path) -> None:
         ("just a", "just b"), ("rake a", "rake b"), ("deno run a.ts", "deno run b.ts"),
         ("go run ./a", "go run ./b"), ("coverage run a.py", "coverage run b.py"),
         ("java A", "java -jar b.jar"),
+        ("python -m pytest", "python -m pytest -p evil"), ("python -m pytest", "python -m pytest -pevil"),
+        ("python -m pytest", "python -m pytest --pyargs=evil"), ("python -m pip", "python -m pip install x"),
+        ("python -m pytest", "python -m pytest /tmp/evil"), ("pytest", "pytest ../evil"),
+        ("pytest", "pytest -cevil"), ("mvn test", "mvn test -fevil"), ("mvn test", "mvn test evil:goal"),
+        ("mvn", "mvn -fevil"), ("cargo run", "cargo run --bin evil"), ("cargo run", "cargo run -- evil"),
+        ("cargo run --bin a", "cargo run --bin evil"), ("cargo install", "cargo install --path evil"),
+        ("cargo install", "cargo install --git https://h/evil"), ("meson test", "meson test -C evil"),
+        ("meson test", "meson test -Cevil"), ("pip install", "pip install ./evil"),
+        ("pip install", "pip install evil/x"), ("pip install", "pip install evil.whl"),
+        ("pip install", "pip install git+https://h/evil"), ("pip install", "pip install -r evil.txt"),
+        ("pip install", "pip install x@file:evil"), ("npm install", "npm install ../evil"),
+        ("npm install", "npm install owner/evil"), ("php artisan", "php artisan evil"),
+        ("python manage.py", "python manage.py evil"), ("./run.sh", "./run.sh evil"),
+        ("terraform apply", "terraform apply x"), ("gradle test", "gradle test evil"),
+        ("helm install", "helm install a ./evil"), ("kubectl apply", "kubectl apply -f evil.yaml"),
+        ("cmake", "cmake evil"), ("cmake", "cmake -DCMAKE_C_COMPILER=evil"), ("rake a", "rake a -fevil"),
+        ("git add", "cd evil && git add ."), ("git add (in src)", "cd evil && git add ."),
+        ("git add", "cd evil; git add ."), ("eslint", "cd evil && eslint ."),
+        ("go test", "cd evil && go test"),
+        ("celery", "celery -Aevil"), ("tar", "tar xTf evil a"), ("python a.py evil", "python 'a.py evil'"),
     ],
 )  # fmt: skip
 def test_always_covers_no_other_script_of_the_same_runner(allowed: str, other: str, tmp_path: Path) -> None:
@@ -312,6 +341,8 @@ def test_a_command_that_verifies_runs_unasked_in_auto_edit(preset: Preset, mode:
     plain, verifying = (decide("bash", preset, mode, shell=DOING, verifying=given) for given in (False, True))
     lifted = mode == "auto-edit" and plain.decision != "deny"
     assert verifying.decision == ("allow" if lifted else plain.decision)
+    asked = decide("bash", preset, mode, shell=DOING, overrides={"bash": "ask"}, verifying=True).decision
+    assert asked == {"plan": "deny", "yolo": "allow"}.get(mode, "ask")
     assert decide("bash", preset, mode, shell=DOING, overrides={"bash": "deny"}, verifying=True).decision == (
         "allow" if mode == "yolo" else "deny"
     )

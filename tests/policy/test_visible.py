@@ -17,6 +17,15 @@ UNSEEN = (
     *("\u202a\u202e\u2066\u2069\u200e\u200f", "\ufe0f\ufe00\U000e0100\U000e0041\U000e007f"),
     *("\u00a0\u1680\u2003\u202f\u205f\u3000", "\u2028\u2029\x85", "\x00\x07\x08\x0b\x1b\x7f\x9b\r", "\ud800"),
     "\U0001d173\ue000\ufff9",
+    "\u2d7f\U0001107f\U00010a3f\U00016fe4\U0001d159",
+    "\U00013440\U00013441\U00013442\U00011f42\U000113d0",  # of Unicode 15 and 16
+)
+# Unicode's own list (Default_Ignorable_Code_Point) of what has no shape.
+IGNORABLE = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
+    *((0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)),
+    (0xE0000, 0xE0FFF),
 )
 
 
@@ -27,6 +36,11 @@ def test_what_cannot_be_seen_stands_there_by_its_code(char: str) -> None:
     assert seen.hidden == 1
     assert warnings(seen, Texts("en"))
     assert warnings(seen, Texts("zh"))
+
+
+def test_nothing_that_unicode_calls_ignorable_is_left() -> None:
+    codes = [code for first, last in IGNORABLE for code in range(first, last + 1)]
+    assert [code for code in codes if visible(chr(code)).hidden != 1] == []
 
 
 @pytest.mark.parametrize(

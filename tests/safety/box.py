@@ -95,7 +95,8 @@ class Box:
             self.home / ".aws",
             self.home / ".local" / "share" / "keyrings",
             self.home / "sub",
-            self.coder_home / "outputs",
+            self.coder_home / "outputs" / "own",
+            self.coder_home / "outputs" / "other",
             self.outside,
         ):
             folder.mkdir(parents=True)
@@ -111,7 +112,8 @@ class Box:
         for kind in FILTERS:  # else they are made with the first command
             file = self.coder_home / FILTER_FILE.format(sockets=kind)
             file.write_bytes(strong_filter(kind))
-        self.put("home/.coder/outputs/old.txt", "an old output\n")
+        self.put("home/.coder/outputs/own/old.txt", "an old output\n")
+        self.put("home/.coder/outputs/other/old.txt", SECRET)
         self.put("home/notes.txt", "public\n")
         self.put("outside/kept.txt", "kept\n")
         if user == "nobody":
@@ -172,6 +174,7 @@ def run_job(job: dict[str, Any]) -> Outcome:
         Path(job["workspace"]),
         Path(job["home"]),
         writable=job.get("writable", ()),
+        readable=[Path(job["home"], "outputs", "own")],
         network=job.get("network", True),
         plan=job.get("plan", False),
         environment=job["environment"],

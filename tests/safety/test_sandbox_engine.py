@@ -52,11 +52,13 @@ def state(project: Project) -> dict[str, bytes]:
     return {**beside, **{str(path): path.read_bytes() for path in files}}
 
 
-def played(project: Project, rung: str, script: list[Any], *inputs: str, **options: Any) -> Driver:
+def played(
+    project: Project, rung: str, script: list[Any], *inputs: str, resume: str | None = None, **options: Any
+) -> Driver:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"mode": "yolo", "preset": "yolo", **options})
         driver.engine.agent.sandbox_level = level_of(rung)
-        driver.start()
+        driver.start(resume)
         for text in inputs or ("go",):
             await driver.send(text)
         await driver.close()
@@ -329,3 +331,20 @@ def test_a_writer_whose_reader_has_gone_ends_quietly(project: Project, rung: str
     played(project, rung, [{"calls": [bash("yes same | head -2")]}, {"text": "ok"}], mode=mode)
     (observation,) = project.of_type("observation")
     assert observation["content"] == "same\nsame"
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_commands_read_the_long_outputs_of_their_own_session_alone(project: Project, rung: str) -> None:
+    with ScriptedServer([{"text": "hi"}]) as server:
+        drive(project, server.url, ["hello"])
+    session = project.snapshot()["session_id"]
+    outputs = project.home / ".coder" / "outputs"
+    for name, text in ((session, "my own"), ("20260101-000000-abcdef", SECRET)):
+        (outputs / name).mkdir(parents=True)
+        (outputs / name / "bash-1.txt").write_text(text, encoding="utf-8")
+    other = f"cat {outputs}/*/bash-1.txt {outputs}/20260101-000000-abcdef/bash-1.txt"
+    script = [{"calls": [bash(f"cat {outputs}/{session}/bash-1.txt")]}, {"calls": [bash(other)]}]
+    played(project, rung, [*script, {"text": "done"}], resume=session)
+    own, others = project.of_type("observation")
+    assert own["content"] == "my own"
+    assert SECRET not in others["content"]

@@ -16,6 +16,7 @@ import pytest
 from box import SECRET, Box, available, users
 
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
+from coder.process import child as children
 
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]
@@ -66,6 +67,7 @@ WRITES = {
 READS = {
     "cat": 'cat "$HOME/.ssh/id_ed25519" "$HOME/.netrc" "$HOME/.coder/config.json"',
     "others": 'cat "$HOME/.aws/credentials" "$HOME/.local/share/keyrings/"*; cat "$HOME"/.local/share/k*/*',
+    "outputs": 'cat "$HOME"/.coder/outputs/*/* "$HOME/.coder/outputs/own/../other/old.txt"',
     "link": 'ln -s "$HOME/.ssh" s; cat s/*; ln -s "$HOME/.netrc" n; cat n',
     "hard link": 'ln "$HOME/.ssh/id_ed25519" k && cat k; ln "$HOME/.netrc" n && cat n',
     "copy": 'cp -a "$HOME" copy; cat copy/.ssh/* copy/.netrc copy/.coder/*',
@@ -129,7 +131,7 @@ def test_what_a_build_does_works(box: Box) -> None:
     echo new > src/new.txt && mv src/new.txt moved.txt && ln -s moved.txt link && cat link
     mkdir -p deep/er && cp a.txt deep/er/ && rm -r deep && chmod +x moved.txt
     t=$(mktemp) && echo temp > "$t" && cat "$t" && rm "$t"
-    cat "$HOME/notes.txt" "$HOME/.coder/outputs/old.txt" < /dev/null > /dev/null
+    cat "$HOME/notes.txt" "$HOME/.coder/outputs/own/old.txt" < /dev/null > /dev/null
     cat <<END | sort | head -c 100 > /dev/null
     here
 END
@@ -350,6 +352,40 @@ def test_nothing_outlives_its_command(rung: str, kind: str) -> None:
         for process in alive(mark):  # where the product fails, the machine need not
             with contextlib.suppress(OSError):
                 os.kill(int(process), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["nameless", "restless", "its keeper stopped"])
+@pytest.mark.parametrize("rung", [*RUNGS, "none"])
+def test_nothing_outlives_a_command_whose_keeper_comes_late(
+    rung: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the keeper may not get a turn before the command is ended for good."""
+    monkeypatch.setattr(children, "_TERM_GRACE", 0.0)
+    box = Box(rung)
+    mark = f"4{time.time_ns() % 10**9:09d}"
+    try:
+        box.run(SURVIVORS[kind].replace("{mark}", mark) + f"\nsleep {mark}", timeout_ms=400)
+        assert gone(mark)
+    finally:
+        box.close()
+        for process in alive(mark):  # where the product fails, the machine need not
+            with contextlib.suppress(OSError):
+                os.kill(int(process), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_keeper_that_comes_late_still_puts_things_in_order(
+    rung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "_TERM_GRACE", 0.0)
+    box = Box(rung)
+    try:
+        before = box.before_and_after()
+        box.run("echo evil > .git/hooks/pre-push; touch tried; trap '' TERM; sleep 30", timeout_ms=2000)
+        assert (box.workspace / "tried").exists()
+        assert box.before_and_after() == before
+    finally:
+        box.close()
 
 
 def gone(mark: str) -> bool:

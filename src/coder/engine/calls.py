@@ -21,10 +21,11 @@ from coder.engine.turn_state import Turn
 from coder.model.base import CallReady
 from coder.policy.secrets.redact import UnknownPlaceholder
 from coder.policy.shell.verdict import Ruling
-from coder.protocol.events import ToolCallChanged, ToolOutput, ToolState
+from coder.protocol.events import Notice, ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
+from coder.record.files import RecordError
 from coder.record.turn_so_far import edited_paths
-from coder.texts import Phrase, one_line
+from coder.texts import Fault, Phrase, one_line
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
@@ -53,9 +54,10 @@ class _Job:
 
 
 async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) -> None:
-    jobs = [_job(session, ready) for ready in calls]
+    jobs: list[_Job] = []
     at = 0
     try:
+        jobs.extend(_job(session, ready) for ready in calls)
         while at < len(jobs):
             batch = _batch(session, jobs[at:])
             await _run_batch(session, turn, batch)
@@ -64,6 +66,7 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
                 _record(session, turn, job, waiting=len(jobs) - at)
     except BaseException as error:
         # Whatever cut this short, no call of the answer may be left without its result.
+        jobs += [_Job(ready.call) for ready in calls[len(jobs) :]]
         for job in jobs[at:]:
             _cut_short(job, error)
             _record(session, turn, job, cancelled=job.cut)
@@ -92,11 +95,24 @@ def _job(session: Session, ready: CallReady) -> _Job:
         arguments = _arguments(ready)
         job.tool, job.args = _meant(session, ready.call.name, arguments)
         job.call = _resolved(ready.call, job.tool.spec.name)
+        job.argument  # noqa: B018 - what cannot be shown cannot be judged either
     except _NotUnderstood as error:
         job.result = failed(str(error))
+    except Exception as error:
+        job.call, job.tool, job.args = ready.call, None, {}
+        job.result = _crashed(session, f"the call of {ready.call.name} could not be understood", error)
     session.add_action(job.call, arguments, sent=ready.call, meant=job.args)
     _show(session, job, "scheduled")
     return job
+
+
+def _crashed(session: Session, what: str, error: Exception) -> ToolResult:
+    """A fault of coder's own is this call's result: the model goes on, the person gets the details."""
+    if not isinstance(error, OSError | Fault):  # those are the world's
+        from coder.engine.crashes import kept_for_report
+
+        session.agent.emit(Notice(kept_for_report(session.agent, error), "warning"))
+    return failed(f"{what}: {type(error).__name__}: {error}")
 
 
 class _NotUnderstood(Exception):
@@ -148,14 +164,17 @@ def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
     """The calls from the front that may run at once: one, or as many as only look and need no approval."""
     batch: list[_Job] = []
     for job in jobs:
-        if (
-            job.tool is None
-            or not job.tool.concurrent
-            or ruling_of(session, job.tool, job.args).decision != "allow"
-        ):
+        if job.tool is None or not job.tool.concurrent or not _is_allowed(session, job.tool, job.args):
             break
         batch.append(job)
     return batch or jobs[:1]
+
+
+def _is_allowed(session: Session, tool: Tool, args: Mapping[str, Any]) -> bool:
+    try:
+        return ruling_of(session, tool, args).decision == "allow"
+    except Exception:  # it comes again when the call is run, and is told then
+        return False
 
 
 async def _run_batch(session: Session, turn: Turn, batch: list[_Job]) -> None:
@@ -175,20 +194,29 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
     if job.result is not None or job.tool is None:
         return
     try:
+        await _judge_and_execute(session, turn, job, job.tool)
+    except Exception as error:  # a tool's fault is the model's to know, never the loop's end
+        if isinstance(error, RecordError) and not job.begun:
+            raise  # what cannot be recorded is not done
+        job.result = _crashed(session, f"the tool {job.call.name} failed", error)
+
+
+async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool) -> None:
+    try:
         # The policy judges, and the person is asked about, what will run: a secret may hold shell syntax.
         given = session.redactor.restored(job.args)
     except UnknownPlaceholder as error:
         job.result = failed(str(error))
         return
-    ruling = ruling_of(session, job.tool, given)
+    ruling = ruling_of(session, tool, given)
     if ruling.decision == "deny":
         job.result = _forbidden(session, ruling)
         return
     if ruling.decision == "ask":
         with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
-            refusal = await ask_person(session, job.call, job.tool, given, ruling)
+            refusal = await ask_person(session, job.call, tool, given, ruling)
             job.unasked = False
-            ruling = ruling_of(session, job.tool, given)  # the person may have gone to plan meanwhile
+            ruling = ruling_of(session, tool, given)  # the person may have gone to plan meanwhile
         if refusal is None and ruling.decision == "deny":
             refusal = _forbidden(session, ruling)
         if refusal is not None:
@@ -197,13 +225,10 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
     _show(session, job, "executing")
     job.begun = time.monotonic()
     emit, call_id = session.agent.emit, job.call.id
-    try:
-        with turn.busy(f"{job.call.name} {job.argument}".strip()):
-            job.result = await _execute(
-                session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
-            )
-    except Exception as error:  # a tool's fault is the model's to know, never the loop's end
-        job.result = failed(f"the tool {job.call.name} failed: {type(error).__name__}: {error}")
+    with turn.busy(f"{job.call.name} {job.argument}".strip()):
+        job.result = await _execute(
+            session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+        )
 
 
 def _forbidden(session: Session, ruling: Ruling) -> ToolResult:

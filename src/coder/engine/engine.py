@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -17,11 +16,10 @@ from coder.engine.modes import begin_modes, enable_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.engine.view import EngineView
-from coder.fs.private import make_private
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput
-from coder.record.files import RecordError, write_atomically
+from coder.record.files import RecordError
 
 OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
 
@@ -144,7 +142,9 @@ class Engine:
                     agent.session.close()
                 agent.emit(SessionEnded(agent.session.id))
         except Exception as error:
-            agent.emit(Failed(self._kept_for_report(error), code="internal"))
+            from coder.engine.crashes import kept_for_report
+
+            agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
         finally:
             self._events.put_nowait(None)  # a reader never waits for an engine that has ended
 
@@ -167,8 +167,10 @@ class Engine:
         try:
             await list_modes(self.agent.session)
         except Exception as error:
+            from coder.engine.crashes import kept_for_report
+
             ok = False
-            self.agent.emit(Failed(self._kept_for_report(error), code="internal"))
+            self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
         self.agent.emit(InputDone(ok=ok, op="list_custom_modes"))
 
     async def _continued(self) -> InputDone:
@@ -190,7 +192,9 @@ class Engine:
         except RecordError as error:
             self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
         except Exception as error:  # the last line of defence: a sentence, the details in a file
-            self.agent.emit(Failed(self._kept_for_report(error), code="internal"))
+            from coder.engine.crashes import kept_for_report
+
+            self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
         finally:
             self._running = None
         with contextlib.suppress(RecordError):
@@ -200,15 +204,3 @@ class Engine:
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # not the input was cancelled, but the engine itself
             raise asyncio.CancelledError
-
-    def _kept_for_report(self, error: Exception) -> str:
-        import traceback
-
-        folder = self.agent.place.home / "crashes"
-        path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.txt"
-        try:
-            make_private(folder)
-            write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
-        except OSError:
-            return self.agent.say("engine.internal", error=f"{type(error).__name__}: {error}")
-        return self.agent.say("engine.internal_kept", error=f"{type(error).__name__}: {error}", path=path)

@@ -75,15 +75,16 @@ class Session:
         self.conversation = Conversation(TokenCounter(agent.chosen.vocabulary), agent.specs)
         self._undo: UndoJournal | None = None
         self._undo_turn = 0
-        outputs = agent.place.home / "outputs" / session_id  # its own alone: others' are of other projects
+        # Of these, tools and commands reach their own session's alone: others' are of other projects.
+        self.outputs = agent.place.home / "outputs" / session_id
         self.context = ToolContext(
-            workspace=agent.place.workspace.also_reading(outputs),
+            workspace=agent.place.workspace.also_reading(self.outputs),
             journal=_Undo(self),
             limits=Limits(
                 command_timeout_ms=agent.config.safety.command_timeout_ms,
                 output_limit_bytes=agent.config.safety.output_limit_bytes,
             ),
-            outputs=outputs,
+            outputs=self.outputs,
             environment=agent.place.environment,
         )
         self.jobs = self.context.jobs = Jobs(self._job_ended)

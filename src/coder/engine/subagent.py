@@ -126,6 +126,7 @@ def _child(parent: Session, kind: str) -> Session:
     agent.session = child
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
     child.context.workspace = parent.context.workspace
+    child.outputs = parent.outputs
     child.context.outputs = parent.context.outputs / task_id  # where its parent can read them as well
     child.share_undo(parent)
     child.shell_undo = undo_of(parent)  # one for all: they run beside each other

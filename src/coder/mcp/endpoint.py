@@ -16,6 +16,7 @@ import msgspec
 
 from coder.config.schema import McpServer
 from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault, StdioEndpoint
+from coder.process.executables import find_outside
 
 Wrap = Callable[[list[str]], list[str]]
 _IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
@@ -47,9 +48,7 @@ def endpoint_of(name: str, settings: McpServer, around: Surroundings, wrap: Wrap
     command = fill.text(settings.command, "command")
     folder = _folder(name, settings, around, fill)
     environment = {**around.environment, **fill.named(settings.env, "env")}
-    program = shutil.which(_relative_to(command, folder), path=environment.get("PATH"))
-    if program is None:
-        raise McpFault("servers.no_program", name=name, program=command)
+    program = _program(name, command, folder, around.root, environment.get("PATH"))
     argv = [program, *(fill.text(arg, "args") for arg in settings.args)]
     if folder != around.root:
         argv = ["/bin/sh", "-c", _IN_FOLDER, "sh", str(folder), *argv]
@@ -141,6 +140,15 @@ def _folder(name: str, settings: McpServer, around: Surroundings, fill: _Filling
     return folder
 
 
-def _relative_to(command: str, folder: Path) -> str:
-    """A path such as `./server` is meant from the server's folder; a bare name is looked for on PATH."""
-    return str(folder / command) if os.sep in command else command
+def _program(name: str, command: str, folder: Path, root: Path, path: str | None) -> str:
+    """A path such as `./server` is meant from the server's folder. A bare name is looked for on PATH, but not
+    where a project may have put it: an activated environment of the workspace's is named by its path."""
+    if os.sep in command:
+        found = shutil.which(str(folder / command))
+    else:
+        found = find_outside(command, path, root)
+        if found is None and shutil.which(command, path=path) is not None:
+            raise McpFault("servers.workspace_program", name=name, program=command)
+    if found is None:
+        raise McpFault("servers.no_program", name=name, program=command)
+    return found

@@ -146,7 +146,7 @@ def _decide_command(
         return _denied_by(tool, row, preset, overridden)
     if mode == "plan" and row == "runs":
         return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)], hint=_LEAVE_PLAN)
-    if verifying and mode == "auto-edit":
+    if verifying and mode == "auto-edit" and overridden != "ask":  # what the person set beats what is handy
         return Ruling("allow", [Phrase("policy.verification")])
     reasons = [_said_by(what, preset, decision, overridden)]
     if len(verdict.segments) > 1:

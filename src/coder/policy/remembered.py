@@ -1,7 +1,15 @@
-"""The name by which `always` remembers a command."""
+"""The name by which `always` remembers a command.
+
+A short name (`git commit`, `make test`) covers a call with further words only where each of them is known to
+lead to no other code (`further_words`). Where one is not, the name is the whole command: what was remembered
+then covers the same words and no others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from coder.policy import further_words
 from coder.policy.programs.dangers import base_name
 from coder.policy.programs.tables import names
 from coder.policy.shell.words import Word
@@ -28,8 +36,6 @@ _TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh
 _MAKERS = names("make gmake rake just task invoke inv fab doit ansible-playbook")
 # Not interpreters of ours, but their first operand is what they run.
 _LOADERS = names("tsx ts-node julia tclsh wish java gunicorn uvicorn hypercorn streamlit")
-# What these run by a name stands in a file of the folder they are started in.
-_BY_FOLDER = names("npm yarn pnpm bun deno composer rails mix bundle tox nox poetry pdm hatch pipenv uv")
 # Here a second word, and a third, say what is done: `aws s3 ls` is not `aws s3 rm`.
 _DEEP = names("aws gcloud az gh glab doctl heroku fly flyctl")
 _INTERPRETERS = (
@@ -48,27 +54,33 @@ _INTERPRETERS = (
 )
 
 
-def name_of(words: list[Word]) -> str:
-    """The command word, with its subcommand or script where that is what is really run. Empty: not known."""
+def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
+    """The command word, with its subcommand or script where that is what is really run. Empty: not known.
+    `listed`: the table of read-only programs knows all its options. `inside`: whether a path is in the
+    workspace."""
     if not words or not words[0].exact or not words[0].text:
         return ""
-    head = words[0].text
+    head, args = words[0].text, words[1:]
     plain = base_name(head) if head.startswith(("/bin/", "/usr/bin/", "/usr/local/bin/")) else head
-    if plain in _FAMILIES:
-        return _family(plain, words[1:])
-    if plain in _MAKERS:
-        return _targets(plain, words[1:])
-    if is_interpreter(plain) or plain in _LOADERS:
-        return _script(plain, words[1:])
-    return plain
+    said = _said(plain, args)
+    if said is None or not _exact(said):
+        return ""
+    rest = [word for word in args if not any(word is one for one in said)]
+    short = listed or plain in further_words.PLAIN or _all_harmless(plain, said, rest, inside)
+    if not short and not _exact(args):
+        return ""
+    from shlex import join
+
+    return join([plain, *(word.text for word in (said if short else args))])
 
 
-def goes_by_folder(words: list[Word]) -> bool:
-    """Whether another folder makes it run another script: `./run.sh`, `python a.py`, `make test`."""
+def goes_by_folder(words: list[Word], *, listed: bool) -> bool:
+    """Whether another folder may make it run something else: `./run.sh`, `make test`, git by its hooks."""
     head = words[0].text if words else ""
     plain = base_name(head)
-    by_name = plain in _MAKERS or plain in _LOADERS or plain in _BY_FOLDER or is_interpreter(plain)
-    return by_name or ("/" in head and not head.startswith("/"))
+    if plain == "git" or ("/" in head and not head.startswith("/")):
+        return True
+    return not listed and plain not in further_words.PLAIN
 
 
 def is_interpreter(name: str) -> bool:
@@ -77,40 +89,55 @@ def is_interpreter(name: str) -> bool:
     return stem in _INTERPRETERS
 
 
-def _family(name: str, args: list[Word]) -> str:
+def _all_harmless(program: str, said: list[Word], rest: list[Word], inside: Callable[[str], bool]) -> bool:
+    while said and said[0].text == "-m" and len(said) > 1:  # `python -m pytest` is pytest
+        program, said = said[1].text, said[2:]
+        if program in further_words.PLAIN:
+            program = ""  # a module, and no program of the system's
+    if "/" in program or is_interpreter(program) or program in _LOADERS:
+        return not rest  # a script's words mean what the script says
+    family = program in _FAMILIES and program not in _DEEP
+    subcommand = said[0].text if said and (family or program not in _MAKERS) else ""
+    return all(further_words.harmless(word, program, subcommand, family, inside) for word in rest)
+
+
+def _said(name: str, args: list[Word]) -> list[Word] | None:
+    """Of the words after the program those that are its subcommand, script or targets; None: not known."""
+    if name in _FAMILIES:
+        return _family(name, args)
+    if name in _MAKERS:
+        # Each target is a script of its own.
+        return [w for w in args if not (w.exact and w.text.startswith("-"))] if _exact(args) else None
+    if is_interpreter(name) or name in _LOADERS:
+        return _script(args)
+    return []
+
+
+def _family(name: str, args: list[Word]) -> list[Word] | None:
     if not args:
-        return name
+        return []
     first = args[0]
     if not first.exact or first.text.startswith("-"):
-        return f"{name} {first.text}" if first.exact and len(args) == 1 else ""
+        return [first] if first.exact and len(args) == 1 else None
     if name in _DEEP:
-        return _deep(name, args)
-    if (name, first.text) in _TWO_WORDS and len(args) > 1:
-        return f"{name} {first.text} {args[1].text}" if args[1].exact else ""
-    return f"{name} {first.text}"
+        return _deep(args)
+    return args[:2] if (name, first.text) in _TWO_WORDS else [first]
 
 
-def _deep(name: str, args: list[Word]) -> str:
-    """All words before the first option, up to three: nothing where one of them is not in plain sight."""
-    said: list[str] = []
-    for word in args[:3]:
-        if not word.exact:
-            return ""
-        if word.text.startswith("-"):
-            break
-        said.append(word.text)
-    return " ".join([name, *said])
+def _deep(args: list[Word]) -> list[Word]:
+    """All words before the first option, up to three."""
+    first_option = next((n for n, word in enumerate(args) if word.text.startswith("-")), len(args))
+    return args[: min(first_option, 3)]
 
 
-def _targets(name: str, args: list[Word]) -> str:
-    """`make test`: each target is a script of its own."""
-    said = [word.text for word in args if not (word.exact and word.text.startswith("-"))]
-    return " ".join([name, *said]) if all(word.exact for word in args) else ""
-
-
-def _script(name: str, args: list[Word]) -> str:
+def _script(args: list[Word]) -> list[Word] | None:
     if args and args[0].exact and args[0].text == "-m" and len(args) > 1:
-        return f"{name} -m {args[1].text}" if args[1].exact else ""
+        module = _said(args[1].text, args[2:]) if args[1].exact else None
+        return None if module is None else [*args[:2], *module]
     if args and args[0].exact and (not args[0].text.startswith("-") or len(args) == 1):
-        return f"{name} {args[0].text}"
-    return ""
+        return [args[0]]
+    return None
+
+
+def _exact(words: list[Word]) -> bool:
+    return all(word.exact for word in words)

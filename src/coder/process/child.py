@@ -25,7 +25,10 @@ MARK = "CODER_COMMAND"  # in the environment of every child: whose child a stray
 STDOUT, STDERR = 1, 2
 _TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
 _DRAIN_READS = 16  # of at most 64 KiB each, which is what a pipe holds
-_STRAY_ROUNDS = 5  # each may bring to light the children of what it ended
+_TIDYING = (
+    2.0  # seconds for a keeper whose command has ended; it takes milliseconds, and is stopped or broken else
+)
+_ROUNDS = 100  # each may bring to light the children of what it ended
 
 _secrets: set[str] = set()
 _owned: set[int] = set()  # children that somebody else has, who wants to learn how they ended
@@ -41,6 +44,11 @@ class Mediated(list[str]):
     def __init__(self, words: Iterable[str], start: Callable[[Starting], subprocess.Popen[bytes]]) -> None:
         super().__init__(words)
         self.start = start
+
+
+class Kept(list[str]):
+    """A command line whose leader is a keeper: it inherits what its command leaves, and puts things in order
+    when that has ended. It must not be killed before."""
 
 
 class Child:
@@ -62,6 +70,7 @@ class Child:
         self.stdin = -1
         self._sink = sink
         self._mark = os.urandom(8).hex()
+        self._has_keeper = isinstance(argv, Kept)
         _close_process()
         self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, with_stdin=with_stdin)
         self.pid = self._popen.pid
@@ -152,15 +161,34 @@ class Child:
         have been given to anyone else."""
         if gently and not self.exited.is_set():
             self.signal_group(signal.SIGTERM)
-            deadline = time.monotonic() + _TERM_GRACE
-            while time.monotonic() < deadline and not _has_ended(self.pid):
-                time.sleep(0.005)
+            self._wait_for_leader(_TERM_GRACE)
+        # What is below a keeper is found there whatever it calls itself; with the keeper gone it is anyone's.
+        self._end_tree()
+        if self._has_keeper and not _has_ended(self.pid):
+            os.kill(self.pid, signal.SIGCONT)
+            self._wait_for_leader(_TIDYING)
         self.signal_group(signal.SIGKILL)
+        _has_ended(self.pid, wait=True)  # its children become ours only then
+
+    def _wait_for_leader(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not _has_ended(self.pid):
+            time.sleep(0.005)
+
+    def _end_tree(self) -> None:
+        """End all that is below the leader, while it is there to hold it together."""
+        for _ in range(_ROUNDS):
+            below = _descendants(self.pid)
+            if not below:
+                return
+            for pid in below:
+                _kill_in_tree(pid, {self.pid, *below})
+            time.sleep(0.001)
 
     def _end_strays(self) -> None:
         """End what left the group (setsid, a double fork): this process reaps orphans, so they become its
         children, and the mark in their environment says whose they were."""
-        for _ in range(_STRAY_ROUNDS):
+        for _ in range(_ROUNDS):
             strays = [pid for pid in _own_children() if self._is_stray(pid)]
             for pid in strays:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -261,6 +289,39 @@ def _own_children() -> list[int]:
         with contextlib.suppress(OSError):
             found += [int(word) for word in Path(task).read_bytes().split()]
     return found
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes below this one that have not ended."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for task in glob(f"/proc/{waiting.pop()}/task/*/children"):
+            with contextlib.suppress(OSError):
+                children = [int(word) for word in Path(task).read_bytes().split()]
+                waiting += children
+                found += [child for child in children if _stat(child)[:1] not in ([], ["Z"])]
+    return found
+
+
+def _kill_in_tree(pid: int, tree: set[int]) -> None:
+    """Kill `pid` if it is still one of the tree: its number may have been given away meanwhile."""
+    with contextlib.suppress(OSError):
+        process = os.pidfd_open(pid)
+        try:
+            if int((_stat(pid) or ["", "0"])[1]) in tree:
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        finally:
+            os.close(process)
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and so on, as /proc tells them behind the name; nothing where it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
 
 
 def _has_mark(pid: int, mark: str) -> bool:

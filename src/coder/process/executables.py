@@ -19,26 +19,33 @@ def find_program(name: str, path: str | None, workspace: Path | str) -> str | No
     return _found(name, searched, Path(workspace).resolve())
 
 
+def find_outside(name: str, path: str | None, workspace: Path | str) -> str | None:
+    """The first `name` on `path` that no project brings, whoever else may write it: for a program that the
+    person has named, and that runs in the sandbox."""
+    searched = os.environ.get("PATH", os.defpath) if path is None else path
+    return _found(name, searched, Path(workspace).resolve(), shared=True)
+
+
 def own_command(word: str, path: str | None) -> str | None:
     """What a person's setting ($PAGER, $EDITOR) names: by its place as it stands, by its name as found."""
     return word if os.sep in word else find_program(word, path, Path.cwd())
 
 
 @lru_cache(maxsize=64)
-def _found(name: str, path: str, workspace: Path) -> str | None:
+def _found(name: str, path: str, workspace: Path, shared: bool = False) -> str | None:
     for folder in map(Path, path.split(os.pathsep)):
         program = folder / name
-        if folder.is_absolute() and os.access(program, os.X_OK) and _is_own(program, workspace):
+        if folder.is_absolute() and os.access(program, os.X_OK) and _is_own(program, workspace, shared):
             return str(program)
     return None
 
 
-def _is_own(program: Path, workspace: Path) -> bool:
+def _is_own(program: Path, workspace: Path, shared: bool) -> bool:
     """Whether this is a file of the person's or the system's by every name that leads to it: itself, what it
     links to, and the folders above both. `workspace` is a real path."""
     places = {program.parent.resolve() / program.name, program.resolve()}
     return program.is_file() and all(
-        not place.is_relative_to(workspace) and all(map(_unshared, (place, *place.parents)))
+        not place.is_relative_to(workspace) and (shared or all(map(_unshared, (place, *place.parents))))
         for place in places
     )
 

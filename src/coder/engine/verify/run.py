@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+import msgspec
+
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.engine.verify.choice import choose as choose
@@ -16,6 +18,7 @@ from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
 from coder.policy.verification import same_check
 from coder.protocol.events import Notice, ToolOutput, Verification, VerifyChanged
+from coder.protocol.messages import tool_call
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
@@ -61,7 +64,25 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
     if not choice.command:
         why = Phrase("verify.unlisted" if choice.refused else "verify.skipped")
         return _not_run(session, turn, why, choice.refused)
+    if not await _may_run(session, choice.command):
+        turn.unverified = Phrase("verify.not_approved", command=choice.command)
+        turn.checks.saw_end("skipped", "", 0, str(turn.unverified))
+        return False
     return await _attempt(session, turn, choice.command)
+
+
+async def _may_run(session: Session, command: str) -> bool:
+    """Whether the check may run: where the person wants to be asked about bash, about this as well. In
+    `default` they have asked for it in so many words, in `yolo` for everything."""
+    agent = session.agent
+    if agent.mode != "auto-edit" or agent.config.permission.tools.get("bash") != "ask":
+        return True
+    from coder.engine.approval import ask_person, ruling_of
+
+    bash, args = agent.tools["bash"], {"command": command}
+    ruling = ruling_of(session, bash, args)
+    call = tool_call("", "bash", msgspec.json.encode(args).decode())
+    return ruling.decision == "allow" or await ask_person(session, call, bash, args, ruling) is None
 
 
 def _due(session: Session, turn: Turn) -> bool:

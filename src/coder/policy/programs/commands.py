@@ -158,6 +158,11 @@ class Known(msgspec.Struct, frozen=True):
     guarded: bool = False
 
 
+def is_listed(name: str) -> bool:
+    """Whether the table says of every option of this program what it does."""
+    return name in HARMLESS or name in _OPTIONS or name in _SPECIAL
+
+
 def look_up(name: str, args: list[Word], places: WorkingFolders) -> Known:
     """What is known of the program `name` called with `args`."""
     if _asks_version(name, args, places):

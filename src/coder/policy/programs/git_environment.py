@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from coder.policy.programs.tables import names
+from coder.process.executables import find_program
 
 _SECONDS = 5.0
 _MOST_REPOSITORIES = 100
@@ -82,10 +83,11 @@ _PLAIN_DIFF = 'f() {{ {diff} -u --label "a/$1" --label "b/$1" "$2" "$5"; true; }
 def driver_names(folder: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
     """The settings by which the repository that git finds from `folder` names programs of its own choice; by
     `into`, those of the repositories within it too. None where that cannot be found out."""
-    git = shutil.which("git")
-    if git is None or not folder.is_dir():
+    on_path, real_workspace = shutil.which("git"), os.path.realpath(workspace)
+    if on_path is None or not folder.is_dir():
         return frozenset()  # then no line runs it there
-    if not git.startswith("/") or _within(os.path.realpath(git), os.path.realpath(workspace)):
+    git = find_program("git", None, workspace)
+    if git is None or not on_path.startswith("/") or _within(os.path.realpath(on_path), real_workspace):
         return None
     environment = read_only_environment(os.environ, workspace)
     found: set[str] = set()

@@ -143,9 +143,9 @@ def _runs_by_argument(name: str, args: list[Word]) -> Inner | None:
 
 # Options by which these name a program to run, long and short.
 _TAR = ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command",
-        "--info-script", "--new-volume-script")  # fmt: skip
+        "--info-script", "--new-volume-script", "--files-from")  # fmt: skip
 _HANDING: dict[str, Flags] = {
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), Flags(short="IF", long=_TAR)),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), Flags(short="IFT", long=_TAR)),
     **dict.fromkeys(
         ("make", "gmake"),
         Flags(

@@ -17,6 +17,7 @@ import msgspec
 
 from coder.policy.sandbox.bwrap import bwrap_arguments, with_filter
 from coder.policy.sandbox.places import AccessRules, places_for
+from coder.process.child import Kept
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -101,16 +102,19 @@ class Sandbox:
         home: Path,
         *,
         writable: Sequence[str] = (),
+        readable: Sequence[Path] = (),
         network: bool = True,
         plan: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`home` is $CODER_HOME; `environment` the command's (HOME, PATH and TMPDIR are looked at). `plan`:
-        nothing may be written but a temporary folder that goes with the command; no network."""
+        """`home` is $CODER_HOME, closed but for `readable`; `environment` the command's (HOME, PATH and
+        TMPDIR are looked at). `plan`: nothing may be written but a temporary folder that goes with the
+        command; no network."""
         self.level = level
         self.workspace = workspace
         self.home = home
         self.writable = list(writable)
+        self.readable = list(readable)
         self.network = network and not plan
         self.plan = plan
         self.environment = os.environ if environment is None else environment
@@ -124,6 +128,7 @@ class Sandbox:
             self.writable,
             self.plan,
             self.environment,
+            readable=self.readable,
             git_settings=git_settings,
             # The weaker rung cannot lock: there they are put back, as far as needed, by `settle`.
             nested=found.locked() if found is not None and self.level.rung != "landlock" else (),
@@ -229,7 +234,7 @@ def launcher_line(
         "shut_in": shut_in,
         "read_only": read_only,
     }
-    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv]
+    return Kept([sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv])
 
 
 def _guarded(locked: str) -> str:

@@ -38,11 +38,13 @@ def places_for(
     plan: bool,
     environment: Mapping[str, str],
     *,
+    readable: Iterable[Path] = (),
     git_settings: bool = False,
     nested: Iterable[str] = (),
 ) -> AccessRules:
     """What holds now: called for each command, because what exists changes. `plan`: nothing may be written.
-    `git_settings`: the person let this line change them. `nested`: what steers git further down."""
+    `readable`: what of `home` may be read all the same. `git_settings`: the person let this line change them.
+    `nested`: what steers git further down."""
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
@@ -55,7 +57,7 @@ def places_for(
         workspace=root,
         writable=[] if plan else [root, *granted],
         hidden=_hidden(person, own, {root, *granted}),
-        readable=[path for path in (os.path.join(own, "outputs"),) if os.path.isdir(path)],
+        readable=[real for real in map(os.path.realpath, readable) if os.path.isdir(real)],
         locked=locked,
         absent=absent,
         pinned=pinned,

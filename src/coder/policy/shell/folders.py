@@ -83,7 +83,8 @@ class WorkingFolders:
             return "/nonexistent"
 
     def holds_program(self, name: str) -> bool:
-        """Whether a program of this name is found in the workspace, where the model may have written it."""
+        """Whether the shell finds a program of this name in the workspace, where the model may have written
+        it. By the shell's rule, not ours (`process.executables`): nothing is started here."""
         found = shutil.which(name)
         return found is not None and (self._contains(_real(Path(found))) or not Path(found).is_absolute())
 

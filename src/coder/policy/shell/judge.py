@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from coder.policy.programs import git as git_rules
-from coder.policy.programs.commands import look_up
+from coder.policy.programs.commands import is_listed, look_up
 from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.programs.tables import names
 from coder.policy.programs.wrappers import Inner, unwrap
@@ -148,10 +148,12 @@ class _Judge:
             # `always tee` is no word on git's hooks, or on coder's own settings.
             if finding.rule and any(self._places.protected(word.text) for word in simple.words[1:]):
                 finding.opaque = True
-        name = name_of(simple.words)
+        listed = bool(simple.words) and is_listed(_program(simple.words[0].text))
+        name = name_of(simple.words, listed=listed, inside=self._places.inside)
+        by_folder = goes_by_folder(simple.words, listed=listed)
         return Segment(
             command=simple.source,
-            name=self._places.named(name) if goes_by_folder(simple.words) else name,
+            name=self._places.named(name) if by_folder else name,
             read_only=not finding.rule,
             opaque=finding.opaque,
             rule=finding.rule or finding.note or Phrase("policy.reads.only"),

@@ -9,6 +9,10 @@ TEXTS: dict[str, str] = {
     "servers.type_wants": "MCP server {name}: type {type} wants `{wants}`.",
     "servers.bad_url": "MCP server {name}: `url` must begin with http:// or https://.",
     "servers.no_program": "MCP server {name}: the program {program} was not found.",
+    "servers.workspace_program": (
+        "MCP server {name}: {program} is on PATH only inside the workspace. If you mean that one, give "
+        "its path as `command`."
+    ),
     "servers.no_folder": "MCP server {name}: the folder {folder} does not exist.",
     "servers.no_variable": "MCP server {name}: {where} names the variable {variable}, which is not set.",
     "servers.own_key": "MCP server {name}: {where} would hold the provider's own key, "

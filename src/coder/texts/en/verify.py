@@ -20,6 +20,7 @@ TEXTS: dict[str, str] = {
     "verify.failed_then_changed": (
         "Not verified: `{command}` failed, and files were changed after that; run it to see how it is now."
     ),
+    "verify.not_approved": "Not verified: `{command}` was not approved.",
     "verify.not_listed": (
         "`{command}` is not one of the commands that may verify by themselves, so it was not run and nothing "
         "else in its place. Those are: {listed}. workflow.verify_allow in your configuration adds to them."

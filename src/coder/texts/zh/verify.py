@@ -18,6 +18,7 @@ TEXTS: dict[str, str] = {
     "verify.environment.timeout": "未能按时结束",
     "verify.environment.usage": "pytest 不接受其调用方式或配置（退出码 4）",
     "verify.failed_then_changed": "未验证：`{command}` 失败，其后文件又有改动；请再运行一次确认现状。",
+    "verify.not_approved": "未执行自动验证：`{command}` 未获批准。",
     "verify.not_listed": (
         "`{command}` 不在自动验证白名单内，未执行，也没有改用其他命令。白名单：{listed}。"
         "可在你的配置 workflow.verify_allow 中追加。"

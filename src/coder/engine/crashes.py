@@ -1,0 +1,28 @@
+"""What went wrong inside coder itself: the details go into a file that can be sent along with a report."""
+
+from __future__ import annotations
+
+import time
+
+from coder.engine.agent import Agent
+from coder.fs.private import make_private
+from coder.record.files import write_atomically
+
+_MOST_KEPT = 20
+
+
+def kept_for_report(agent: Agent, error: Exception) -> str:
+    """A sentence about it for the person, which names the file."""
+    import traceback
+
+    folder = agent.place.home / "crashes"
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000_000:09}.txt"
+    said = f"{type(error).__name__}: {error}"
+    try:
+        make_private(folder)
+        for old in sorted(folder.iterdir())[: 1 - _MOST_KEPT]:
+            old.unlink(missing_ok=True)
+        write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+    except OSError:
+        return agent.say("engine.internal", error=said)
+    return agent.say("engine.internal_kept", error=said, path=path)

@@ -1,0 +1,101 @@
+"""Words of a command that lead to no other code than its name says, so that `always` may cover them unseen.
+
+What is not here is not known: it costs one more question, never a program that nobody agreed to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from coder.policy.programs.tables import names
+from coder.policy.shell.words import Word
+
+# No word that these can be given runs a program, or `wrappers` and `git_rules` know those that do.
+PLAIN = names(
+    """
+    touch mkdir cp tee mkfifo mktemp csplit split gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd zip
+    gtar bsdtar rsync scp sftp install cpio dos2unix unix2dos git
+    """
+)
+# Options that say how much is told, or how much is done of the same.
+_ANYWHERE = names(
+    """
+    -q -v -vv -vvv -y --quiet --verbose --silent --color --colour --no-color --help --version --dry-run
+    --release --all --workspace --offline --locked --frozen --json --ci --limit --no-progress --yes --fix
+    --check --write --diff --stat --watch --no-watch --watchAll --coverage
+    """
+)
+_PACKAGES = "--save-dev --save --save-exact -D -S -E --legacy-peer-deps --no-audit --no-fund --global -g"
+# The same for one program: whole words, and letters that may stand together (`-xvs`) or before a number.
+_WORDS: dict[str, frozenset[str]] = {
+    "pytest": names("--tb --maxfail --lf --ff --last-failed --failed-first --durations --no-header"
+                    " --exitfirst --collect-only --co --cov --no-cov -k -m -n"),
+    "unittest": names("-k"),
+    "ruff": names("--select --ignore --output-format"),
+    "mypy": names("--strict --no-error-summary --pretty"),
+    "eslint": names("--ext --max-warnings"),
+    "tsc": names("--noEmit"),
+    **dict.fromkeys(("jest", "vitest"), names("--runInBand -t --testNamePattern --run")),
+    "cargo": names("--lib --tests --all-targets --all-features --features --no-default-features"
+                   " --message-format --no-fail-fast"),
+    "go": names("-race -count -run -short -cover -bench -timeout"),
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), names(_PACKAGES)),
+    **dict.fromkeys(("pip", "pip3"), names("--upgrade -U --no-deps --user --pre --no-cache-dir")),
+    **dict.fromkeys(("make", "gmake"), names("--jobs --keep-going --no-print-directory --always-make")),
+    "kubectl": names("-n --namespace -o --output -l --selector -A --all-namespaces --tail"),
+    "docker": names("-a --tail"),
+    "mvn": names("-B -ntp -DskipTests -o -U"),
+    "gradle": names("--info --stacktrace --no-daemon --console"),
+    "terraform": names("-no-color -input"),
+    "wget": names("-O"),
+}  # fmt: skip
+_LETTERS = {"pytest": "xslrqv", "unittest": "fcbqv", "make": "jksBniwO", "gmake": "jksBniwO",
+            "curl": "sSLfIiOk", "wget": "cNq", "ninja": "jkv"}  # fmt: skip
+# Subcommands whose operands say which part of the workspace, or what of some server, is meant.
+_NARROWED: dict[str, frozenset[str]] = {
+    "go": names("test build vet fmt get list"),
+    "cargo": names("test build check clippy fmt bench doc"),
+    "kubectl": names("get describe logs top explain"),
+    "docker": names("ps images logs inspect pull"),
+    "podman": names("ps images logs inspect pull"),
+    "dotnet": names("test build"),
+}
+# Subcommands whose operands are names of packages; a path or an address instead of one is other code.
+_INSTALLING = names(
+    "install add i remove uninstall upgrade update get require show view info search outdated"
+)
+_PACKAGE = (
+    r"(?!.*\.(?:tgz|tar|gz|bz2|xz|zip|whl|gem|deb|rpm|nupkg|phar)$)"
+    r"(?:@[\w.-]+/)?\w[\w.-]*(?:\[[\w,.-]+\])?(?:[@=<>~!^]=?\w[\w.*+-]*)?"
+)
+_PACKAGERS = names(
+    """
+    npm yarn pnpm bun cargo pip pip3 uv poetry pdm pipx conda mamba brew apt apt-get dnf yum pacman apk snap
+    gem composer rustup dotnet pipenv go
+    """
+)
+# What these build or start is named by their operands.
+_BY_OPERAND = names("cmake ninja scons waf ctest nox tox")
+_ADDRESSED = names("curl wget")  # what they are given are addresses
+
+
+def harmless(word: Word, program: str, subcommand: str, family: bool, inside: Callable[[str], bool]) -> bool:
+    """Whether `word`, further on in a call of `program`, leads to no other code. `family`: its operands are
+    tasks, plans, charts and the like unless the subcommand is known."""
+    if word.maybe_option():
+        return word.exact and _is_harmless_option(word.text, program)
+    if program in _ADDRESSED:
+        return True
+    if program in _PACKAGERS and subcommand in _INSTALLING:
+        return word.exact and re.fullmatch(_PACKAGE, word.text) is not None
+    if program in _BY_OPERAND or (family and subcommand not in _NARROWED.get(program, ())):
+        return False
+    return "://" not in word.text and inside(word.text)
+
+
+def _is_harmless_option(text: str, program: str) -> bool:
+    if text.split("=", 1)[0] in _ANYWHERE | _WORDS.get(program, frozenset()):
+        return True
+    letters = _LETTERS.get(program, "")
+    return bool(letters) and re.fullmatch(rf"-[{letters}]+\d*", text) is not None
