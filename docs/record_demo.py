@@ -144,7 +144,7 @@ def play(folder: Path) -> list[list[Cell]]:
     with ScriptedServer(STORY, model="scripted") as server:
         environ = environment(folder, server.url)
         environ |= {
-            "HOME": environ["CODER_HOME"],
+            "HOME": str(folder.parent),  # so that the prompt says ~/basket, however long the path is
             "PATH": f"{environ['PATH']}:{Path(sys.executable).parent}",  # pytest is there
             "TERM": "xterm-256color",
             "COLORFGBG": "15;0",

@@ -1,0 +1,20 @@
+"""ARCHITECTURE's way of a keystroke is walked (the other ways: tests/docs/test_ways.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pty_kit import Terminal
+
+from kit import ScriptedServer
+from kit.driving import Project
+from kit.ways import follow, traced
+
+
+def test_a_keystroke(project: Project) -> None:
+    environment: dict[str, Any] = {**traced(project)}
+    with ScriptedServer([]) as server, Terminal(project, server.url, **environment) as terminal:
+        terminal.until_idle()
+        terminal.type("h")
+        terminal.until("> h")
+    follow(project, "A keystroke: from the terminal's bytes to a row")
