@@ -20,7 +20,9 @@ from coder.engine.agent import Agent
 from coder.engine.resume import resume_session
 from coder.engine.session import Session
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
+from coder.protocol import entries
 from coder.protocol.messages import Message, tool_call
+from coder.protocol.usage import Tokens
 from coder.record.replay import compacted
 from coder.tools.base import ToolResult
 
@@ -46,8 +48,8 @@ def step(session: Session, number: int) -> None:
     """What one step leaves behind: an answer with a call, the call, its result."""
     session.log.step = number
     call = tool_call(f"call_{number}", "bash", '{"command": "make check"}')
-    meta = {"tokens": {"prompt": 1000, "completion": 10, "total": 1010}, "finish_reason": "tool_calls"}
-    session.add_assistant(Message(role="assistant", content="Next.", tool_calls=[call]), meta)
+    entry = entries.Assistant(tokens=Tokens(1000, 10, 1010), finish_reason="tool_calls")
+    session.add_assistant(Message(role="assistant", content="Next.", tool_calls=[call]), entry)
     session.add_action(call, {"command": "make check"})
     session.add_observation(call, ToolResult(for_model=OUTPUT, summary="ok", meta={"exit_code": 0}))
 
@@ -58,14 +60,15 @@ def compact(session: Session) -> None:
     if session.conversation.bytes < WINDOW_BYTES:
         return
     kept = len(messages) * 3 // 20 * 2  # the newest three tenths, in pairs of a call and its answer
-    session.log.append("compaction", SUMMARY, meta={"kept": kept})
+    session.log.append(entries.Compaction(kept=kept, tokens_before=0, tokens_after=0), SUMMARY)
     session.conversation.replace(compacted(messages, SUMMARY, kept))
 
 
 def append(project: Path, steps: int) -> dict[str, Any]:
     session = Session.new(agent(project))
     session.log.turn = 1
-    session.add_user("do all of it", "do all of it", {})
+    entry = entries.TurnStart(prompt_id="", tokens=entries.PromptTokens(prompt=4))
+    session.add_user("do all of it", entry)
     log = session.agent.place.store.log_path(session.id)
     times: list[float] = []
     sizes: list[int] = [log.stat().st_size]
@@ -75,7 +78,9 @@ def append(project: Path, steps: int) -> dict[str, Any]:
         times.append((time.perf_counter() - begun) * 1e6)
         compact(session)
         sizes.append(log.stat().st_size)
-    session.log.append("turn_end", meta={"status": "ok"})
+    checks = entries.Verification()
+    end = entries.TurnEnd(status="ok", step_count=steps, tokens=Tokens(0, 0, 0), verification=checks)
+    session.log.append(end)
     session.close()
     points = []
     for at in (point for point in POINTS if point <= steps):

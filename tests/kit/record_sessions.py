@@ -16,12 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coder.protocol.events import ApprovalRequested, JobChanged, ToolCallChanged
+from coder.protocol.events import ApprovalRequested, Content, JobChanged, ToolCallChanged
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
+from coder.servers.acp.updates import Updates
+from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive
 from kit.wire import by_place
 
+RECORDS = sorted((Path(__file__).parents[1] / "record" / "fixtures" / "old_records").glob("*.jsonl"))
 LONG = " ".join(f"w{n}" for n in range(900))  # about 2,000 tokens
 PRICES = {"scripted": {"input": 10.0, "cached_input": 1.0, "output": 30.0}}
 PLAIN = {"require_todo_for_complex": False}
@@ -307,15 +310,19 @@ def failing(project: Project) -> None:
         driver.engine.submit(UserInput("sleep"))
 
         def watch(event: object) -> None:
-            if isinstance(event, ToolCallChanged) and event.state == "executing":
+            if isinstance(event, Content) or (
+                isinstance(event, ToolCallChanged) and event.state == "executing"
+            ):
                 driver.engine.submit(Cancel())
 
         await driver.until_idle(watch=watch)
-        driver.engine.submit(UserInput("!sleep 300"))
-        await driver.until_idle(watch=watch)
+        for text in ("!sleep 300", "talk"):
+            driver.engine.submit(UserInput(text))
+            await driver.until_idle(watch=watch)
         await driver.close()
 
-    with ScriptedServer([{"calls": [call("bash", command="sleep 300"), call("list")]}]) as server:
+    talking = {"text": LONG, "reasoning": "So much to say.", "chunk": 20, "delay": 0.02}
+    with ScriptedServer([{"calls": [call("bash", command="sleep 300"), call("list")]}, talking]) as server:
         asyncio.run(cancelled(server.url))
 
 
@@ -344,6 +351,20 @@ SESSIONS: dict[str, Callable[[Project], None]] = {
         in_circles, failing, in_xml, accepted,
     )
 }  # fmt: skip
+
+
+class Told(Updates):
+    """What an editor would be told."""
+
+    def __init__(self) -> None:
+        super().__init__(None, "s", Path("/home/ada/project"), Texts("en"))  # type: ignore[arg-type]
+        self.all: list[Any] = []
+
+    def send(self, update: Any) -> None:
+        self.all.append(update)
+
+    def chunk(self, kind: str, text: str) -> None:
+        self.all.append([kind, text])
 
 
 def neutral(text: str, root: Path) -> str:

@@ -165,4 +165,4 @@ def test_rendering_depends_on_the_state_alone(
         for keeper in (wandered, straight):
             assert switch(keeper, target("/p", **p), target("/q", **q)).errors == []
         assert wandered.user_instructions == straight.user_instructions
-        assert wandered.record()["modes"] == straight.record()["modes"]
+        assert wandered.record().modes == straight.record().modes

@@ -10,6 +10,7 @@ import pytest
 from modeshop import SEED_EXAMPLE, TEXTS, Shop, done, switch, target
 
 from coder.modes.state import ModeKeeper
+from coder.protocol.entries import ModeState, entry_of
 from coder.protocol.modes import (
     ModeStateChanged,
     PersistentModeTarget,
@@ -335,7 +336,7 @@ def test_model_and_effort_are_those_of_the_newest_mode_that_names_one(shop: Shop
 def test_a_record_brings_the_state_back(shop: Shop, keeper: ModeKeeper) -> None:
     switch(keeper, target("/pair", kept="2"))
     switch(keeper, "/b", target("/role", role="author"))
-    record = msgspec.json.decode(msgspec.json.encode(keeper.record()))
+    record = msgspec.json.decode(msgspec.json.encode(keeper.record()), type=ModeState)
     later = shop.keeper("Base.")
     event = done(later.restore(record))
     assert event.errors == []
@@ -344,7 +345,9 @@ def test_a_record_brings_the_state_back(shop: Shop, keeper: ModeKeeper) -> None:
 
 
 def test_a_record_of_modes_that_are_gone_restores_the_rest(keeper: ModeKeeper) -> None:
-    event = done(keeper.restore({"modes": [{"mode_id": "/gone"}, {"mode_id": "/a"}, 3, {"x": 1}]}))
+    record = entry_of("mode_state", {"modes": [{"mode_id": "/gone"}, {"mode_id": "/a"}, 3, {"x": 1}]})
+    assert isinstance(record, ModeState)
+    event = done(keeper.restore(record))
     assert ([e.code for e in event.errors], on(keeper)) == (["unknown_mode"], ["/a"])
 
 

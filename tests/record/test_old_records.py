@@ -24,6 +24,7 @@ import pytest
 from coder.cli import export, show
 from coder.context.ledger import Ledger
 from coder.engine.choices import Choices
+from coder.engine.turn_state import NOTHING_ASKED
 from coder.record.jobs_left import JobsLeft
 from coder.record.log import read_log
 from coder.record.recent import RecentTurns
@@ -31,13 +32,9 @@ from coder.record.replay import Replay
 from coder.record.store import SessionStore
 from coder.record.turn_so_far import NewestTurn
 from coder.servers.acp.replay import Retelling
-from coder.servers.acp.updates import Updates
-from coder.texts import Texts
-from kit.record_sessions import SESSIONS, records
+from kit.record_sessions import RECORDS, SESSIONS, Told, records
 
-HERE = Path(__file__).parent / "fixtures"
-RECORDS = sorted((HERE / "old_records").glob("*.jsonl"))
-READINGS = HERE / "old_readings"
+READINGS = RECORDS[0].parent.parent / "old_readings"
 STATE = (
     *(
         "session_id",
@@ -55,20 +52,6 @@ STATE = (
 )
 
 
-class Told(Updates):
-    """What an editor would be told."""
-
-    def __init__(self) -> None:
-        super().__init__(None, "s", Path("/home/ada/project"), Texts("en"))  # type: ignore[arg-type]
-        self.all: list[Any] = []
-
-    def send(self, update: Any) -> None:
-        self.all.append(update)
-
-    def chunk(self, kind: str, text: str) -> None:
-        self.all.append([kind, text])
-
-
 def reading(record: Path, folder: Path) -> dict[str, Any]:
     """Everything that this version makes of a record; long texts as their beginning and a digest."""
     history = folder / ".coder" / "history"
@@ -81,15 +64,18 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
     retelling = Retelling(editor)
     for event in read_log(record):
         for taker in (state, ledger, recent, choices, newest, jobs, retelling):
-            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-                taker.take(event)
+            taker.take(event)
     (info,) = SessionStore(folder).infos()
     found = {
         "listed": [info.title, info.created_at, info.turns],
         "replay": {name: getattr(state, name) for name in STATE},
         "ledger": ledger.whole_text().split("\n"),
         "recent": recent.turns,
-        "choices": [choices.budget, choices.loop_guard, choices.asks],
+        "choices": [
+            choices.budget,
+            choices.loop_guard,
+            choices.asks if choices.asks != NOTHING_ASKED else None,
+        ],
         "newest": {**_fields(newest.so_far), "checks": newest.so_far.checks.result()},
         "jobs": [jobs.running, jobs.gone, jobs.untold, jobs.highest],
         "editor": [retelling.done(), editor.all],
@@ -97,8 +83,7 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
         "export": exported(folder, record.stem),
     }
     plain = msgspec.to_builtins(found)
-    for call in plain["replay"]["unanswered"]:
-        call.pop("sent", None)
+    plain["replay"]["mode_state"] = plain["replay"]["mode_state"] or {}
     return _short(plain)  # type: ignore[no-any-return]
 
 

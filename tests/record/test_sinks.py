@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
+from coder.protocol.usage import Tokens
 from coder.record import files
 from coder.record.files import RecordError, valid_text, write_atomically
 from coder.record.log import SessionLog, read_log
@@ -188,6 +190,12 @@ def test_the_xml_history_says_where_it_cannot_be_written() -> None:
 
 # the session's log
 
+CONFIG = entries.Config(model="m", cwd="/", tokenizer="t", tools=[])
+MODES = {"mode": "once", "operating_mode": "default", "preset": "balanced"}
+START = entries.SessionStart(**MODES, model="m", cwd="/", tokenizer="t", tools=[], config=CONFIG)
+END = entries.SessionEnd(**MODES, config=CONFIG, turns=0, tokens=Tokens(0, 0, 0))
+TURN = entries.TurnStart(prompt_id="p", tokens=entries.PromptTokens(prompt=1))
+
 
 class Kept:
     """A sink in memory."""
@@ -208,10 +216,10 @@ class Kept:
 def test_the_log_starts_with_the_first_thing_that_happens() -> None:
     sink, told = Kept(), list[HistoryEvent]()
     log = SessionLog("s", [sink], told.append)
-    log.append("session_start", "prompt")
+    log.append(START, "prompt")
     assert sink.events == []
     log.turn = 1
-    log.append("turn_start", "hi", role="user")
+    log.append(TURN, "hi", role="user")
     assert [(e.type, e.turn) for e in sink.events] == [("session_start", 0), ("turn_start", 1)]
     assert told == sink.events
     log.close()
@@ -221,19 +229,19 @@ def test_the_log_starts_with_the_first_thing_that_happens() -> None:
 def test_a_session_in_which_nothing_happened_leaves_nothing() -> None:
     sink = Kept()
     log = SessionLog("s", [sink], lambda _event: None)
-    log.append("session_start", "prompt")
-    log.append("session_end")
+    log.append(START, "prompt")
+    log.append(END)
     assert sink.events == []
 
 
 def test_the_start_is_not_lost_where_it_could_not_be_written(path: Path) -> None:
     path.parent.write_text("in the way", encoding="utf-8")
     log = SessionLog("s", [JsonlHistorySink(path)], lambda _event: None)
-    log.append("session_start", "prompt")
+    log.append(START, "prompt")
     with pytest.raises(RecordError):
-        log.append("turn_start", "hi")
+        log.append(TURN, "hi")
     path.parent.unlink()
-    log.append("turn_start", "hi again")
+    log.append(TURN, "hi again")
     log.close()
     assert [e.type for e in read_log(path)] == ["session_start", "turn_start"]
 
@@ -268,9 +276,9 @@ def test_a_store_lists_what_is_there_and_nothing_else(tmp_path: Path) -> None:
     for name in ("a", "b"):
         sink = JsonlHistorySink(store.log_path(name))
         log = SessionLog(name, [sink], lambda _event: None)
-        log.append("session_start", "prompt")
+        log.append(START, "prompt")
         log.turn = 1
-        log.append("turn_start", f"question {name}\nmore")
+        log.append(TURN, f"question {name}\nmore")
         log.close()
         os.utime(store.log_path(name), (1000, 1000 if name == "a" else 2000))
     (store.history / "notes.txt").write_text("x", encoding="utf-8")

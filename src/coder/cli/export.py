@@ -9,6 +9,7 @@ from pathlib import Path
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.show import one_line
+from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.record.files import write_atomically
 from coder.record.log import read_log
@@ -60,18 +61,17 @@ def _page(session_id: str, title: str, events: Iterator[HistoryEvent], texts: Te
 
 
 def _parts(event: HistoryEvent, texts: Texts) -> Iterator[str]:
-    match event.type:
-        case "turn_start":
+    match event.entry:
+        case entries.TurnStart():
             yield f"<h2>{event.turn}</h2>" + _block("user", event.content)
-        case "assistant":
-            if event.meta.get("reasoning"):
-                yield _block("thought", str(event.meta["reasoning"]))
+        case entries.Assistant(reasoning=reasoning):
+            if reasoning:
+                yield _block("thought", reasoning)
             if event.said:
                 yield _block("assistant", event.said)
-        case "observation":
-            detail = str(event.meta.get("diff") or event.content)
-            yield _block("" if event.meta.get("ok") else "error", detail)
-        case "command" | "note":
+        case entries.Observation(ok=ok, diff=diff):
+            yield _block("" if ok else "error", diff or event.content)
+        case entries.Command() | entries.Note():
             yield _block("user", event.content)
         case _:
             if line := one_line(event, texts.say):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
 from coder.cli.args import Say
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit
+from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.record.files import encode
 from coder.record.log import read_log
@@ -36,29 +37,27 @@ def run(arguments: list[str]) -> int:
 
 def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
     """One event as a person reads it; bookkeeping is left out."""
-    meta = event.meta
     if event.for_model_alone:
         return
     content = safe(event.content).rstrip("\n")
-    match event.type:
-        case "turn_start":
+    match event.entry:
+        case entries.TurnStart():
             yield from (
                 "",
                 f"── {say('cli.show.turn', n=event.turn)} · {flat(event.ts)}",
                 *_prefixed("> ", content),
             )
-        case "assistant":
+        case entries.Assistant():
             yield from filter(None, [safe(event.said).rstrip("\n")])
-        case "observation":
+        case entries.Observation():
             yield from _indented(content, say)
-        case "command":
-            yield f"$ {safe(str(meta.get('input', '')))}"
+        case entries.Command(input=line):
+            yield f"$ {safe(line)}"
             yield from _indented(content, say)
-        case "note":
+        case entries.Note():
             yield from _prefixed("» ", content)
-        case "approval" if meta.get("answer"):
-            reason, answer = flat(str(meta.get("reason") or "")), flat(str(meta["answer"]))
-            yield f"  {say('cli.show.approval', answer=answer)} {reason}".rstrip()
+        case entries.Approval(answer=answer, reason=reason) if answer:
+            yield f"  {say('cli.show.approval', answer=flat(answer))} {flat(reason or '')}".rstrip()
         case _:
             if line := one_line(event, say):
                 yield flat(line)
@@ -66,43 +65,20 @@ def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
 
 def one_line(event: HistoryEvent, say: Say) -> str:
     """The event in a line, for those that need no more; empty for bookkeeping."""
-    form = _ONE_LINE.get(event.type)
-    return form(event, say) if form else ""
-
-
-_ONE_LINE: dict[str, Callable[[HistoryEvent, Say], str]] = {
-    "session_start": lambda e, say: (
-        f"{say('cli.show.session', id=e.session_id)} · {e.ts} · {e.meta.get('model', '')}"
-    ),
-    "action": lambda e, say: f"· {e.meta.get('tool')} {_short(e.meta.get('input'))}",
-    "verify": lambda e, say: (
-        "· "
-        + say(
-            "cli.show.verify",
-            command=e.meta.get("command", ""),
-            state=e.meta.get("state"),
-            code=e.meta.get("exit_code"),
-        )
-    ),
-    "compaction": lambda e, say: (
-        "· "
-        + say("cli.show.compaction", before=e.meta.get("tokens_before"), after=e.meta.get("tokens_after"))
-    ),
-    "undo": lambda e, say: "· " + say("cli.show.undo", turn=e.meta.get("undone_turn")),
-    "turn_end": lambda e, say: (
-        "── "
-        + say(
-            "cli.show.turn_end",
-            status=e.meta.get("status"),
-            n=e.meta.get("step_count", 0),
-            tokens=_total(e.meta.get("tokens")),
-        )
-    ),
-}
-
-
-def _total(tokens: object) -> object:
-    return tokens.get("total", 0) if isinstance(tokens, dict) else 0
+    match event.entry:
+        case entries.SessionStart(model=model):
+            return f"{say('cli.show.session', id=event.session_id)} · {event.ts} · {model}"
+        case entries.Action(tool=tool, input=given):
+            return f"· {tool} {_short(given)}"
+        case entries.Verify(command=command, state=state, exit_code=code):
+            return "· " + say("cli.show.verify", command=command, state=state, code=code)
+        case entries.Compaction(tokens_before=before, tokens_after=after):
+            return "· " + say("cli.show.compaction", before=before, after=after)
+        case entries.Undo(undone_turn=turn):
+            return "· " + say("cli.show.undo", turn=turn)
+        case entries.TurnEnd(status=status, step_count=n, tokens=tokens):
+            return "── " + say("cli.show.turn_end", status=status, n=n, tokens=tokens.total)
+    return ""
 
 
 def _prefixed(mark: str, text: str) -> Iterator[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
+from coder.protocol.entries import Action, AnyEntry, Approval, Command, Observation, Subagent, Undo, Verify
 from coder.protocol.history import HistoryEvent
 from coder.texts import one_line
 from coder.tools.registry import built_in
@@ -31,69 +32,69 @@ class Ledger:
         self._inputs: dict[str, Any] = {}
 
     def take(self, event: HistoryEvent) -> None:
-        meta = event.meta
-        if event.type == "subagent":
-            self._take_part(event)
-        elif event.type == "action":
-            self._inputs[str(meta.get("call_id"))] = meta.get("input")
-        elif event.type == "observation":
-            self._observed(event)
-        elif event.type == "verify" and "command" in meta:
-            self._ran(meta["command"], f"exit {meta.get('exit_code')}")
-        elif event.type == "command" and meta.get("kind") == "bang":
-            outcome = f"exit {meta['exit_code']}" if "exit_code" in meta else "cancelled"
-            self._ran(f"{meta.get('command')} (by the person)", outcome)
-        elif event.type == "approval" and meta.get("answer") in ("no", "always") and "because" not in meta:
-            reason = f": {meta['reason']}" if meta.get("reason") else ""
-            self._decided(f"{meta['answer']} to {meta['tool']} {meta.get('subject', '')}{reason}")
-        elif event.type == "undo":
-            redone = meta.get("redone_turn")
-            what = f"did the file changes of turn {redone} again" if redone else ""
-            self._decided(what or f"undid the file changes of turn {meta.get('undone_turn')}")
+        match event.entry:
+            case Subagent(task_id=task_id):
+                self._take_part(event.inner, task_id)
+            case Observation(ok=True) if event.for_model_alone:
+                pass
+            case entry:
+                self._take(entry, event.content)
 
-    def _take_part(self, event: HistoryEvent) -> None:
+    def _take(self, entry: AnyEntry | None, content: str) -> None:
+        match entry:
+            case Action(call_id=call_id, input=given):
+                self._inputs[call_id] = given
+            case Observation():
+                self._observed(entry, content)
+            case Verify(command=command, exit_code=code) if command:
+                self._ran(command, f"exit {code}")
+            case Command(kind="bang", command=command, exit_code=code):
+                outcome = "cancelled" if code is None else f"exit {code}"
+                self._ran(f"{command} (by the person)", outcome)
+            case Approval(answer="no" | "always", because=""):
+                reason = f": {entry.reason}" if entry.reason else ""
+                self._decided(f"{entry.answer} to {entry.tool} {entry.subject}{reason}")
+            case Undo(undone_turn=undone, redone_turn=redone):
+                what = f"did the file changes of turn {redone} again" if redone else ""
+                self._decided(what or f"undid the file changes of turn {undone}")
+
+    def _take_part(self, event: HistoryEvent, task_id: str) -> None:
         """What a subagent did was done for the session; what it planned was its own affair."""
-        inner = event.meta.get("event")
-        if not isinstance(inner, dict) or inner.get("type") not in ("action", "observation", "approval"):
-            return
-        meta = dict(inner.get("meta") or {})
-        # Two subagents' models may number their calls alike.
-        meta["call_id"] = f"{event.meta.get('task_id')} {meta.get('call_id')}"
-        if meta.get("tool") != "todowrite":
-            self.take(msgspec.structs.replace(event, type=str(inner["type"]), meta=meta))
+        entry = event.entry
+        if isinstance(entry, Action | Observation | Approval) and entry.tool != "todowrite":
+            # Two subagents' models may number their calls alike.
+            self._take(replace(entry, call_id=f"{task_id} {entry.call_id}"), event.content)
 
-    def _observed(self, event: HistoryEvent) -> None:
-        meta = event.meta
-        tool = str(meta.get("tool", ""))
-        arguments = self._inputs.pop(str(meta.get("call_id")), None)
+    def _observed(self, entry: Observation, content: str) -> None:
+        arguments = self._inputs.pop(entry.call_id, None)
         given = arguments if isinstance(arguments, dict) else {}
-        known = built_in(tool)
+        known = built_in(entry.tool)
         if known.kind == "runs":
-            self._ran(known.command(given), _outcome(event))
+            self._ran(known.command(given), _outcome(entry, content))
             return
-        if meta.get("ok") and not event.for_model_alone:
-            self._done(tool, meta, given)
-        if not meta.get("ok"):
-            call = f"{tool} {_short(known.argument(given))}".rstrip()
+        if entry.ok:
+            self._done(entry, given)
+        else:
+            call = f"{entry.tool} {_short(known.argument(given))}".rstrip()
             _, times = self.failures.pop(call, ("", 0))
-            self.failures[call] = _short(event.content), times + 1
+            self.failures[call] = _short(content), times + 1
 
     def _ran(self, line: str, outcome: str) -> None:
         self.commands.pop(_short(line), None)
         self.commands[_short(line)] = outcome
 
-    def _done(self, tool: str, meta: dict[str, Any], given: dict[str, Any]) -> None:
-        known = built_in(tool)
-        if tool == "skill" and meta.get("name"):  # `list` has none
-            self.skills[_short(str(meta["name"]))] = _short(str(meta.get("path", "")))
-        elif tool == "todowrite":
-            self.todos = list(meta.get("todos", []))
+    def _done(self, entry: Observation, given: dict[str, Any]) -> None:
+        known = built_in(entry.tool)
+        if entry.tool == "skill" and entry.name:  # `list` has none
+            self.skills[_short(entry.name)] = _short(entry.path)
+        elif entry.tool == "todowrite":
+            self.todos = entry.todos or []
         elif known.kind == "looks" and known.touches == "files":
             named = known.paths(given)  # as the tool shows it: `./a.py` is a.py
-            self.read |= dict.fromkeys([str(meta["path"])] if len(named) == 1 and meta.get("path") else named)
-        elif known.edits_files() and not meta.get("dry_run"):
-            for path in [f["path"] for f in meta.get("files", [])] or [meta.get("path", "")]:
-                self.changed[str(path)] = None
+            self.read |= dict.fromkeys([entry.path] if len(named) == 1 and entry.path else named)
+        elif known.edits_files() and not entry.dry_run:
+            for path in [file.path for file in entry.changed_files] or [entry.path]:
+                self.changed[path] = None
 
     def _decided(self, text: str) -> None:
         self.decisions[_short(text)] = self.decisions.pop(_short(text), 0) + 1
@@ -144,12 +145,12 @@ def _newest(title: str, lines: list[str], room: int) -> str:
     return "\n".join([head, *reversed(kept)])
 
 
-def _outcome(event: HistoryEvent) -> str:
+def _outcome(entry: Observation, content: str) -> str:
     """How a command ended; where it failed, with what it said."""
-    code = event.meta.get("exit_code")
+    code = entry.exit_code
     if code is None:
-        return _short(event.content)
-    said = event.content.removeprefix(f"error: exit code {code}").strip() if code else ""
+        return _short(content)
+    said = content.removeprefix(f"error: exit code {code}").strip() if code else ""
     return _short(f"exit {code}: {said}" if said else f"exit {code}")
 
 

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
 from coder.engine.side_request import retry_text
@@ -23,9 +25,10 @@ from coder.model.base import (
     Retrying,
     TextDelta,
 )
+from coder.protocol import entries
 from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
 from coder.protocol.messages import Message
-from coder.protocol.usage import Usage, tokens_meta
+from coder.protocol.usage import LocalTokens, Tokens, Usage
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -93,34 +96,27 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     except asyncio.CancelledError:
         _record_partial(session, turn, answer)
         raise
-    meta = {**_counted(session, turn, answer), "finish_reason": answer.finish_reason}
-    if answer.salvaged:
-        meta["salvaged"] = True
-    session.add_assistant(answer.message(), meta, answer.raw)
+    entry = replace(
+        _counted(session, turn, answer), finish_reason=answer.finish_reason, salvaged=answer.salvaged
+    )
+    session.add_assistant(answer.message(), entry, answer.raw)
     turn.answer, turn.unfinished, turn.finish_reason = answer.whole_text, "", answer.finish_reason
     agent.emit(Finished(answer.finish_reason))
     return answer
 
 
-def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> dict[str, Any]:
+def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> entries.Assistant:
     """Put what the answer took on the accounts; the same for the record."""
     usage = answer.usage
     if usage is None or not usage.prompt:  # some servers send nothing but zeros: a budget would never end
         usage = _counted_here(session, answer, exact)
     turn.usage = turn.usage.plus(usage)
     cost = session.count(turn.model, usage)
-    tokens = tokens_meta(usage)
-    if usage.source != "local":
-        tokens["local"] = _beside(session, answer, exact)
-    meta: dict[str, Any] = {
-        "tokens": tokens,
-        "model": turn.model,
-        "prompt_id": turn.prompt_id,
-    }
-    if cost is not None:
-        turn.cost += cost
-        meta["cost_usd"] = cost
-    return meta
+    turn.cost += cost or 0.0
+    local = None if usage.source == "local" else _beside(session, answer, exact)
+    return entries.Assistant(
+        tokens=Tokens.of(usage, local), model=turn.model, prompt_id=turn.prompt_id, cost_usd=cost
+    )
 
 
 async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
@@ -201,7 +197,7 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             _begin_again(session, answer)
         case CitationFound(text):
             emit(Citation(text))
-            session.log.append("citation", text)
+            session.log.append(entries.Citation(), text)
         case Completed(finish_reason, usage):
             answer.finish_reason, answer.usage = finish_reason, usage
             answer.raw, answer.salvaged = chunk.raw, chunk.salvaged
@@ -236,15 +232,14 @@ def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:
     if answer.text.strip():
         message = Message(role="assistant", content=answer.text, reasoning=answer.reasoning or None)
         answer.calls.clear()
-        session.add_assistant(message, {**_counted(session, turn, answer, exact=False), "partial": True})
+        session.add_assistant(message, replace(_counted(session, turn, answer, exact=False), partial=True))
 
 
-def _beside(session: Session, answer: Answer, exact: bool) -> dict[str, Any]:
+def _beside(session: Session, answer: Answer, exact: bool) -> LocalTokens:
     """Our own count beside the provider's. No vocabulary is loaded for it unless one was chosen."""
     exact = session.conversation.counter.loaded or (exact and bool(session.agent.chosen.tokenizer))
     counted = _counted_here(session, answer, exact)
-    local: dict[str, Any] = {"prompt": counted.prompt, "completion": counted.completion}
-    return local if exact else {**local, "estimated": True}
+    return LocalTokens(counted.prompt, counted.completion, estimated=not exact)
 
 
 def _counted_here(session: Session, answer: Answer, exact: bool) -> Usage:

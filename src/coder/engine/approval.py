@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from coder.config.errors import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
 from coder.policy.decide import decide
 from coder.policy.shell.verdict import Ruling, ShellVerdict
+from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
@@ -142,29 +144,29 @@ async def ask_person(
     approval = agent.config.approval
     preview = tool.preview(args, session.context)
     redact = session.redactor.redact
-    meta = {
-        "approval_id": os.urandom(4).hex(),
-        "call_id": call.id,
-        "tool": call.name,
-        "subject": redact(preview.subject),
-        "reasons": session.redactor.redact_all(ruling.english),
-    }
+    asked = entries.Approval(
+        approval_id=os.urandom(4).hex(),
+        call_id=call.id,
+        tool=call.name,
+        subject=redact(preview.subject),
+        reasons=session.redactor.redact_all(ruling.english),
+    )
     if approval.auto_approve_ask or not approval.interactive:
-        session.log.append("approval", meta={**meta, "answer": "auto"})
+        session.log.append(replace(asked, answer="auto"))
         return None
     if not agent.front.can_ask:
-        session.log.append("approval", meta={**meta, "answer": "no", "because": "no terminal"})
+        session.log.append(replace(asked, answer="no", because="no terminal"))
         return _nobody_to_ask(session, call, tool, args, ruling)
     if preview.fault is not None:  # a person is not asked about what cannot be done
         return preview.fault
-    session.log.append("approval", meta=meta)
-    reply = await _reply(session, call, ruling, meta["approval_id"], preview)
+    session.log.append(asked)
+    reply = await _reply(session, call, ruling, asked.approval_id, preview)
     if reply.answer == "always" and ruling.can_always:
         try:
             agent.place.allowed.add(*ruling.always_names)
         except ConfigError as error:  # it could not be kept; the answer holds for this once
             agent.emit(Notice(error.text(agent.texts), "warning"))
-    session.log.append("approval", meta={**meta, "answer": reply.answer, "reason": redact(reply.reason)})
+    session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
         return None
     reason = f": {reply.reason}" if reply.reason else ""
@@ -179,18 +181,13 @@ def somebody_to_ask(session: Session) -> bool:
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
     """A question that is about the turn and not about a call; `always` means: do not ask again."""
     subject = session.redactor.redact("\n".join(map(str, question)))
-    meta: dict[str, Any] = {
-        "approval_id": os.urandom(4).hex(),
-        "tool": "turn",
-        "subject": subject,
-        "reasons": [],
-    }
+    asked = entries.Approval(approval_id=os.urandom(4).hex(), tool="turn", subject=subject, reasons=[])
     ruling = Ruling("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
-    session.log.append("approval", meta=meta)
-    asked = Preview("\n".join(line.text(session.agent.texts) for line in question))
-    reply = await _reply(session, call, ruling, meta["approval_id"], asked)
-    session.log.append("approval", meta={**meta, "answer": reply.answer})
+    session.log.append(asked)
+    shown = Preview("\n".join(line.text(session.agent.texts) for line in question))
+    reply = await _reply(session, call, ruling, asked.approval_id, shown)
+    session.log.append(replace(asked, answer=reply.answer))
     return reply.answer
 
 

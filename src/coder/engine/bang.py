@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 from coder.engine.session import Session
+from coder.protocol import entries
 from coder.protocol.events import CommandDone, ToolCallChanged, ToolOutput
 from coder.protocol.messages import Message
 from coder.tools.base import ToolCancelled, ToolResult
@@ -43,8 +44,9 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
 def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str, Any]) -> None:
     # The person has seen it as it is; the model and the record get it as everything else.
     text = session.redactor.redact(text)
-    meta = session.redactor.redact_all({"kind": "bang", "input": raw, "command": command, **fields})
-    session.log.append("command", text, role="user", meta=meta)
+    hide = session.redactor.redact
+    entry = entries.Command(kind="bang", input=hide(raw), command=hide(command))
+    session.log.append(entry, text, role="user", more=session.redactor.redact_all(fields))
     session.conversation.append(Message(role="user", content=text))
     session.write_snapshot()
 

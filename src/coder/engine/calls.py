@@ -24,7 +24,7 @@ from coder.policy.shell.verdict import Ruling
 from coder.protocol.events import Notice, ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
 from coder.record.files import RecordError
-from coder.record.turn_so_far import edited_paths
+from coder.record.turn_so_far import edits_of
 from coder.texts import Fault, Phrase, one_line
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
@@ -263,7 +263,7 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
     if result.for_model == whole.for_model:
         for path, content in result.learned:
             session.context.files.saw_changes(path, content)
-    session.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
+    event = session.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
     if not cancelled:
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
@@ -274,7 +274,7 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
         if tool.kind == "runs":
             saw_command(session, turn, tool.command(job.args), result)
         else:
-            saw_edits(session, turn, edited_paths(result.meta))
+            saw_edits(session, turn, edits_of(event))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")
 
 

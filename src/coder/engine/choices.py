@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import UnsetType
 
+from coder.engine.turn_state import NOTHING_ASKED
+from coder.protocol.entries import State, TurnStart
 from coder.protocol.history import HistoryEvent
 
 
@@ -13,23 +15,18 @@ class Choices:
     def __init__(self) -> None:
         self.budget: float | None = None
         self.loop_guard: bool | None = None
-        self.asks: Any = None  # what the newest turn asked of its model
+        self.asks = NOTHING_ASKED  # what the newest turn asked of its model
 
     def take(self, event: HistoryEvent) -> None:
-        meta = event.meta
-        if event.type == "turn_start":
-            self.asks = meta.get("asks")
-        elif event.type == "state":
-            if "budget_usd" in meta:
-                self.budget = _amount(meta["budget_usd"])
-            if isinstance(meta.get("loop_guard"), bool):
-                self.loop_guard = meta["loop_guard"]
+        match event.entry:
+            case TurnStart(asks=asks):
+                self.asks = asks or NOTHING_ASKED
+            case State(budget_usd=amount, loop_guard=guard):
+                if not isinstance(amount, UnsetType):
+                    self.budget = amount if amount is not None and amount >= 0 else None
+                if guard is not None:
+                    self.loop_guard = guard
 
     def limit(self, configured: float | None) -> float | None:
         given = [amount for amount in (self.budget, configured) if amount is not None]
         return min(given) if given else None
-
-
-def _amount(value: Any) -> float | None:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-    return float(value) if good else None

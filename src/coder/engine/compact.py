@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -31,6 +30,7 @@ from coder.engine.side_request import side_request
 from coder.engine.turn_state import Turn
 from coder.fs.private import make_private
 from coder.model.base import ModelError
+from coder.protocol import entries
 from coder.protocol.events import ChatCompressed, Notice
 from coder.protocol.messages import Message, head_length
 from coder.record.files import write_atomically
@@ -133,8 +133,8 @@ class _Attempt:
         after = before - sum(self.sizes[: self.at]) + sum(message_tokens(counter, m) for m in head)
         if after >= before:
             return None
-        meta = {"kept": kept, "tokens_before": before, "tokens_after": after, "forced": self.forced}
-        session.log.append("compaction", text, meta=meta)
+        entry = entries.Compaction(kept=kept, tokens_before=before, tokens_after=after, forced=self.forced)
+        session.log.append(entry, text)
         _replaced(session, replaced)
         if self.in_turn:
             session.told_rules = rules_note(session)  # they stand beside the summary
@@ -220,9 +220,9 @@ def _shorten(session: Session) -> bool:
         return False
     before = conversation.tokens()
     gain = sum(sizes[i] - message_tokens(counter, _with(conversation.messages[i], text)) for i, text in found)
-    meta: dict[str, Any] = {"kind": "shorten", "replaced": [list(pair) for pair in found]}
-    meta |= {"tokens_before": before, "tokens_after": before - gain}
-    session.log.append("compaction", meta=meta)
+    session.log.append(
+        entries.Compaction(kind="shorten", replaced=found, tokens_before=before, tokens_after=before - gain)
+    )
     told, folders, failed = session.told_rules, set(session.told_folders), session.compaction_failed
     _replaced(session, with_replaced(conversation.messages, found))
     # Outputs are neither rules, instructions nor a summary.

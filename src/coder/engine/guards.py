@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from coder.engine.approval import ask_to_go_on, somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
+from coder.protocol import entries
 from coder.protocol.events import Failed, LoopDetected, MaxSessionTurns, Notice, TurnStatus
 from coder.texts import Phrase
 
@@ -50,7 +51,7 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
         return None
     agent = session.agent
     turn.loops.strikes += 1
-    session.log.append("loop", str(finding), meta={"strike": turn.loops.strikes})
+    session.log.append(entries.Loop(strike=turn.loops.strikes), str(finding))
     agent.emit(LoopDetected(finding.text(agent.texts)))
     turn.loops.reset()
     if turn.loops.strikes == 1:
@@ -63,7 +64,7 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
             turn.loops.strikes = 0
             if answer == "always":
                 session.loop_guard = False
-                session.record_choice(loop_guard=False)
+                session.log.append(entries.State(loop_guard=False))
             return None
     return stopped(session, "error", "loop", Phrase("guard.loop", finding=finding))
 

@@ -39,13 +39,13 @@ async def begin_modes(session: Session) -> None:
 async def _begin(session: Session) -> None:
     """Where no folder could hold a mode, not even the room is loaded."""
     agent = session.agent
-    if not session.mode_meta and not _any_folder(agent):
+    if session.mode_state is None and not _any_folder(agent):
         return
     await asyncio.to_thread(_load_room)
     keeper = keeper_of(session)
     await keeper.catalogue.prepare()
-    if session.mode_meta.get("modes") is not None:
-        changed: ModeStateChanged | None = await keeper.restore(session.mode_meta)
+    if session.mode_state is not None:
+        changed: ModeStateChanged | None = await keeper.restore(session.mode_state)
     elif session.log.turn == 0:
         changed = await keeper.start()
     else:
@@ -116,7 +116,7 @@ async def set_modes(session: Session, op: SetModeState) -> ModeStateChanged:
 def _take(session: Session, keeper: ModeKeeper, changed: ModeStateChanged) -> None:
     """The conversation's head is replaced whole, and only where its text has changed."""
     if changed.changed:
-        session.instruct(keeper.user_instructions, "mode_state", keeper.record())
+        session.instruct(keeper.user_instructions, keeper.record())
     session.agent.emit(changed)
 
 

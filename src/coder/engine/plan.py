@@ -9,6 +9,7 @@ import msgspec
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.policy.decide import decide
+from coder.protocol import entries
 from coder.protocol.messages import Message, tool_call
 from coder.texts import shortened
 from coder.tools.todo import unfinished
@@ -142,7 +143,9 @@ async def start_with_todos(session: Session, turn: Turn) -> None:
         return
     arguments = msgspec.json.encode({"todos": todos}).decode("utf-8")
     call = tool_call(f"todo_{turn.number}", "todowrite", arguments)
-    session.add_assistant(Message(role="assistant", content="", tool_calls=[call]), {"by": "engine"})
+    session.add_assistant(
+        Message(role="assistant", content="", tool_calls=[call]), entries.Assistant(by="engine")
+    )
     session.add_action(call, {"todos": todos})
     tool = session.agent.tools["todowrite"]
     result = await tool.run({"todos": todos}, session.context, lambda _text: None)

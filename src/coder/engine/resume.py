@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any
-
-import msgspec
-
 from coder.config.errors import shown
 from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
 from coder.engine.agent import Agent
 from coder.engine.choices import Choices
 from coder.engine.session import Session
-from coder.engine.turn_state import asks_from
+from coder.protocol import entries
 from coder.protocol.events import Notice
 from coder.protocol.messages import Message
-from coder.protocol.usage import tokens_meta
+from coder.protocol.usage import Tokens
 from coder.record.files import RecordError
 from coder.record.jobs_left import JobsLeft
 from coder.record.log import read_log
@@ -42,15 +37,13 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     jobs = JobsLeft()
     for event in read_log(path):
         for taker in (state, ledger, recent, choices, newest, jobs):
-            # A line in another shape, of another version or of whoever, is passed over as an unknown type is.
-            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-                taker.take(event)
+            taker.take(event)
     session = Session(agent, session_id, [sink], state.created_at)
     session.ledger = ledger
     session.budget.limit = choices.limit(session.budget.limit)
     if choices.loop_guard is not None:
         session.loop_guard = choices.loop_guard
-    session.pending_asks = asks_from(choices.asks)
+    session.pending_asks = choices.asks
     session.pending_turn = newest.so_far
     if not believed:
         _keep_words_only(session, state)
@@ -76,7 +69,7 @@ def _keep_words_only(session: Session, state: Replay) -> None:
 def _take_over(session: Session, state: Replay) -> None:
     session.title = state.title
     session.usage = state.usage
-    session.mode_meta = state.mode_state
+    session.mode_state = state.mode_state
     session.budget.spent = state.cost
     if not session.agent.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
         session.agent.mode = "plan"
@@ -101,15 +94,16 @@ def _take_over(session: Session, state: Replay) -> None:
 
 def _end_interrupted_turn(session: Session) -> None:
     turn = session.pending_turn
-    meta: dict[str, Any] = {
-        "status": "cancelled",
-        "step_count": turn.steps,
-        "tokens": tokens_meta(turn.usage),
-        "verification": msgspec.to_builtins(turn.checks.result()),
-    }
-    if turn.cost:
-        meta["cost_usd"] = turn.cost
-    session.log.append("turn_end", meta={**meta, "error_message": "interrupted"})
+    session.log.append(
+        entries.TurnEnd(
+            status="cancelled",
+            step_count=turn.steps,
+            tokens=Tokens.of(turn.usage),
+            verification=turn.checks.result(),
+            cost_usd=turn.cost or None,
+            error_message="interrupted",
+        )
+    )
 
 
 def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
@@ -117,8 +111,8 @@ def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
     session.jobs.next_number = left.highest + 1
     session.next_notes += left.untold.values()
     for job_id, command in left.running.items():  # killed before it could say so
-        meta = {"job_id": job_id, "state": "ended", "command": command, "stopped_by": "session"}
-        session.log.append("job", meta=meta)
+        entry = entries.Job(job_id=job_id, state="ended", command=command, stopped_by="session")
+        session.log.append(entry)
     gone = left.gone | left.running
     if gone:
         names = ", ".join(f"{job_id} ({command})" for job_id, command in gone.items())

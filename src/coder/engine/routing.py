@@ -14,6 +14,7 @@ from coder.engine.session import Session
 from coder.engine.side_request import one_of, side_request
 from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
+from coder.protocol import entries
 from coder.protocol.events import Notice
 from coder.texts import Phrase
 
@@ -54,7 +55,7 @@ async def choose_model(session: Session, turn: Turn, chosen_before: str = "") ->
     tier = _too_long_for_fast(session) or rule(turn.text) or await _classified(session, turn, routing.fast)
     wanted, other = (routing.fast, routing.strong) if tier == "fast" else (routing.strong, routing.fast)
     _use(session, turn, wanted or other)
-    session.log.append("routing", meta={"model": turn.model, "tier": tier})
+    session.log.append(entries.Routing(model=turn.model, tier=tier))
     agent.emit(Notice(agent.say("routing.chosen", model=turn.model)))
 
 
@@ -118,6 +119,6 @@ def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
     agent.emit(
         Notice(agent.say("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
     )
-    session.log.append("routing", meta={"model": others[0], "instead_of": turn.model, "because": str(error)})
+    session.log.append(entries.Routing(model=others[0], instead_of=turn.model, because=str(error)))
     _use(session, turn, others[0])
     return True

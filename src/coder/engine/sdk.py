@@ -17,6 +17,7 @@ from coder.config.schema import OperatingMode
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings, with_model_named
 from coder.model.base import ChatModel
+from coder.protocol.entries import Action, Assistant, Observation
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -163,12 +164,13 @@ class _Reading:
         return False
 
     def _recorded(self, entry: HistoryEvent) -> None:
-        if entry.type == "assistant":
-            self.steps.append(Step(index=entry.step, text=entry.content))
-        elif self.steps and entry.type == "action":
-            self.steps[-1].actions = [*self.steps[-1].actions, entry.meta]
-        elif self.steps and entry.type == "observation":
-            self.steps[-1].observations = [*self.steps[-1].observations, entry.content]
+        match entry.entry:
+            case Assistant():
+                self.steps.append(Step(index=entry.step, text=entry.content))
+            case Action() if self.steps:
+                self.steps[-1].actions = [*self.steps[-1].actions, entry.meta]
+            case Observation() if self.steps:
+                self.steps[-1].observations = [*self.steps[-1].observations, entry.content]
 
     def result(self) -> TurnResult:
         ended = self.ended

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec.structs import replace
+
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
 from coder.context.prompt import read_instructions, system_prompt
@@ -20,6 +22,7 @@ from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redact import SessionSecrets
 from coder.engine.turn_state import NOTHING_ASKED, Turn
+from coder.protocol import entries
 from coder.protocol.events import (
     JobChanged,
     Notice,
@@ -31,7 +34,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolCall, tool_message, with_instructions
-from coder.protocol.usage import Usage, tokens_meta
+from coder.protocol.usage import Tokens, Usage
 from coder.record.files import RecordError
 from coder.record.log import SessionLog, now
 from coder.record.replay import INTERRUPTED, Replay, title_of
@@ -96,7 +99,7 @@ class Session:
         self.told_folders: set[Path] = set()  # whose AGENTS.md the model has, where they have one
         self.modes: ModeKeeper | None = None  # made when first needed (engine.modes)
         self.modes_begun = asyncio.Event()  # what is on by default is on
-        self.mode_meta: dict[str, Any] = {}  # the custom modes that a resumed session had on
+        self.mode_state: entries.ModeState | None = None  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.checked: dict[str, frozenset[str]] = {}  # what failed when it last ran, unless edits followed
         self.engine_todos: list[Todo] = []  # the list that the engine made last
@@ -149,14 +152,14 @@ class Session:
         sink = sink or JsonlHistorySink(agent.place.store.log_path(session_id))
         session = cls(agent, session_id, [sink], now())
         prompt = session.system_prompt()
-        start = session.log.append("session_start", prompt, role="system", meta=session._start_meta())
+        start = session.log.append(session._start(), prompt, role="system")
         session.created_at = start.ts
         session.conversation.append(Message(role="system", content=prompt))
         base = read_instructions(agent.root, agent.place.home)
         if base.text:
             from coder.modes.render import user_instructions
 
-            session.instruct(user_instructions(base.text, ""), "instructions", {})
+            session.instruct(user_instructions(base.text, ""))
         session.announce(resumed=False)
         if agent.front.kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
@@ -166,8 +169,10 @@ class Session:
 
     def record_interrupted(self, calls: list[ToolCall]) -> None:
         for call in calls:
-            meta = {"tool": call.name, "call_id": call.id, "ok": False, "denied": False, "interrupted": True}
-            self.log.append("observation", INTERRUPTED, meta=meta)
+            entry = entries.Observation(
+                tool=call.name, call_id=call.id, ok=False, denied=False, interrupted=True
+            )
+            self.log.append(entry, INTERRUPTED)
 
     def system_prompt(self) -> str:
         """As it is for a session that begins now."""
@@ -177,21 +182,29 @@ class Session:
         environment, memory = map(self.redactor.redact, (environment_of(agent), agent.memory.text()))
         return system_prompt(environment, agent.skills.index(), memory)
 
-    def _start_meta(self) -> dict[str, Any]:
+    def _start(self) -> entries.SessionStart:
         agent = self.agent
         config = self._config()
-        mode = {"mode": agent.front.kind, "operating_mode": agent.mode, "preset": agent.preset}
-        return {**mode, **config, "config": config}
+        return entries.SessionStart(
+            mode=agent.front.kind,
+            operating_mode=agent.mode,
+            preset=agent.preset,
+            model=config.model,
+            cwd=config.cwd,
+            tokenizer=config.tokenizer,
+            tools=config.tools,
+            config=config,
+        )
 
-    def _config(self) -> dict[str, Any]:
+    def _config(self) -> entries.Config:
         """What answers and with which tools, as it is now."""
         agent = self.agent
-        return {
-            "model": agent.chosen.name,
-            "cwd": str(agent.root),
-            "tokenizer": agent.chosen.vocabulary,
-            "tools": list(agent.tools),
-        }
+        return entries.Config(
+            model=agent.chosen.name,
+            cwd=str(agent.root),
+            tokenizer=agent.chosen.vocabulary,
+            tools=list(agent.tools),
+        )
 
     def announce(self, *, resumed: bool, recent: Sequence[PastTurn] = ()) -> None:
         agent = self.agent
@@ -214,15 +227,15 @@ class Session:
         self.end_jobs()
         if self.shell_undo is not None:
             self.shell_undo.close()
-        meta = {
-            "mode": self.agent.front.kind,
-            "operating_mode": self.agent.mode,
-            "preset": self.agent.preset,
-            "config": self._config(),
-            "turns": self.log.turn,
-            "tokens": tokens_meta(self.usage),
-        }
-        self.log.append("session_end", meta=meta)
+        entry = entries.SessionEnd(
+            mode=self.agent.front.kind,
+            operating_mode=self.agent.mode,
+            preset=self.agent.preset,
+            config=self._config(),
+            turns=self.log.turn,
+            tokens=Tokens.of(self.usage),
+        )
+        self.log.append(entry)
         self.log.close()
 
     def end_jobs(self) -> None:
@@ -248,12 +261,16 @@ class Session:
 
     def _job_ended(self, job: Job) -> None:
         """At any moment, in the midst of a call as well: the model is told later (`job_notes`)."""
-        hide = self.redactor
-        meta = {"job_id": job.id, "state": "ended", "command": job.command, "exit_code": job.exit_code}
-        if job.stopped_by:
-            meta["stopped_by"] = job.stopped_by
+        hide = self.redactor.redact
+        entry = entries.Job(
+            job_id=job.id,
+            state="ended",
+            command=hide(job.command),
+            exit_code=job.exit_code,
+            stopped_by=job.stopped_by,
+        )
         with contextlib.suppress(RecordError):  # it has ended all the same
-            self.log.append("job", hide.redact(ending(job)), meta=hide.redact_all(meta))
+            self.log.append(entry, hide(ending(job)))
         self.show_job(job)
 
     def job_notes(self) -> list[str]:
@@ -269,39 +286,36 @@ class Session:
 
     # the conversation
 
-    def instruct(self, text: str, kind: str, meta: dict[str, Any]) -> None:
+    def instruct(self, text: str, modes: entries.ModeState | None = None) -> None:
         """Set what person, project and custom modes say, at the head of the conversation."""
         text = self.redactor.redact(text)
         messages = with_instructions(self.conversation.messages, text)
-        if messages == self.conversation.messages and not meta:
+        if messages == self.conversation.messages and modes is None:
             return
-        self.log.append(kind, text, role="user", meta=meta)
+        self.log.append(modes or entries.Instructions(), text, role="user")
         self.conversation.replace(messages)
 
-    def add_user(self, text: str, message: str, meta: dict[str, Any], *, refused: bool = False) -> None:
-        """A person's input; `message` is what the model gets of it, unless it is `refused`."""
+    def add_user(self, text: str, entry: entries.TurnStart) -> None:
+        """A person's input."""
         self.title = self.title or title_of(text)
-        if refused:
-            meta = {**meta, "refused": True}
-        elif message != text:
-            meta = {**meta, "message": message}
-        self.log.append("turn_start", text, role="user", meta=meta)
-        if not refused:
+        self.log.append(entry, text, role="user")
+        if not entry.refused:
+            message = text if entry.message is None else entry.message
             self.conversation.append(Message(role="user", content=message))
 
-    def add_assistant(self, message: Message, meta: dict[str, Any], raw: str = "") -> None:
+    def add_assistant(self, message: Message, entry: entries.Assistant, raw: str = "") -> None:
         """`raw`: the model's own text, where the message is another reading of it."""
-        if message.tool_calls:
-            calls = [
-                {"id": c.id, "name": c.name, "arguments": c.function.arguments} for c in message.tool_calls
-            ]
-            meta = {**meta, "tool_calls": calls}
-        if message.reasoning:
-            meta = {**meta, "reasoning": message.reasoning}
-        if raw and raw != message.content:
-            meta = {**meta, "message": message.content}
-        self.log.append("assistant", raw or message.content, role="assistant", meta=meta)
-        if meta.get("by") == "engine":
+        calls = [
+            entries.SentCall(id=c.id, name=c.name, arguments=c.function.arguments) for c in message.tool_calls
+        ]
+        entry = replace(
+            entry,
+            tool_calls=calls,
+            reasoning=message.reasoning or None,
+            message=message.content if raw and raw != message.content else None,
+        )
+        self.log.append(entry, raw or message.content, role="assistant")
+        if entry.by == "engine":
             self.conversation.append(message)
         else:
             self.conversation.append_response(message)
@@ -310,31 +324,28 @@ class Session:
         self, call: ToolCall, arguments: Any, *, sent: ToolCall | None = None, meant: Any = None
     ) -> None:
         """A call as it will be run. `sent`: as the model made it, kept where it differs."""
-        meta = {"tool": call.name, "input": meant or arguments, "call_id": call.id}
+        as_sent = None
         if sent is not None and (sent.name != call.name or (meant and meant != arguments)):
-            meta["sent"] = {"tool": sent.name, "input": arguments}
-        self.log.append("action", meta=meta)
+            as_sent = entries.Sent(tool=sent.name, input=arguments)
+        self.log.append(
+            entries.Action(tool=call.name, input=meant or arguments, call_id=call.id, sent=as_sent)
+        )
 
     def add_observation(
         self, call: ToolCall, result: ToolResult, sent: ToolCall | None = None, *, shown: bool = True
-    ) -> None:
+    ) -> HistoryEvent:
         """`sent`: the call as the model made it. `shown`: a changed todo list is shown to the person."""
-        meta = {
-            "tool": call.name,
-            "call_id": call.id,
-            "ok": result.ok,
-            "denied": result.denied,
-            **result.meta,
-        }
-        self.log.append("observation", result.for_model, meta=meta)
+        entry = entries.Observation(tool=call.name, call_id=call.id, ok=result.ok, denied=result.denied)
+        event = self.log.append(entry, result.for_model, more=result.meta)
         self.conversation.append(tool_message(sent or call, result.for_model))
         if call.name == "todowrite" and result.ok and shown:
             self.agent.emit(TodosChanged(todos=result.meta["todos"]))
+        return event
 
     def add_note(self, text: str, reason: str) -> None:
         """Something the engine tells the model by itself."""
         text = self.redactor.redact(text)
-        self.log.append("note", text, role="user", meta={"reason": reason})
+        self.log.append(entries.Note(reason=reason), text, role="user")
         self.conversation.append(Message(role="user", content=text))
 
     def count(self, model: str, usage: Usage) -> float | None:
@@ -348,7 +359,7 @@ class Session:
         """A request of the engine's own (summary, routing, checks): it costs, but is not the context."""
         self.usage = self.usage.plus(usage)
         cost = self.budget.add(model, usage)
-        self.log.append("usage", meta={"model": model, "tokens": tokens_meta(usage), "cost_usd": cost})
+        self.log.append(entries.Usage(model=model, tokens=Tokens.of(usage), cost_usd=cost))
         return cost
 
     def tell_next(self, text: str) -> None:
@@ -398,12 +409,9 @@ class Session:
     def record_state(self) -> None:
         """After the model, the operating mode or the preset was changed."""
         agent = self.agent
-        meta = {"model": agent.chosen.name, "operating_mode": agent.mode, "preset": agent.preset}
-        self.log.append("state", meta=meta)
-
-    def record_choice(self, **chosen: object) -> None:
-        """What the person chose for this session alone (`engine.choices`)."""
-        self.log.append("state", meta=chosen)
+        self.log.append(
+            entries.State(model=agent.chosen.name, operating_mode=agent.mode, preset=agent.preset)
+        )
 
     def write_snapshot(self) -> None:
         """Derived from the record, so a failure to write it is worth a line, not the turn."""
@@ -417,7 +425,7 @@ class Session:
             "mode": agent.mode,
             "preset": agent.preset,
             "turns": self.log.turn,
-            "tokens": tokens_meta(self.usage),
+            "tokens": Tokens.of(self.usage),
         }
         try:
             agent.place.store.write_snapshot(

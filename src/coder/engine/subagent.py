@@ -15,6 +15,7 @@ from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
 from coder.engine.verify.run import saw_edits
+from coder.protocol import entries
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -56,9 +57,9 @@ class _IntoParent:
         self.kind = kind
 
     def append(self, event: HistoryEvent) -> None:
-        inner = {"type": event.type, "step": event.step, "role": event.role, "meta": event.meta}
-        meta = {"task_id": self.task_id, "agent": self.kind, "event": inner}
-        self.parent.log.append("subagent", event.content, meta=meta)
+        inner = entries.Inner(type=event.type, step=event.step, role=event.role, meta=event.meta)
+        entry = entries.Subagent(task_id=self.task_id, agent=self.kind, event=inner)
+        self.parent.log.append(entry, event.content)
 
     def flush(self) -> None: ...
 

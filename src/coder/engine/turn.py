@@ -12,8 +12,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from coder.engine.answer import Answer, ask_model
 from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
@@ -23,9 +21,10 @@ from coder.engine.routing import choose_model
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
+from coder.protocol import entries
 from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
 from coder.protocol.messages import tool_message
-from coder.protocol.usage import tokens_meta
+from coder.protocol.usage import Tokens
 from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
 from coder.texts import Phrase
@@ -102,18 +101,18 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, 
     session.turn = turn
     _let_start_tasks(session)
     session.begin_undo(turn.number)
-    meta: dict[str, Any] = {
-        "prompt_id": turn.prompt_id,
-        "tokens": {"prompt": _prompt_tokens(session, text)},
-    }
-    if words.said != text:
-        meta["said"] = words.said
-    if asks != NOTHING_ASKED:
-        meta["asks"] = msgspec.to_builtins(asks)
     if not refused:
         # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
         message = redact(with_notes(session, message))
-    session.add_user(text, message, meta, refused=refused)
+    entry = entries.TurnStart(
+        prompt_id=turn.prompt_id,
+        tokens=entries.PromptTokens(prompt=_prompt_tokens(session, text)),
+        said=words.said if words.said != text else None,
+        asks=asks if asks != NOTHING_ASKED else None,
+        refused=refused,
+        message=message if message != text and not refused else None,
+    )
+    session.add_user(text, entry)
     agent.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 
@@ -240,24 +239,21 @@ def _end(session: Session, turn: Turn) -> None:
         # The last answer is about the failure alone: what was said of the work stands in those before it.
         turn.answer = "\n\n".join(dict.fromkeys(filter(None, (*turn.unverified_answers, turn.answer))))
     duration = round((time.monotonic() - turn.begun) * 1000)
-    meta: dict[str, Any] = {
-        "status": turn.status,
-        "step_count": turn.steps,
-        "duration_ms": duration,
-        "tokens": tokens_meta(turn.usage),
-        "prompt_id": turn.prompt_id,
-        "verification": msgspec.to_builtins(verification),
-    }
-    if turn.finish_reason:
-        meta["finish_reason"] = turn.finish_reason
-    if turn.cost:
-        meta["cost_usd"] = turn.cost
-    if turn.reason is not None:
-        meta["error_message"] = str(turn.reason)
+    entry = entries.TurnEnd(
+        status=turn.status,
+        step_count=turn.steps,
+        duration_ms=duration,
+        tokens=Tokens.of(turn.usage),
+        prompt_id=turn.prompt_id,
+        verification=verification,
+        finish_reason=turn.finish_reason,
+        cost_usd=turn.cost or None,
+        error_message=None if turn.reason is None else str(turn.reason),
+    )
     try:
         if turn.status == "ok":
-            session.log.append("final", turn.answer, meta={"tokens": tokens_meta(turn.usage)})
-        session.log.append("turn_end", meta=meta)
+            session.log.append(entries.Final(tokens=entry.tokens), turn.answer)
+        session.log.append(entry)
     except RecordError as error:
         if turn.status != "error":
             agent.emit(Failed(error.text(agent.texts), code="record"))
@@ -294,7 +290,7 @@ async def continue_turn(session: Session) -> Turn | None:
     session.turn = turn
     session.log.step = max(0, turn.steps - 1)
     session.told_rules = rules_note(session)
-    waiting = (state.pending_approval or {}).get("call_id")
+    waiting = state.pending_approval and state.pending_approval.call_id
     lost = [call for call in state.unanswered if call.id != waiting]
 
     async def work() -> None:

@@ -5,32 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 
 from coder.engine.loops import LoopWatch
+from coder.protocol.entries import Asks as Asks
 from coder.protocol.events import TurnStatus
 from coder.protocol.usage import Usage
 from coder.record.turn_so_far import Checks, TurnSoFar
 from coder.texts import Phrase
 
-
-class Asks(msgspec.Struct, frozen=True):
-    """What an instant mode asks for the turn that it starts."""
-
-    model: str | None = None
-    reasoning_effort: str | None = None
-
-
 NOTHING_ASKED = Asks()
-
-
-def asks_from(recorded: Any) -> Asks:
-    try:
-        return msgspec.convert(recorded, Asks)
-    except msgspec.ValidationError:  # none, or of another version
-        return NOTHING_ASKED
 
 
 class Words(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from coder.modes.faults import ModeFault
 from coder.modes.parse import Mode
 from coder.modes.render import Rendered
 from coder.modes.values import settled, state_of
+from coder.protocol.entries import RecordedMode
 from coder.protocol.modes import (
     ModeError,
     ModeKind,
@@ -127,17 +128,12 @@ def unknown(catalogue: Catalogue, name: str, texts: Texts) -> ModeError:
     return fault.error(name, texts)
 
 
-def recorded_targets(modes: object) -> list[PersistentModeTarget]:
-    """The targets in a record's meta; entries of another form are skipped, as readers of the record do."""
+def recorded_targets(modes: list[RecordedMode]) -> list[PersistentModeTarget]:
     targets: list[PersistentModeTarget] = []
-    for entry in modes if isinstance(modes, list) else []:
-        if not isinstance(entry, dict) or not isinstance(entry.get("mode_id"), str):
-            continue
-        values = entry.get("variables")
-        inputs: dict[str, ModeVariableInput] = {
-            str(name): SetValue(value)
-            for name, value in (values if isinstance(values, dict) else {}).items()
-            if isinstance(value, str)
+    for mode in modes:
+        given: dict[str, ModeVariableInput] = {
+            name: SetValue(value) for name, value in mode.variables.items() if isinstance(value, str)
         }
-        targets.append(PersistentModeTarget(entry["mode_id"], inputs))
+        if mode.mode_id:
+            targets.append(PersistentModeTarget(mode.mode_id, given))
     return targets

@@ -7,8 +7,7 @@ place only as a whole: with any error the last good state stays.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -25,6 +24,7 @@ from coder.modes.render import (
     user_instructions,
 )
 from coder.modes.values import values_of
+from coder.protocol.entries import ModeState, RecordedMode
 from coder.protocol.modes import (
     CustomModesListed,
     InstantModeExecuted,
@@ -181,21 +181,20 @@ class ModeKeeper:
             taken, errors=errors, refused_modes=[active.shown() for active in refused]
         )
 
-    def record(self) -> dict[str, Any]:
-        """The `meta` of a `mode_state` entry of the log."""
+    def record(self) -> ModeState:
+        """For the log."""
         modes = [
-            {"mode_id": active.mode_id, "variables": dict(active.explicit)} for active in self._on.values()
+            RecordedMode(mode_id=active.mode_id, variables=dict(active.explicit))
+            for active in self._on.values()
         ]
-        return {"server_rev": self.server_rev, "modes": modes, "session_values": dict(self._cache)}
+        return ModeState(server_rev=self.server_rev, modes=modes, session_values=dict(self._cache))
 
-    async def restore(self, meta: Mapping[str, Any]) -> ModeStateChanged:
+    async def restore(self, state: ModeState) -> ModeStateChanged:
         """Take up a state that `record` wrote; modes that are gone or no longer valid are left off."""
-        cache = meta.get("session_values")
-        if isinstance(cache, dict):
-            self._cache.update({str(k): v for k, v in cache.items() if isinstance(v, str)})
+        self._cache.update({k: v for k, v in state.session_values.items() if isinstance(v, str)})
         errors: list[ModeError] = []
         target: list[Active] = []
-        for wanted in recorded_targets(meta.get("modes")):
+        for wanted in recorded_targets(state.modes):
             actives, problems = self._target([wanted])
             if not problems:
                 actives, problems = await self._rendered(actives)

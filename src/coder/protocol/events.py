@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from coder.protocol.base import Event
+from coder.protocol.entries import Verification as Verification
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ModeStateChanged
 from coder.protocol.usage import Usage
@@ -213,17 +214,6 @@ class Failed(Event, frozen=True):
 
     text: str
     code: str = "error"
-
-
-class Verification(msgspec.Struct, frozen=True):
-    """What the checks of a turn have shown. `changed_since`: the files that changed after the last check that
-    passed, or in the whole turn where none did. `reason`: why it was not run, or what limits its word."""
-
-    status: Literal["passed", "failed", "not_run"] = "not_run"
-    command: str = ""
-    attempts: int = 0
-    changed_since: list[str] = msgspec.field(default_factory=list)
-    reason: str = ""
 
 
 class TurnEnded(Event, frozen=True):

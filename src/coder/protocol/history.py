@@ -1,17 +1,21 @@
-"""One line of the record, and the names of its types.
+"""One line of the record, as it is written.
 
 The file is the truth of a session; readers skip types they do not know.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from coder.protocol.entries import Action, AnyEntry, Assistant, Observation, Subagent, entry_of
 
-class HistoryEvent(msgspec.Struct, frozen=True):
-    """`turn` counts from 1 (0: outside any turn), `step` from 0 within its turn."""
+
+class HistoryEvent(msgspec.Struct, frozen=True, dict=True):
+    """`turn` counts from 1 (0: outside any turn), `step` from 0 within its turn. `meta` is JSON, for sinks;
+    who reads a record goes by `entry`."""
 
     ts: str
     session_id: str
@@ -22,17 +26,36 @@ class HistoryEvent(msgspec.Struct, frozen=True):
     role: str | None = None
     meta: dict[str, Any] = {}
 
+    @cached_property
+    def entry(self) -> AnyEntry | None:
+        """`meta` by its type; None for a type that this version does not know."""
+        return entry_of(self.type, self.meta)
+
+    @property
+    def inner(self) -> HistoryEvent:
+        """Of a subagent's event: what it wraps; else the event itself."""
+        entry = self.entry
+        if not isinstance(entry, Subagent):
+            return self
+        own = entry.event
+        return msgspec.structs.replace(self, type=own.type, step=own.step, role=own.role, meta=own.meta)
+
     @property
     def said(self) -> str:
         """Of an answer: its text as the conversation has it. `content` is what the model wrote, with
         the calls and tags that were read out of it."""
-        return str(self.meta.get("message", self.content))
+        entry = self.entry
+        message = entry.message if isinstance(entry, Assistant) else None
+        return self.content if message is None else message
 
     @property
     def for_model_alone(self) -> bool:
         """The engine's todo list of one item, or the call for it: to a person it only repeats the message."""
-        if self.meta.get("tool") != "todowrite" or self.meta.get("call_id") != f"todo_{self.turn}":
-            return False
-        given = self.meta.get("input")
-        todos = given.get("todos") if isinstance(given, dict) else self.meta.get("todos")
-        return isinstance(todos, list) and len(todos) == 1
+        match self.entry:
+            case Action(tool="todowrite", call_id=call_id, input={"todos": list(todos)}):
+                pass
+            case Observation(tool="todowrite", call_id=call_id, todos=list(todos)):
+                pass
+            case _:
+                return False
+        return call_id == f"todo_{self.turn}" and len(todos) == 1

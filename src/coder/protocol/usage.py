@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 
@@ -28,15 +26,29 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def tokens_meta(usage: Usage) -> dict[str, Any]:
-    """`meta.tokens` of the record."""
-    meta: dict[str, Any] = {
-        "prompt": usage.prompt,
-        "completion": usage.completion,
-        "total": usage.total,
-    }
-    if usage.cached:
-        meta["cached"] = usage.cached
-    if usage.source:
-        meta["source"] = usage.source
-    return meta
+class LocalTokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Our own count of a request that the provider counted too."""
+
+    prompt: int
+    completion: int
+    estimated: bool = False
+
+
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`tokens` in the record and the snapshot."""
+
+    prompt: int
+    completion: int
+    total: int
+    cached: int = 0
+    source: str = ""
+    local: LocalTokens | None = None
+
+    @classmethod
+    def of(cls, usage: Usage, local: LocalTokens | None = None) -> Tokens:
+        return cls(usage.prompt, usage.completion, usage.total, usage.cached, usage.source, local)
+
+    @property
+    def usage(self) -> Usage:
+        """To be summed up."""
+        return Usage(self.prompt, self.completion, self.total, self.cached)

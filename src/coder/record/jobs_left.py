@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from coder.protocol.entries import Job, Observation, TurnStart
 from coder.protocol.history import HistoryEvent
 
 
@@ -18,27 +17,22 @@ class JobsLeft:
         self.highest = 0
 
     def take(self, event: HistoryEvent) -> None:
-        inner = event.meta.get("event")
-        if event.type == "subagent" and isinstance(inner, dict) and isinstance(inner.get("meta"), dict):
-            self._observed(str(inner.get("type")), inner["meta"])
-            return
-        self._observed(event.type, event.meta)
-        if event.type == "job" and event.meta.get("state") == "ended":
-            self._ended(str(event.meta.get("job_id")), event)
-        elif event.type in ("observation", "turn_start"):  # what waited was told with it
-            self.untold.clear()
-            if event.type == "turn_start":
+        match event.inner.entry:
+            case Observation(background=True, job_id=job_id, command=command) if job_id.isdecimal():
+                self.running[job_id] = command
+                self.highest = max(self.highest, int(job_id))
+        match event.entry:
+            case Observation():  # what waited was told with it
+                self.untold.clear()
+            case TurnStart():
+                self.untold.clear()
                 self.gone.clear()
+            case Job(state="ended") as job:
+                self._ended(job, event.content)
 
-    def _observed(self, kind: str, meta: dict[str, Any]) -> None:
-        job_id = str(meta.get("job_id") or "")
-        if kind == "observation" and meta.get("background") and job_id.isdecimal():
-            self.running[job_id] = str(meta.get("command", ""))
-            self.highest = max(self.highest, int(job_id))
-
-    def _ended(self, job_id: str, event: HistoryEvent) -> None:
-        self.running.pop(job_id, None)
-        if event.meta.get("stopped_by") == "session":
-            self.gone[job_id] = str(event.meta.get("command", ""))
-        elif event.meta.get("stopped_by") != "model":
-            self.untold[job_id] = event.content
+    def _ended(self, job: Job, text: str) -> None:
+        self.running.pop(job.job_id, None)
+        if job.stopped_by == "session":
+            self.gone[job.job_id] = job.command
+        elif job.stopped_by != "model":
+            self.untold[job.job_id] = text

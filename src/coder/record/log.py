@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from coder.protocol.entries import NAMES, AnyEntry, Instructions, ModeState, SessionEnd, SessionStart
 from coder.protocol.history import HistoryEvent
 from coder.record.sinks import HistorySink
 
@@ -30,7 +31,7 @@ def as_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
 
 
-_BEGINNINGS = ("instructions", "mode_state")  # what a session may start with before anything is said
+_BEGINNINGS = (Instructions, ModeState)  # what a session may start with before anything is said
 
 
 class SessionLog:
@@ -57,29 +58,36 @@ class SessionLog:
         self._held: list[HistoryEvent] = []
 
     def append(
-        self, type_: str, content: str = "", *, role: str | None = None, meta: dict[str, Any] | None = None
+        self,
+        entry: AnyEntry,
+        content: str = "",
+        *,
+        role: str | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> HistoryEvent:
+        """`more`: fields that follow those of the entry, as a tool's result has them."""
+        meta = msgspec.to_builtins(entry)
         event = HistoryEvent(
             ts=now(),
             session_id=self.session_id,
             turn=self.turn,
             step=self.step,
-            type=type_,
+            type=NAMES[type(entry)],
             content=content,
             role=role,
-            meta=meta or {},
+            meta={**meta, **more} if more else meta,
         )
-        if type_ == "session_start" or (self._held and type_ in _BEGINNINGS):
+        if isinstance(entry, SessionStart) or (self._held and isinstance(entry, _BEGINNINGS)):
             self._held.append(event)
-        elif not (self._held and type_ == "session_end"):
+        elif not (self._held and isinstance(entry, SessionEnd)):
             while self._held:
-                self._write(self._first() if self._held[0].type == "session_start" else self._held[0])
+                first = self._held[0]
+                if self._seal is not None and isinstance(first.entry, SessionStart):
+                    first = self._seal(first)
+                self._write(first)
                 del self._held[0]  # only now: a disk that was full may have room again
             self._write(event)
         return event
-
-    def _first(self) -> HistoryEvent:
-        return self._seal(self._held[0]) if self._seal is not None else self._held[0]
 
     def _write(self, event: HistoryEvent) -> None:
         for sink in self._sinks:

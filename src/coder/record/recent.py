@@ -6,6 +6,7 @@ from collections import deque
 
 import msgspec
 
+from coder.protocol.entries import Assistant, Final, TurnEnd, TurnStart
 from coder.protocol.events import PastTurn
 from coder.protocol.history import HistoryEvent
 
@@ -24,14 +25,13 @@ class RecentTurns:
         return list(self._turns)
 
     def take(self, event: HistoryEvent) -> None:
-        if event.type == "turn_start":
-            self._turns.append(PastTurn(text=event.content[:_CHARS]))
-        elif not self._turns:
-            return
-        elif event.type in ("assistant", "final") and event.said.strip():
-            self._change(answer=event.said[:_CHARS])
-        elif event.type == "turn_end":
-            self._change(status=str(event.meta.get("status", "")))
+        match event.entry:
+            case TurnStart():
+                self._turns.append(PastTurn(text=event.content[:_CHARS]))
+            case Assistant() | Final() if self._turns and event.said.strip():
+                self._change(answer=event.said[:_CHARS])
+            case TurnEnd(status=status) if self._turns:
+                self._change(status=status)
 
     def _change(self, **fields: str) -> None:
         self._turns[-1] = msgspec.structs.replace(self._turns[-1], **fields)

@@ -5,12 +5,28 @@ The only place that knows which events carry messages of the conversation and ho
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from coder.protocol.entries import (
+    Accepted,
+    Action,
+    Approval,
+    Assistant,
+    Command,
+    Compaction,
+    Instructions,
+    ModeState,
+    Note,
+    Observation,
+    SessionStart,
+    State,
+    TurnEnd,
+    TurnStart,
+    Undo,
+)
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import (
     Message,
@@ -21,7 +37,7 @@ from coder.protocol.messages import (
     with_instructions,
 )
 from coder.protocol.usage import Usage
-from coder.record.turn_so_far import cost_of, tokens_of
+from coder.record.turn_so_far import request_of
 from coder.texts import one_line
 
 INTERRUPTED = (
@@ -45,11 +61,11 @@ class Replay:
         self.model = ""
         self.mode = ""  # `plan` or nothing: a record may have come with the project, and can loosen nothing
         self.preset = ""
-        self.mode_state: dict[str, Any] = {}
+        self.mode_state: ModeState | None = None
         self.cost = 0.0
         self.notes: list[str] = []  # what the model is to be told with the next message
         self.turn_open = False
-        self.pending_approval: dict[str, Any] | None = None
+        self.pending_approval: Approval | None = None
         self._open_calls: dict[str, ToolCall] = {}
 
     @property
@@ -62,91 +78,89 @@ class Replay:
         if not self.session_id:
             self.session_id, self.created_at = event.session_id, event.ts
         self.turn = max(self.turn, event.turn)
-        handler = _HANDLERS.get(event.type)
-        # A line that another version wrote in another shape is passed over like one of an unknown type.
-        with contextlib.suppress(*_OF_ANOTHER_SHAPE):
-            self.cost += cost_of(event)
-            self.usage = self.usage.plus(tokens_of(event))
-        with contextlib.suppress(*_OF_ANOTHER_SHAPE):
-            if handler is not None:
-                handler(self, event)
+        if request := request_of(event):
+            self.cost += request.cost
+            self.usage = self.usage.plus(request.usage)
+        match event.entry:
+            case Assistant() as entry:
+                self._assistant(event, entry)
+            case Observation() as entry:
+                self._observation(event, entry)
+            case Action():
+                pass
+            case TurnStart() as entry:
+                self._turn_start(event, entry)
+            case TurnEnd():
+                self.turn_open = False
+                self.close_open_calls()
+            case Note():
+                self._message(Message(role="user", content=event.content))
+            case Command() if event.role == "user":  # a `!` command's result is part of the conversation
+                self._message(Message(role="user", content=event.content))
+            case Compaction() as entry:
+                self._compaction(event, entry)
+            case Approval() as entry:
+                self.pending_approval = None if entry.answer else entry
+            case _:
+                self._about_the_session(event)
 
-    def _session_start(self, event: HistoryEvent) -> None:
-        if event.content and not self.messages:
-            self.messages.append(Message(role="system", content=event.content))
-        self._state(event)
+    def _about_the_session(self, event: HistoryEvent) -> None:
+        match event.entry:
+            case SessionStart() as entry:
+                if event.content and not self.messages:
+                    self.messages.append(Message(role="system", content=event.content))
+                self._state(entry)
+            case State() as entry:
+                self._state(entry)
+            case Instructions():
+                self.messages = with_instructions(self.messages, event.content)
+            case ModeState() as entry:
+                self.messages = with_instructions(self.messages, event.content)
+                self.mode_state = entry
+            case Accepted():
+                # What a record from elsewhere was waiting for, nobody here was asked about.
+                self.close_open_calls()
+            case Undo() if event.content:
+                self.notes.append(event.content)
 
-    def _state(self, event: HistoryEvent) -> None:
-        self.model = str(event.meta.get("model") or self.model)
-        mode = str(event.meta.get("operating_mode") or self.mode)
+    def _state(self, entry: SessionStart | State) -> None:
+        self.model = entry.model or self.model
+        mode = entry.operating_mode or self.mode
         self.mode = mode if mode == "plan" else ""
-        self.preset = str(event.meta.get("preset") or self.preset)
+        self.preset = entry.preset or self.preset
 
-    def _turn_start(self, event: HistoryEvent) -> None:
+    def _turn_start(self, event: HistoryEvent, entry: TurnStart) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
-        if not event.meta.get("refused"):
+        if not entry.refused:
             self.notes = []
-            self._message(Message(role="user", content=str(event.meta.get("message") or event.content)))
+            self._message(Message(role="user", content=entry.message or event.content))
 
-    def _assistant(self, event: HistoryEvent) -> None:
-        calls = [
-            tool_call(str(c["id"]), str(c["name"]), _json_text(c["arguments"]))
-            for c in event.meta.get("tool_calls", [])
-        ]
+    def _assistant(self, event: HistoryEvent, entry: Assistant) -> None:
+        whole = (c for c in entry.tool_calls if c.id and c.name and c.arguments is not None)
+        calls = [tool_call(c.id, c.name, _json_text(c.arguments)) for c in whole]
         self._message(
-            Message(
-                role="assistant",
-                content=event.said,
-                tool_calls=calls,
-                reasoning=event.meta.get("reasoning"),
-            )
+            Message(role="assistant", content=event.said, tool_calls=calls, reasoning=entry.reasoning)
         )
         self._open_calls = {c.id: c for c in calls}
 
-    def _observation(self, event: HistoryEvent) -> None:
-        call = self._open_calls.pop(str(event.meta.get("call_id")), None)
+    def _observation(self, event: HistoryEvent, entry: Observation) -> None:
+        call = self._open_calls.pop(entry.call_id, None)
         if call is None:
             return
         self.messages.append(tool_message(call, event.content))
-        if event.meta.get("tool") == "todowrite" and event.meta.get("ok"):
-            self.todos = list(event.meta.get("todos", []))
-            if event.meta.get("by") == "engine":
+        if entry.tool == "todowrite" and entry.ok:
+            self.todos = entry.todos or []
+            if entry.by == "engine":
                 self.engine_todos = self.todos
-        if self.pending_approval and self.pending_approval.get("call_id") == call.id:
+        if self.pending_approval and self.pending_approval.call_id == call.id:
             self.pending_approval = None
 
-    def _note(self, event: HistoryEvent) -> None:
-        self._message(Message(role="user", content=event.content))
-
-    def _instructions(self, event: HistoryEvent) -> None:
-        self.messages = with_instructions(self.messages, event.content)
-        self.mode_state = event.meta or self.mode_state
-
-    def _command(self, event: HistoryEvent) -> None:
-        if event.role == "user":  # a `!` command's result is part of the conversation
-            self._message(Message(role="user", content=event.content))
-
-    def _compaction(self, event: HistoryEvent) -> None:
-        if event.meta.get("kind") == "shorten":
-            self.messages = with_replaced(self.messages, [(i, t) for i, t in event.meta.get("replaced", [])])
-        else:
-            self.messages = compacted(self.messages, event.content, int(event.meta.get("kept", 0)))
-
-    def _approval(self, event: HistoryEvent) -> None:
-        self.pending_approval = None if event.meta.get("answer") else dict(event.meta)
-
-    def _accepted(self, event: HistoryEvent) -> None:
-        """What a record from elsewhere was waiting for, nobody here was asked about: it is not offered."""
-        self.close_open_calls()
-
-    def _undo(self, event: HistoryEvent) -> None:
-        if event.content:
-            self.notes.append(event.content)
-
-    def _turn_end(self, event: HistoryEvent) -> None:
-        self.turn_open = False
-        self.close_open_calls()
+    def _compaction(self, event: HistoryEvent, entry: Compaction) -> None:
+        if entry.kind == "shorten":
+            self.messages = with_replaced(self.messages, entry.replaced)
+        elif entry.kept is not None:
+            self.messages = compacted(self.messages, event.content, entry.kept)
 
     def _message(self, message: Message) -> None:
         self.close_open_calls()
@@ -159,26 +173,6 @@ class Replay:
         self._open_calls = {}
         self.pending_approval = None
         return made_up
-
-
-_OF_ANOTHER_SHAPE = (KeyError, TypeError, ValueError, AttributeError)
-
-_HANDLERS = {
-    "session_start": Replay._session_start,
-    "state": Replay._state,
-    "turn_start": Replay._turn_start,
-    "assistant": Replay._assistant,
-    "observation": Replay._observation,
-    "note": Replay._note,
-    "instructions": Replay._instructions,
-    "mode_state": Replay._instructions,
-    "command": Replay._command,
-    "compaction": Replay._compaction,
-    "approval": Replay._approval,
-    "accepted": Replay._accepted,
-    "turn_end": Replay._turn_end,
-    "undo": Replay._undo,
-}
 
 
 def _json_text(arguments: Any) -> str:

@@ -11,8 +11,10 @@ import os
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from coder.fs.private import locked, write_whole
+from coder.protocol.entries import Accepted, SessionStart
 from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode
 from coder.record.log import now, read_log
@@ -30,7 +32,7 @@ def sealed(home: Path, first: HistoryEvent) -> HistoryEvent:
         key = _key(home) or _new_key(home)
     except OSError:  # a home that cannot be written: the person will be asked when they come back
         return first
-    return msgspec.structs.replace(first, meta={**first.meta, "seal": _seal(key, "made", first)})
+    return replace(first, meta={**first.meta, "seal": _seal(key, "made", first)})
 
 
 def is_believed(home: Path, store: SessionStore, session_id: str) -> bool:
@@ -45,7 +47,7 @@ def is_believed(home: Path, store: SessionStore, session_id: str) -> bool:
             first = event
             if key is not None and _bears(event, key, "made", event):
                 return True
-        elif key is not None and event.type == ACCEPTED and _bears(event, key, ACCEPTED, first):
+        elif key is not None and _bears(event, key, ACCEPTED, first):
             return True
     return first is None
 
@@ -64,17 +66,16 @@ def accept(home: Path, store: SessionStore, session_id: str) -> None:
         for last in read_log(path):
             first = first or last
         if first is not None and last is not None:
-            meta = {"seal": _seal(key, ACCEPTED, first)}
-            sink.append(
-                msgspec.structs.replace(last, ts=now(), type=ACCEPTED, content="", role=None, meta=meta)
-            )
+            meta = msgspec.to_builtins(Accepted(seal=_seal(key, ACCEPTED, first)))
+            sink.append(replace(last, ts=now(), type=ACCEPTED, content="", role=None, meta=meta))
             sink.flush()
     finally:
         sink.close()
 
 
 def _bears(event: HistoryEvent, key: bytes, kind: str, first: HistoryEvent) -> bool:
-    return event.meta.get("seal") == _seal(key, kind, first)
+    form = Accepted if kind == ACCEPTED else SessionStart
+    return isinstance(event.entry, form) and event.entry.seal == _seal(key, kind, first)
 
 
 def _seal(key: bytes, kind: str, first: HistoryEvent) -> str:

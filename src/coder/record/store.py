@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from coder.fs.safe_open import real_path
+from coder.protocol.entries import Command, TurnStart
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolSpec
 from coder.record.files import RecordError, encode, valid_text, write_atomically
@@ -169,9 +170,12 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
         event = _event(decoder, line)
         if event is not None:
             created_at = created_at or event.ts
-            bang = event.type == "command" and event.role == "user"
-            if event.type == "turn_start" or bang:
-                title = title_of(str(event.meta.get("input") if bang else event.content))
+            entry = event.entry
+            if isinstance(entry, Command) and event.role == "user":
+                title = title_of(entry.input)
+                break
+            if isinstance(entry, TurnStart):
+                title = title_of(event.content)
                 break
     for line in reversed(tail.splitlines()):
         event = _event(decoder, line)

@@ -6,20 +6,19 @@ money, and which files a tool changed.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from coder.protocol.events import Verification
+from coder.protocol.entries import Assistant, Note, Observation, Routing, TurnStart, Verification, Verify
+from coder.protocol.entries import Usage as UsageEntry
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Usage
 from coder.tools.registry import built_in
 
 CHANGED_AFTER = "changed after the last check"
 _CONTINUED = ("truncated", "empty", "announced")  # why a note told the model to go on
-_USAGE_FIELDS = ("prompt", "completion", "total", "cached")
 
 
 class Checks:
@@ -89,68 +88,54 @@ class NewestTurn:
         self.so_far = TurnSoFar()
 
     def take(self, event: HistoryEvent) -> None:
-        if event.type == "turn_start":
-            said = event.meta.get("said", event.content)
-            self.so_far = TurnSoFar(text=event.content, said=said if isinstance(said, str) else "")
-            return
-        # A line that another version wrote in another shape is passed over like one of an unknown type.
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-            self._take(event, self.so_far)
-
-    def _take(self, event: HistoryEvent, turn: TurnSoFar) -> None:
-        meta = event.meta
-        turn.usage = turn.usage.plus(tokens_of(event))
-        turn.cost += cost_of(event)
-        turn.edited |= (edits := edits_of(event))
-        turn.checks.saw_change(sorted(edits))
-        if event.type == "assistant" and "by" not in meta:
-            turn.steps = event.step + 1
-            turn.answer = event.said
-        elif event.type == "verify":
-            attempt, state = int(meta.get("attempt", 0)), str(meta.get("state"))
-            turn.checks.saw_end(state, str(meta.get("command", "")), attempt, str(meta.get("reason", "")))
-            if state == "failed":
-                turn.unverified_answers.append(turn.answer)
-        elif event.type == "note" and meta.get("reason") in _CONTINUED:
-            turn.continuations += 1
-        elif event.type == "routing":
-            turn.model = str(meta.get("model", ""))
+        turn = self.so_far
+        if request := request_of(event):
+            turn.usage = turn.usage.plus(request.usage)
+            turn.cost += request.cost
+        if edits := edits_of(event):
+            turn.edited |= edits
+            turn.checks.saw_change(sorted(edits))
+        match event.entry:
+            case Assistant(by=""):
+                turn.steps = event.step + 1
+                turn.answer = event.said
+            case TurnStart(said=said):
+                self.so_far = TurnSoFar(text=event.content, said=event.content if said is None else said)
+            case Verify() as entry:
+                turn.checks.saw_end(entry.state, entry.command, entry.attempt, entry.reason)
+                if entry.state == "failed":
+                    turn.unverified_answers.append(turn.answer)
+            case Note(reason=reason) if reason in _CONTINUED:
+                turn.continuations += 1
+            case Routing(model=model):
+                turn.model = model
 
 
-def _inner(event: HistoryEvent) -> tuple[str, dict[str, Any]]:
-    """The event's type and meta, those of a subagent's event taken out of their wrapping."""
-    inner = event.meta.get("event") if event.type == "subagent" else None
-    if isinstance(inner, dict):
-        return str(inner.get("type")), inner.get("meta") or {}
-    return event.type, event.meta
+class Request(NamedTuple):
+    """What a request took. Summed request by request: a turn that was cut off has no `turn_end` to tell its
+    total."""
+
+    usage: Usage
+    cost: float
 
 
-def tokens_of(event: HistoryEvent) -> Usage:
-    """Of the request that the event tells of, if it does. Summed request by request: a turn that was cut off
-    has no `turn_end` to tell its total."""
-    kind, meta = _inner(event)
-    tokens = meta.get("tokens") if kind in ("assistant", "usage") else None
-    return Usage(**{k: tokens.get(k, 0) for k in _USAGE_FIELDS}) if isinstance(tokens, dict) else Usage()
-
-
-def cost_of(event: HistoryEvent) -> float:
-    """What one request cost, a subagent's as well, where its model had a price."""
-    kind, meta = _inner(event)
+def request_of(event: HistoryEvent) -> Request | None:
+    """The one that the event tells of, a subagent's as well, if it does."""
+    entry = event.inner.entry
+    if not isinstance(entry, (Assistant, UsageEntry)):
+        return None
+    usage = entry.tokens.usage if entry.tokens else Usage()
     # Never less than nothing: a record that came with the project must not fill up the person's budget.
-    return max(0.0, float(meta.get("cost_usd") or 0)) if kind in ("assistant", "usage") else 0.0
+    return Request(usage, max(0.0, entry.cost_usd or 0.0))
 
 
 def edits_of(event: HistoryEvent) -> set[str]:
     """The files that a tool changed, where the event tells of that."""
-    kind, meta = _inner(event)
-    done = kind == "observation" and meta.get("ok") and built_in(str(meta.get("tool"))).edits_files()
-    return edited_paths(meta) if done else set()
-
-
-def edited_paths(meta: Mapping[str, Any]) -> set[str]:
-    """By the fields that tools which edit files record. What is not in the project (an absolute path) is
-    no change of it: the scratch folder is there."""
-    if meta.get("dry_run") or meta.get("operation") == "unchanged":
+    entry = event.inner.entry
+    if not isinstance(entry, Observation) or not entry.ok or not built_in(entry.tool).edits_files():
         return set()
-    files = meta.get("files", [meta])
-    return {path for path in (str(f.get("path", "")) for f in files) if not path.startswith("/")}
+    if entry.dry_run or entry.operation == "unchanged":
+        return set()
+    # What is not in the project (an absolute path) is no change of it: the scratch folder is there.
+    paths = [entry.path] if entry.files is None else [file.path for file in entry.changed_files]
+    return {path for path in paths if not path.startswith("/")}

@@ -12,6 +12,7 @@ from coder.config.schema import PRESETS
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.policy.decide import matrix
+from coder.protocol import entries
 
 _ALL = "all"
 
@@ -79,7 +80,7 @@ def _revoke(agent: Agent, name: str) -> Reply:
     except ConfigError as error:
         return Reply(error.text(agent.texts), ok=False)
     if gone:
-        agent.session.log.append("state", meta={"revoked": gone})
+        agent.session.log.append(entries.State(revoked=gone))
         lines = [agent.say("permissions.revoked", names=", ".join(gone))]
     else:
         lines = [agent.say("permissions.not_allowed", name=name, names=", ".join(known) or "-")]

@@ -22,6 +22,7 @@ from coder.engine.commands.status import status_command
 from coder.engine.commands.undo import redo_command, undo_command
 from coder.engine.commands.usage import budget_text, context_text, loop_text
 from coder.engine.compact import compact_text
+from coder.protocol import entries
 from coder.protocol.events import CommandDone
 from coder.texts import catalogue
 from coder.tools.base import Tool
@@ -51,11 +52,11 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
         if isinstance(custom, InstantLine):
             return custom
         reply = custom or Reply(_unknown(agent, name), ok=False, data={"usage": True})
-    meta = {"kind": "slash", "input": raw, "command": name, "ok": reply.ok}
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
-        hide = agent.session.redactor
-        agent.session.log.append("command", hide.redact(reply.text), meta=hide.redact_all(meta))
+        hide = agent.session.redactor.redact
+        entry = entries.Command(kind="slash", input=hide(raw), command=hide(name), ok=reply.ok)
+        agent.session.log.append(entry, hide(reply.text))
     now = session.conversation.messages
     if session is agent.session and (now is not messages or len(now) != before):
         session.write_snapshot()

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
+from coder.protocol import entries
 from coder.record.log import read_log
 from coder.record.undo.journal import UndoOutcome
 
@@ -121,9 +121,9 @@ def _commands_since(agent: Agent, turn: int) -> list[str]:
     path = agent.place.store.log_path(agent.session.id)
     events = read_log(path) if path.exists() else ()  # a session that nothing happened in has no file yet
     return [
-        f"!{event.meta.get('command', '')}"
+        f"!{event.entry.command}"
         for event in events
-        if event.type == "command" and event.meta.get("kind") == "bang" and event.turn >= turn
+        if isinstance(event.entry, entries.Command) and event.entry.kind == "bang" and event.turn >= turn
     ]
 
 
@@ -188,20 +188,21 @@ def _keep(agent: Agent, action: str, outcomes: Iterable[UndoOutcome], force: boo
         if outcome.refused:
             continue
         note = _note(agent, action, outcome)
-        meta: dict[str, Any] = {
-            "action": action,
-            "undone_turn" if action == "undo" else "redone_turn": outcome.turn,
-            "restored": outcome.restored,
-            "removed": outcome.removed,
-            "merged": outcome.merged,
-            "kept": outcome.kept,
-            "uncovered": outcome.uncovered,
-            "kept_copies": outcome.kept_copies,
-            "shared": outcome.shared,
-            "unsure": outcome.unsure,
-            "forced": force,
-        }
-        agent.session.log.append("undo", note, meta=meta)
+        entry = entries.Undo(
+            action=action,
+            undone_turn=outcome.turn if action == "undo" else None,
+            redone_turn=None if action == "undo" else outcome.turn,
+            restored=outcome.restored,
+            removed=outcome.removed,
+            merged=outcome.merged,
+            kept=outcome.kept,
+            uncovered=outcome.uncovered,
+            kept_copies=outcome.kept_copies,
+            shared=outcome.shared,
+            unsure=outcome.unsure,
+            forced=force,
+        )
+        agent.session.log.append(entry, note)
         agent.session.tell_next(note)
 
 

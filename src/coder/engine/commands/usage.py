@@ -7,6 +7,7 @@ import msgspec
 from coder.context.compaction import SUMMARY_HEAD
 from coder.context.conversation import message_tokens
 from coder.engine.agent import Agent
+from coder.protocol import entries
 from coder.protocol.messages import INSTRUCTIONS, Message
 
 
@@ -70,7 +71,7 @@ def budget_text(agent: Agent, args: str) -> tuple[str, bool]:
             return agent.say("budget.bad", text=args), False
         budget.limit, budget.warned = amount, False
     if args:
-        agent.session.record_choice(budget_usd=budget.limit)
+        agent.session.log.append(entries.State(budget_usd=budget.limit))
     spent = f"{budget.spent:.4f}"
     if budget.limit is None:
         return agent.say("budget.none", spent=spent), True
@@ -95,5 +96,5 @@ def loop_text(agent: Agent, args: str) -> tuple[str, bool]:
         return agent.say("loop.bad", text=args), False
     if args:
         agent.session.loop_guard = args == "on"
-        agent.session.record_choice(loop_guard=args == "on")
+        agent.session.log.append(entries.State(loop_guard=agent.session.loop_guard))
     return agent.say("loop.on" if agent.session.loop_guard else "loop.off"), True

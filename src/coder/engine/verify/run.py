@@ -17,6 +17,7 @@ from coder.engine.verify.words import named, refused
 from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
 from coder.policy.verification import same_check
+from coder.protocol import entries
 from coder.protocol.events import Notice, ToolOutput, Verification, VerifyChanged
 from coder.protocol.messages import tool_call
 from coder.texts import Phrase
@@ -113,8 +114,7 @@ def _allow(session: Session) -> list[str]:
 def _not_run(session: Session, turn: Turn, why: Phrase, unlisted: Iterable[str] = ()) -> Literal[False]:
     """There is nothing to run, which is said once a turn."""
     agent = session.agent
-    meta = {"state": "skipped", "reason": str(why), "refused": list(unlisted)}
-    session.log.append("verify", str(why), meta=meta)
+    session.log.append(entries.Verify(state="skipped", reason=str(why), refused=list(unlisted)), str(why))
     agent.emit(VerifyChanged(state="skipped", text=why.text(agent.texts)))
     turn.checks.saw_end("skipped", "", 0, str(why))
     return False
@@ -137,9 +137,11 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     exit_code = int(result.meta.get("exit_code", 127))
 
     def ended(state: Literal["passed", "failed", "gave_up"], text: str, reason: str = "") -> None:
-        meta = {"command": command, "exit_code": exit_code, "attempt": attempt, "state": state}
         turn.checks.saw_end(state, command, attempt, reason)
-        session.log.append("verify", result.for_model, meta={**meta, "reason": reason} if reason else meta)
+        entry = entries.Verify(
+            command=command, exit_code=exit_code, attempt=attempt, state=state, reason=reason
+        )
+        session.log.append(entry, result.for_model)
         agent.emit(
             VerifyChanged(state=state, command=command, attempt=attempt, exit_code=exit_code, text=text)
         )

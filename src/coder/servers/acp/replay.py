@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from coder.protocol.entries import Action, Assistant, Command, Observation, TurnStart, Verify
 from coder.protocol.history import HistoryEvent
 from coder.servers.acp.tools import (
     MAX_TEXT,
@@ -36,14 +37,23 @@ class Retelling:
         self._todos: list[dict[str, Any]] | None = None
 
     def take(self, event: HistoryEvent) -> None:
-        """A line that another version wrote in another shape is passed over."""
-        teller = _TELLERS.get(event.type)
-        if teller is None:
-            return
-        try:
-            teller(self, event)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return
+        match event.entry:
+            case Assistant(reasoning=reasoning):
+                self._to.next_message()
+                self._to.chunk("agent_thought_chunk", reasoning or "")
+                self._to.chunk("agent_message_chunk", event.said)
+                self._to.next_message()
+            case Action() as entry:
+                self._action(event, entry)
+            case Observation() as entry:
+                self._observation(event, entry)
+            case TurnStart():
+                self._open.clear()
+                self._person(event.content)
+            case Verify() as entry if entry.command:
+                self._verify(event, entry)
+            case Command(input=line):
+                self._command(line, event.content.rstrip("\n"))
 
     def done(self) -> dict[str, tuple[str, str]]:
         """The plan as it is now; returns the calls that were never answered."""
@@ -56,87 +66,64 @@ class Retelling:
         self._to.chunk("user_message_chunk", text)
         self._to.next_message()
 
-    def _turn_start(self, event: HistoryEvent) -> None:
-        self._open.clear()
-        self._person(event.content)
-
-    def _assistant(self, event: HistoryEvent) -> None:
-        self._to.next_message()
-        self._to.chunk("agent_thought_chunk", str(event.meta.get("reasoning") or ""))
-        self._to.chunk("agent_message_chunk", event.said)
-        self._to.next_message()
-
-    def _action(self, event: HistoryEvent) -> None:
-        tool, call_id = str(event.meta["tool"]), str(event.meta["call_id"])
-        shown_as = f"{event.turn}.{event.step}.{call_id}"
-        self._open[call_id] = (shown_as, tool)
-        if tool in SILENT:
+    def _action(self, event: HistoryEvent, entry: Action) -> None:
+        shown_as = f"{event.turn}.{event.step}.{entry.call_id}"
+        self._open[entry.call_id] = (shown_as, entry.tool)
+        if entry.tool in SILENT:
             return
-        args = event.meta.get("input")
         self._to.send(
             {
                 "sessionUpdate": "tool_call",
                 "toolCallId": shown_as,
-                "title": title_of(tool, _argument(tool, args)),
-                "kind": kind_of(tool),
+                "title": title_of(entry.tool, _argument(entry.tool, entry.input)),
+                "kind": kind_of(entry.tool),
                 "status": "pending",
-                "locations": locations(tool, args, self._to.root),
-                "rawInput": bounded(args),
+                "locations": locations(entry.tool, entry.input, self._to.root),
+                "rawInput": bounded(entry.input),
             }
         )
 
-    def _observation(self, event: HistoryEvent) -> None:
-        meta = event.meta
-        shown_as, tool = self._open.pop(str(meta["call_id"]))
+    def _observation(self, event: HistoryEvent, entry: Observation) -> None:
+        if entry.call_id not in self._open:
+            return
+        shown_as, tool = self._open.pop(entry.call_id)
         if tool in SILENT:
-            if meta.get("ok") and isinstance(meta.get("todos"), list) and not event.for_model_alone:
-                self._todos = meta["todos"]
+            if entry.ok and entry.todos is not None and not event.for_model_alone:
+                self._todos = entry.todos
             return
         update: Update = {
             "sessionUpdate": "tool_call_update",
             "toolCallId": shown_as,
-            "status": "completed" if meta.get("ok") else "failed",
-            "rawOutput": raw_output(meta),
+            "status": "completed" if entry.ok else "failed",
+            "rawOutput": raw_output(event.meta),
         }
-        diff = meta.get("diff")
-        if isinstance(diff, str) and diff:
-            update["content"] = content_of(diff, "diff", "", self._to.root)
-            update["locations"] = changed_places(diff, self._to.root)
+        if entry.diff:
+            update["content"] = content_of(entry.diff, "diff", "", self._to.root)
+            update["locations"] = changed_places(entry.diff, self._to.root)
         else:
             update["content"] = [output_block(event.content)] if event.content else []
-        if kind := kind_after(meta):
+        if kind := kind_after(entry):
             update["kind"] = kind
         self._to.send(update)
 
-    def _verify(self, event: HistoryEvent) -> None:
-        if not event.meta.get("command"):
-            return
+    def _verify(self, event: HistoryEvent, entry: Verify) -> None:
         self._to.send(
             {
                 "sessionUpdate": "tool_call",
-                "toolCallId": f"verify.{event.turn}.{event.step}.{event.meta.get('attempt')}",
-                "title": title_of("verify", str(event.meta["command"])),
+                "toolCallId": f"verify.{event.turn}.{event.step}.{entry.attempt}",
+                "title": title_of("verify", entry.command),
                 "kind": "execute",
-                "status": "failed" if event.meta.get("exit_code") else "completed",
+                "status": "failed" if entry.exit_code else "completed",
                 "content": [output_block(event.content)] if event.content else [],
             }
         )
 
-    def _command(self, event: HistoryEvent) -> None:
-        self._person(str(event.meta.get("input", "")))
-        text = event.content.rstrip("\n")
-        self._to.chunk("agent_message_chunk", fenced(head_and_tail(text, MAX_TEXT)) if "\n" in text else text)
+    def _command(self, line: str, answer: str) -> None:
+        self._person(line)
+        self._to.chunk(
+            "agent_message_chunk", fenced(head_and_tail(answer, MAX_TEXT)) if "\n" in answer else answer
+        )
         self._to.next_message()
-
-
-_TELLERS = {
-    "turn_start": Retelling._turn_start,
-    "assistant": Retelling._assistant,
-    "action": Retelling._action,
-    "observation": Retelling._observation,
-    "verify": Retelling._verify,
-    "command": Retelling._command,
-}
 
 
 def _argument(tool: str, args: Any) -> str:

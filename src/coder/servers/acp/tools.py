@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coder.protocol.entries import Observation
 from coder.servers.acp.diffs import Hunk, hunks
 from coder.texts import head_and_tail, one_line
 from coder.tools.registry import built_in
@@ -136,12 +137,9 @@ def changed_places(diff: str, root: Path) -> list[Update]:
     return [{"path": str(root / path), "line": line} for path, line in first.items()]
 
 
-def kind_after(meta: Mapping[str, Any]) -> str | None:
+def kind_after(entry: Observation) -> str | None:
     """A patch that only deletes or moves is shown as that."""
-    files = meta.get("files")
-    if not isinstance(files, list) or not files:
-        return None
-    kinds = {_BY_OPERATION.get(str(f.get("operation"))) for f in files if isinstance(f, Mapping)}
+    kinds = {_BY_OPERATION.get(file.operation) for file in entry.changed_files}
     return kinds.pop() if len(kinds) == 1 else None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from coder.policy.visible import visible, warnings
+from coder.protocol.entries import Action, Observation
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -64,7 +65,7 @@ class _Call(msgspec.Struct):
     shown_as: str  # its id on the line: a model's own ids may come again
     tool: str
     args: Any = None
-    meta: Mapping[str, Any] = {}
+    result: HistoryEvent | None = None
     printed: str = ""
     told: bool = False
 
@@ -203,14 +204,13 @@ class Updates:
 
     # tool calls
 
-    def _recorded(self, entry: HistoryEvent) -> None:
+    def _recorded(self, event: HistoryEvent) -> None:
         """The record has a call's arguments and the fields of its result, which events leave out."""
-        call_id = str(entry.meta.get("call_id", ""))
-        if entry.type == "action":
-            shown_as = f"{entry.turn}.{entry.step}.{call_id}"
-            self._calls[call_id] = _Call(shown_as, str(entry.meta.get("tool")), entry.meta.get("input"))
-        elif entry.type == "observation" and call_id in self._calls:
-            self._calls[call_id].meta = entry.meta
+        match event.entry:
+            case Action(call_id=call_id, tool=tool, input=given):
+                self._calls[call_id] = _Call(f"{event.turn}.{event.step}.{call_id}", tool, given)
+            case Observation(call_id=call_id) if call_id in self._calls:
+                self._calls[call_id].result = event
 
     def call(self, call_id: str, tool: str) -> _Call:
         """A subagent's call, and the person's own `!`, are in no record of ours under this id."""
@@ -263,10 +263,11 @@ class Updates:
         self.send(update)
 
     def _ended(self, call: _Call, event: ToolCallChanged) -> None:
-        more: Update = {"rawOutput": raw_output(call.meta)} if call.meta else {}
+        seen = call.result
+        more: Update = {"rawOutput": raw_output(seen.meta)} if seen else {}
         if event.detail_kind == "diff" and (places := changed_places(event.detail, self.root)):
             more["locations"] = places
-        if kind := kind_after(call.meta):
+        if seen and isinstance(seen.entry, Observation) and (kind := kind_after(seen.entry)):
             more["kind"] = kind
         summary = event.summary or (self.say("view.cancelled") if event.state == "cancelled" else "")
         content = content_of(event.detail, event.detail_kind, summary, self.root)

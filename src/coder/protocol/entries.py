@@ -1,0 +1,431 @@
+"""What a line of the record can tell: a tagged union; the tag is the line's `type`, the fields its `meta`.
+
+A field without a default is always written; one with a default only where its value differs from that.
+docs/record.md lists all of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from coder.protocol.base import snake
+from coder.protocol.usage import Tokens
+
+
+class _Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An object within `meta`."""
+
+
+class Entry(_Part, frozen=True, kw_only=True):
+    """Base of all entries. The order of fields is that of the JSON."""
+
+
+class Config(_Part, frozen=True, kw_only=True):
+    """What answers, and with which tools."""
+
+    model: str
+    cwd: str
+    tokenizer: str
+    tools: list[str]
+
+
+class SessionStart(Entry, frozen=True, kw_only=True):
+    """A session begins; its content is the system message. `seal` shows whose it is (`record/seal.py`)."""
+
+    mode: str
+    operating_mode: str
+    preset: str
+    model: str
+    cwd: str
+    tokenizer: str
+    tools: list[str]
+    config: Config
+    seal: str = ""
+
+
+class SessionEnd(Entry, frozen=True, kw_only=True):
+    """The process left the session, which may be taken up again."""
+
+    mode: str
+    operating_mode: str
+    preset: str
+    config: Config
+    turns: int
+    tokens: Tokens
+
+
+class PromptTokens(_Part, frozen=True, kw_only=True):
+    """The size of a person's message."""
+
+    prompt: int
+
+
+class Asks(msgspec.Struct, frozen=True):
+    """What an instant mode asks for the turn that it starts."""
+
+    model: str | None = None
+    reasoning_effort: str | None = None
+
+
+class TurnStart(Entry, frozen=True, kw_only=True):
+    """A person's input. `message` is what the model got, where that differs; `said`, the person's own words,
+    where those do; one that was `refused` is no part of the conversation."""
+
+    prompt_id: str
+    tokens: PromptTokens
+    said: str | None = None
+    asks: Asks | None = None
+    refused: bool = False
+    message: str | None = None
+
+
+class SentCall(_Part, frozen=True, kw_only=True):
+    """A tool call as the model made it; `arguments` is JSON text."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+class Assistant(Entry, frozen=True, kw_only=True):
+    """An answer of the model; its content is what the model wrote. `message` is what the conversation has of
+    it, where that differs; `by`: the engine made it; `partial`: it was cut off; `salvaged`: its calls were
+    found in its text."""
+
+    by: str = ""
+    tokens: Tokens | None = None
+    model: str | None = None
+    prompt_id: str | None = None
+    cost_usd: float | None = None
+    finish_reason: str | None = None
+    partial: bool = False
+    salvaged: bool = False
+    tool_calls: list[SentCall] = []
+    reasoning: str | None = None
+    message: str | None = None
+
+
+class Sent(_Part, frozen=True, kw_only=True):
+    """A call before it was resolved."""
+
+    tool: str
+    input: Any
+
+
+class Action(Entry, frozen=True, kw_only=True):
+    """A call as it will be run. `sent`: as the model made it, where that differs."""
+
+    tool: str
+    input: Any
+    call_id: str
+    sent: Sent | None = None
+
+
+class ChangedFile(_Part, frozen=True, kw_only=True):
+    """One of the files of a patch."""
+
+    path: str
+    operation: str = ""
+
+
+class Observation(Entry, frozen=True, kw_only=True):
+    """What a call came to; its content is what the model was told. After `denied` the fields of the tool's
+    result follow, in the tool's order; those that a reader asks for are named here."""
+
+    tool: str
+    call_id: str
+    ok: bool
+    denied: bool
+    interrupted: bool = False
+    by: str = ""
+    exit_code: int | None = None
+    background: bool = False
+    job_id: str = ""
+    command: str = ""
+    name: str = ""
+    path: str = ""
+    operation: str = ""
+    files: list[ChangedFile] | int | None = None  # a number where a tool looks and changes nothing
+    diff: str = ""
+    dry_run: bool = False
+    todos: list[dict[str, Any]] | None = None
+
+    @property
+    def changed_files(self) -> list[ChangedFile]:
+        """Of a patch."""
+        return self.files if isinstance(self.files, list) else []
+
+
+class Final(Entry, frozen=True, kw_only=True):
+    """The answer of a turn that ended well."""
+
+    tokens: Tokens
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """What the checks of a turn have shown. `changed_since`: the files that changed after the last check that
+    passed, or in the whole turn where none did. `reason`: why it was not run, or what limits its word."""
+
+    status: Literal["passed", "failed", "not_run"] = "not_run"
+    command: str = ""
+    attempts: int = 0
+    changed_since: list[str] = msgspec.field(default_factory=list)
+    reason: str = ""
+
+
+class TurnEnd(Entry, frozen=True, kw_only=True):
+    """A turn is over. `status`: `ok`, `error`, `max_steps`, `prompt_limit`, `cancelled`."""
+
+    status: str
+    step_count: int
+    duration_ms: int | None = None
+    tokens: Tokens
+    prompt_id: str | None = None
+    verification: Verification
+    finish_reason: str = ""
+    cost_usd: float | None = None
+    error_message: str | None = None
+
+
+class Approval(Entry, frozen=True, kw_only=True):
+    """A person is asked about a call (or, without `call_id`, about the turn); once more with the answer.
+    `because`: why it was answered without them."""
+
+    approval_id: str
+    call_id: str | None = None
+    tool: str
+    subject: str
+    reasons: list[str]
+    answer: str = ""
+    reason: str | None = None
+    because: str = ""
+
+
+class Verify(Entry, frozen=True, kw_only=True):
+    """A check ended, or (without `command`) there was none to run. `state`: `passed`, `failed`, `skipped`,
+    `gave_up`. `refused`: commands that the person named and that are not on the list."""
+
+    command: str = ""
+    exit_code: int | None = None
+    attempt: int = 0
+    state: str
+    reason: str = ""
+    refused: list[str] | None = None
+
+
+class Note(Entry, frozen=True, kw_only=True):
+    """A message that the engine added to the conversation."""
+
+    reason: str
+
+
+class Usage(Entry, frozen=True, kw_only=True):
+    """A request of the engine's own, outside the conversation."""
+
+    model: str
+    tokens: Tokens
+    cost_usd: float | None
+
+
+class Routing(Entry, frozen=True, kw_only=True):
+    """The model that was chosen for a turn, or that took over from another."""
+
+    model: str
+    tier: str = ""
+    instead_of: str = ""
+    because: str | None = None
+
+
+class Compaction(Entry, frozen=True, kw_only=True):
+    """The conversation was replaced by its head, a summary (the content) and the newest `kept` messages; or,
+    of `kind` `shorten`, the contents of some messages, by index, were `replaced`."""
+
+    kind: str = ""
+    replaced: list[tuple[int, str]] = []
+    kept: int | None = None
+    tokens_before: int
+    tokens_after: int
+    forced: bool | None = None
+
+
+class Loop(Entry, frozen=True, kw_only=True):
+    """The model goes in circles, for the `strike`th time in the turn."""
+
+    strike: int
+
+
+class State(Entry, frozen=True, kw_only=True):
+    """Something was chosen: model, modes, budget, loop guard; or a permission was taken back."""
+
+    model: str | None = None
+    operating_mode: str | None = None
+    preset: str | None = None
+    budget_usd: float | UnsetType | None = UNSET
+    loop_guard: bool | None = None
+    revoked: list[str] = []
+
+
+class Instructions(Entry, frozen=True, kw_only=True):
+    """The content is what person and project say, at the head of the conversation."""
+
+
+class RecordedMode(_Part, frozen=True, kw_only=True):
+    """A persistent mode that is on, with the values that were given for it."""
+
+    mode_id: str
+    variables: dict[str, Any]
+
+
+class ModeState(Entry, frozen=True, kw_only=True):
+    """As `instructions`, with the custom modes that are on."""
+
+    server_rev: int
+    modes: list[RecordedMode]
+    session_values: dict[str, Any]
+
+
+class Command(Entry, frozen=True, kw_only=True):
+    """A `/` or `!` command and what it answered. The fields of a `!` command's result follow; of those,
+    `exit_code` is read."""
+
+    kind: str
+    input: str
+    command: str
+    ok: bool | None = None
+    exit_code: int | None = None
+
+
+class Undo(Entry, frozen=True, kw_only=True):
+    """The file changes of a turn were undone or done again; paths by what became of them."""
+
+    action: str
+    undone_turn: int | None = None
+    redone_turn: int | None = None
+    restored: list[str]
+    removed: list[str]
+    merged: list[str]
+    kept: list[str]
+    uncovered: list[str]
+    kept_copies: list[str]
+    shared: list[str]
+    unsure: list[str]
+    forced: bool
+
+
+class Citation(Entry, frozen=True, kw_only=True):
+    """A source that the provider named."""
+
+
+class Job(Entry, frozen=True, kw_only=True):
+    """A background job ended. `stopped_by`: `model`, `person`, `session`."""
+
+    job_id: str
+    state: str
+    command: str
+    exit_code: int | UnsetType | None = UNSET
+    stopped_by: str = ""
+
+
+class Inner(_Part, frozen=True, kw_only=True):
+    """A line of a subagent's own."""
+
+    type: str
+    step: int
+    role: str | None
+    meta: dict[str, Any]
+
+
+class Subagent(Entry, frozen=True, kw_only=True):
+    """A line of a subagent's record, its content in the content."""
+
+    task_id: str
+    agent: str
+    event: Inner
+
+
+class Accepted(Entry, frozen=True, kw_only=True):
+    """The person took somebody else's record for their own."""
+
+    seal: str
+
+
+AnyEntry = (
+    SessionStart
+    | SessionEnd
+    | TurnStart
+    | Assistant
+    | Action
+    | Observation
+    | Final
+    | TurnEnd
+    | Approval
+    | Verify
+    | Note
+    | Usage
+    | Routing
+    | Compaction
+    | Loop
+    | State
+    | Instructions
+    | ModeState
+    | Command
+    | Undo
+    | Citation
+    | Job
+    | Subagent
+    | Accepted
+)
+
+NAMES: dict[type[Entry], str] = {form: snake(form.__name__) for form in get_args(AnyEntry)}
+_FORMS = {name: form for form, name in NAMES.items()}
+_EMPTY: tuple[Any, ...] = (None, False, 0, "", [], {})
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+def entry_of(kind: str, meta: dict[str, Any]) -> AnyEntry | None:
+    """None for a type that this version does not know; fields that it does not know are skipped."""
+    form = _FORMS.get(kind)
+    if form is None:
+        return None
+    try:
+        entry = msgspec.convert(meta, form)
+    except msgspec.ValidationError:
+        entry = _lenient(meta, form)
+    return entry  # type: ignore[return-value] # one of the union's
+
+
+def _lenient(meta: dict[str, Any], form: type[_Struct]) -> _Struct:
+    """What another version or anybody wrote: a field that is missing or of another type is taken as empty."""
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(form):
+        for value in (meta.get(field.encode_name), *(_EMPTY if field.required else ())):
+            with contextlib.suppress(msgspec.ValidationError):
+                fields[field.name] = _fitted(value, field.type)
+                break
+    return form(**fields)
+
+
+def _fitted(value: Any, form: Any) -> Any:
+    """Of a list the elements that fit, of an object the fields that do. Raises `ValidationError`."""
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError:
+        for one in get_args(form) if get_origin(form) is UnionType else (form,):
+            if isinstance(value, dict) and isinstance(one, type) and issubclass(one, msgspec.Struct):
+                return _lenient(value, one)
+            if isinstance(value, list) and get_origin(one) is list:
+                return [fit for element in value for fit in _if_fitting(element, get_args(one)[0])]
+        raise
+
+
+def _if_fitting(value: Any, form: Any) -> list[Any]:
+    try:
+        return [_fitted(value, form)]
+    except msgspec.ValidationError:
+        return []
