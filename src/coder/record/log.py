@@ -77,6 +77,8 @@ class SessionLog:
             role=role,
             meta={**meta, **more} if more else meta,
         )
+        if not more:
+            event.__dict__["entry"] = entry  # known already
         if isinstance(entry, SessionStart) or (self._held and isinstance(entry, _BEGINNINGS)):
             self._held.append(event)
         elif not (self._held and isinstance(entry, SessionEnd)):
