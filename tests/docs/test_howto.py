@@ -16,9 +16,18 @@ from kit.driving import Project
 ROOT = Path(__file__).parents[2]
 
 
-def follow(page: str, folder: Path) -> Path:
-    """A copy of `src` with every titled piece of the page put in; the copy's `src`."""
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy's `src`, with what every page says done to it."""
+    folder = tmp_path_factory.mktemp("howto")
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for page in ("add-tool.md", "add-command.md", "add-provider.md", "add-language.md"):
+        follow(page, folder)
+    return folder / "src"
+
+
+def follow(page: str, folder: Path) -> None:
+    """Put every titled piece of the page where it belongs."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     pieces = [(match[1], folder / match[2], match[3]) for match in FENCED.finditer(text) if match[2]]
     assert pieces, "nothing to do on this page"
@@ -34,7 +43,6 @@ def follow(page: str, folder: Path) -> Path:
         before = path.read_text(encoding="utf-8")
         assert before.count(old) == 1, f"{path.name} has not exactly one place for:\n{piece}"
         path.write_text(before.replace(old, new), encoding="utf-8")
-    return folder / "src"
 
 
 def coder(source: Path, project: Project, *args: str, url: str = "") -> subprocess.CompletedProcess[str]:
@@ -50,20 +58,15 @@ def coder(source: Path, project: Project, *args: str, url: str = "") -> subproce
     )
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("docs/add-*.md")))
-def test_every_page_leaves_sources_that_lint(page: str, tmp_path: Path) -> None:
-    if page == "add-mode.md":  # which is a file of the person's, and tried with the other modes
-        return
-    follow(page, tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+def test_the_pages_leave_sources_that_lint(source: Path) -> None:
+    shutil.copy(ROOT / "pyproject.toml", source.parent)
     for arguments in (["check"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *arguments, "src"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+        done = subprocess.run(command, cwd=source.parent, capture_output=True, encoding="utf-8", check=False)
         assert done.returncode == 0, done.stdout
 
 
-def test_a_tool(project: Project, tmp_path: Path) -> None:
-    source = follow("add-tool.md", tmp_path)
+def test_a_tool(project: Project, source: Path) -> None:
     project.write("a.txt", "one two\nthree\n")
     calls = [
         {"calls": [{"name": "count", "arguments": {"path": path}}]} for path in ("a.txt", "b.txt", "../x")
@@ -79,8 +82,7 @@ def test_a_tool(project: Project, tmp_path: Path) -> None:
     assert "count  " in coder(source, project, "--once", "/tools", url=server.url).stdout
 
 
-def test_a_command(project: Project, tmp_path: Path) -> None:
-    source = follow("add-command.md", tmp_path)
+def test_a_command(project: Project, source: Path) -> None:
     with ScriptedServer([]) as server:
         assert coder(source, project, "--once", "/hello you", url=server.url).stdout == "Hello, you.\n"
         helped = coder(source, project, "--lang", "zh", "--once", "/help", url=server.url).stdout
@@ -88,8 +90,7 @@ def test_a_command(project: Project, tmp_path: Path) -> None:
     assert "打个招呼" in helped
 
 
-def test_a_provider(project: Project, tmp_path: Path) -> None:
-    source = follow("add-provider.md", tmp_path)
+def test_a_provider(project: Project, source: Path) -> None:
     with ScriptedServer([{"text": "hello"}]) as server:
         environ = {"BASKET_API_KEY": "k", "BASKET_BASE_URL": server.url, "BASKET_MODEL": "basket-7"}
         done = subprocess.run(
@@ -106,9 +107,8 @@ def test_a_provider(project: Project, tmp_path: Path) -> None:
         assert server.chats[0]["model"] == "basket-7"
 
 
-def test_a_language(project: Project, tmp_path: Path) -> None:
+def test_a_language(project: Project, source: Path) -> None:
     """What it has is said in it, what it lacks in English."""
-    source = follow("add-language.md", tmp_path)
     with ScriptedServer([]) as server:
         said = coder(source, project, "--lang", "fr", "--once", "/todos", url=server.url)
         assert said.stdout == "Il n'y a pas de liste de tâches.\n", said.stderr

@@ -145,7 +145,8 @@ def test_what_is_called_read_only_runs_nothing_else_in_bash(tmp_path: Path) -> N
     environment = {"PATH": str(programs), "LC_ALL": "C.UTF-8"}
     for start in range(0, len(lines), 50):
         batch = lines[start : start + 50]
-        script = 'for line in "$@"; do (bash -c "$line") </dev/null >/dev/null 2>&1; done'
+        # A subshell instead of a new bash: it reads the line alike, at a third of the cost.
+        script = 'for line in "$@"; do (eval "$line") </dev/null >/dev/null 2>&1; done'
         subprocess.run(
             ["bash", "-c", script, "batch", *batch], cwd=work, env=environment, timeout=60, check=False
         )

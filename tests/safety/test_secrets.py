@@ -245,7 +245,18 @@ def test_restoring_gives_back_every_text(before: str, name: str, after: str) -> 
 
 
 @pytest.mark.parametrize(
-    "piece", ["A", "token=", "sk-", "eyJ", "://a:b", "password: ", "-----BEGIN PRIVATE KEY-----", "="]
+    "piece",
+    [
+        "A",
+        "token=",
+        "sk-",
+        "eyJ",
+        "eyJ" * 3000 + ".",
+        "://a:b",
+        "password: ",
+        "-----BEGIN PRIVATE KEY-----",
+        "=",
+    ],
 )
 def test_a_line_of_megabytes_ends(piece: str) -> None:
     """No expression may take longer than the line is long; a test that hangs is the failure."""

@@ -16,6 +16,7 @@ Span = tuple[int, int, str]
 
 _JOINED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _Format = tuple[str, tuple[str, ...], str]
+_JWT_REST = r"\.eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{16,2000}"
 # kind, the marks it begins with, and what follows a mark. Where there is a group, that alone is the secret.
 _FORMATS: tuple[_Format, ...] = (
     ("aws", ("AKIA",), r"[A-Z2-7]{16}"),
@@ -38,7 +39,7 @@ _FORMATS: tuple[_Format, ...] = (
     ("slack", ("hooks.slack.com/services/",), r"(T[0-9A-Z]{5,15}/B[0-9A-Z]{5,15}/[0-9A-Za-z]{16,40})"),
     ("stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[0-9A-Za-z]{16,255}"),
     ("stripe", ("whsec_",), r"[A-Za-z0-9+/=]{24,128}"),
-    ("jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{16,2000}"),
+    ("jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,8000}+" + _JWT_REST),
     ("npm", ("npm_",), r"[A-Za-z0-9]{36}"),
     ("pypi", ("pypi-AgE",), r"[A-Za-z0-9_-]{50,1000}"),
     ("huggingface", ("hf_",), r"[A-Za-z0-9]{34,64}"),
@@ -83,9 +84,10 @@ _KEYS = (
 _HARMLESS = ("next", "page", "continuation", "publickey", "public")  # tokens of these open nothing
 _TYPE = r"::\w{0,40}\Z"  # `AWS::ApiGateway::ApiKey`: in a table of types its value is a checksum
 _PEM_LONGEST = 20_000
+_JWT_LONGEST = 8003  # of a header, as its expression bounds it
 _PEM_LINE = r"(?:[ ]{0,6}\d{1,9}(?:\t|: ?)|[-+ ])?([A-Za-z0-9+/=]{4,90})\r?\Z"  # numbered, or of a diff
 _ESCAPE = r"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\x1b\[[0-9;:]{0,12}[mK])\Z"
-_CUT = r"[A-Za-z0-9_.+/=-]{6,255}(?=… ?\[|\n\[… )"  # what tools leave of a line or an output that is too long
+_CUT = r"[A-Za-z0-9_.+/=-]{6,255}+(?=… ?\[|\n\[… )"  # what tools leave of a line that is too long
 _HEX = r"[0-9a-f]{8,16}\Z"
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _WORD_BREAK = r"[^A-Za-z0-9]+"
@@ -135,14 +137,27 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+def _has_payload(text: str, at: int, run: list[int]) -> bool:
+    """Whether a payload and a signature follow the JWT header that may begin at `at`. Marks within one run of
+    characters share its end: to look from each of them anew would be quadratic. `run`: that end, and whether
+    they follow there."""
+    if at >= run[0]:
+        header = _expression(r"[A-Za-z0-9_-]*+").match(text, at)
+        end = header.end() if header is not None else at
+        run[:] = end, _expression(_JWT_REST).match(text, end) is not None
+    return bool(run[1]) and run[0] - at <= _JWT_LONGEST
+
+
 def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
     for mark, kind, after in _MARKS:
+        run = [0, 0]
         at = text.find(mark)
         while at >= 0:
             if at and mark in _BEGINNING and text[at - 1] in _JOINED and not _stands_out(text, at, mark):
                 at = text.find(mark, at + len(mark))
                 continue
-            found = _expression(after).match(text, at + len(mark))
+            possible = kind != "jwt" or _has_payload(text, at, run)
+            found = _expression(after).match(text, at + len(mark)) if possible else None
             if found is None:
                 cut = None if mark in _ANYWHERE else _expression(_CUT).match(text, at + len(mark))
                 if cut is not None and any(c.isdigit() for c in cut[0]):
