@@ -57,13 +57,14 @@ async def run_command(
     context = _context(session, line, read_only=read_only)
     if context is None:
         return failed(_CHANGED)
-    context.wrap_command = list if sandbox is None else _wrapping(session, sandbox, line, approved=approved)
+    settings = approved and "git" in line and not (sandbox and sandbox.plan) and sets_git(session, line)
+    context.wrap_command = list if sandbox is None else partial(sandbox.wrap, git_settings=settings)
     if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
         context.environment = with_project_tools(line, session.agent.root, context.environment)
     run = partial(tool.run, args, context, on_output)
     # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
-    result = await (run() if held else _covered(session, line, sandbox, run))
+    result = await (run() if held else _covered(session, line, sandbox, run, git_settings=settings))
     if "exit_code" not in result.meta:
         return result
     rung = "none" if sandbox is None else sandbox.level.rung
@@ -182,15 +183,21 @@ async def run_server_tool(
 
 
 async def _covered(
-    session: Session, label: str, sandbox: Sandbox | None, run: Callable[[], Awaitable[ToolResult]]
+    session: Session,
+    label: str,
+    sandbox: Sandbox | None,
+    run: Callable[[], Awaitable[ToolResult]],
+    *,
+    git_settings: bool = False,
 ) -> ToolResult:
-    """Run something that may change files, with the tree looked at before and after."""
+    """Run something that may change files, with the tree looked at before and after. `git_settings`: the
+    person let it change the repository's."""
     undo = undo_of(session)
     await _look(undo, label)
     try:
         absent = [] if sandbox is None else sandbox.places().absent
         if sandbox is not None:
-            sandbox.look(undo.repositories())
+            sandbox.look(undo.repositories(), git_settings=git_settings)
     except BaseException:
         undo.not_run()
         raise
@@ -220,14 +227,6 @@ def _warn(session: Session, key: str, files: list[str]) -> None:
     if files:
         shown = ", ".join(map(session.agent.place.workspace.show, map(Path, files[:_NAMED])))
         session.agent.emit(Notice(session.agent.say(key, files=shown), "warning"))
-
-
-def _wrapping(
-    session: Session, sandbox: Sandbox, line: str, *, approved: bool
-) -> Callable[[list[str]], list[str]]:
-    if not approved or sandbox.plan or "git" not in line:
-        return sandbox.wrap
-    return partial(sandbox.wrap, git_settings=sets_git(session, line))
 
 
 async def _look(undo: ShellUndo, command: str) -> None:

@@ -251,6 +251,15 @@ def keep_secret(values: Iterable[str]) -> None:
     _secrets.update(values)
 
 
+def own_environment() -> dict[str, str]:
+    """This process's, for a program that we start for ourselves: without what no child may read."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith("_API_KEY") and not any(secret in value for secret in _secrets)
+    }
+
+
 def _close_process() -> None:
     from coder.process.hardening import close_process
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from coder.policy.programs.tables import names
+from coder.process.child import own_environment
 from coder.process.executables import find_program
 
 _SECONDS = 5.0
@@ -89,7 +90,7 @@ def driver_names(folder: Path, workspace: Path, *, into: bool) -> frozenset[str]
     git = find_program("git", None, workspace)
     if git is None or not on_path.startswith("/") or _within(os.path.realpath(on_path), real_workspace):
         return None
-    environment = read_only_environment(os.environ, workspace)
+    environment = read_only_environment(own_environment(), workspace)
     found: set[str] = set()
     waiting, seen = [os.path.realpath(folder)], set[str]()
     while waiting:

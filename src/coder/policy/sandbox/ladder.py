@@ -134,16 +134,16 @@ class Sandbox:
             nested=found.locked() if found is not None and self.level.rung != "landlock" else (),
         )
 
-    def look(self, repositories: Iterable[str]) -> None:
+    def look(self, repositories: Iterable[str], *, git_settings: bool = False) -> None:
         """Before a command that may change files: the repositories further down in the workspace (each
-        `.git`, and folders that may be bare ones). `settle` follows."""
+        `.git`, and folders that may be bare ones). `git_settings` as for `wrap`. `settle` follows."""
         from coder.policy.sandbox.repositories import Repositories
 
         if self.level.rung == "none":  # what a person let out, or could not keep in, is theirs to allow
             return
         if self._repositories is None:
             self._repositories = Repositories(os.path.realpath(self.workspace))
-        self._repositories.look(repositories)
+        self._repositories.look(repositories, settings=git_settings)
 
     def settle(self, repositories: Iterable[str]) -> Settled:
         """After it: put back what it should not have changed in them, and say what else it left."""

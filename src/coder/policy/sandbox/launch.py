@@ -204,10 +204,11 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
 def _run(spec: dict[str, Any], command: list[str]) -> int:
     guarded = {path: _kept(path) for path in spec["guarded"]}
     parent = _become_keeper()
+    apart = spec["shut_in"] and _stand_apart()
     child = os.fork()
     if child == 0:
         _become(spec, command, parent)
-    code = _watched(child)
+    code = _watched(child, apart)
     for path, kept in guarded.items():
         if _kept(path) != kept:
             _put_back(path, kept)
@@ -233,7 +234,29 @@ def _become_keeper() -> int:
     return os.getpid()
 
 
-def _watched(child: int) -> int:
+def _stand_apart() -> bool:
+    """Into a domain around the command's own, out of which no signal leads: one to "all" then reaches what
+    the command started and nobody else. False where that is not so: it is tried on our parent."""
+    if landlock_abi() < SCOPES_FROM:
+        return False
+    try:
+        no_new_privileges()
+        os.kill(os.getppid(), 0)
+        ruleset = make_ruleset([_REFER, 0, _SCOPE_SIGNALS])
+        _allow(ruleset, "/", _REFER)  # every domain refuses moves between folders that it does not allow
+        enter(ruleset)
+    except OSError:
+        return False
+    try:
+        os.kill(os.getppid(), 0)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _watched(child: int, apart: bool = False) -> int:
     """The exit status of a child, as a shell tells it; nothing that it started is left by then."""
     try:
         signal.signal(signal.SIGTERM, _stop)
@@ -243,7 +266,7 @@ def _watched(child: int) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(0.01)  # the command got the signal too, and may end by itself
         code = -signal.SIGTERM
-    end_descendants()
+    end_descendants(apart)
     return 128 - code if code < 0 else code
 
 
@@ -286,14 +309,15 @@ def _give_up_powers() -> None:
                 LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
 
 
-def end_descendants() -> None:
-    """End all that the command left, however it detached itself: orphans become our children."""
+def end_descendants(apart: bool = False) -> None:
+    """End all that the command left, however it detached itself: orphans become our children. `apart`: one
+    signal reaches them all, and no fork gets by. One by one, what forks without end may be quicker."""
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
-        for pid in _children():
+        for pid in [-1] if apart else _children():
             try:
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+            except OSError:  # it has ended
                 continue
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -327,18 +351,21 @@ def _children_by_search() -> Iterator[int]:
 
 
 def _kept(path: str) -> dict[str, tuple[int, bytes]] | None:
-    """Modes and contents of a file or a flat folder; None where there is nothing."""
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return None
-    found = {"": (info.st_mode, b"")}
-    names = sorted(os.listdir(path)) if stat.S_ISDIR(info.st_mode) else [""]
-    for name in names:
+    """Modes and contents of a file, or of a folder with all below it (by their path in it, folders before
+    what is in them); None where there is nothing."""
+    found: dict[str, tuple[int, bytes]] = {}
+    waiting = [""]
+    while waiting:
+        name = waiting.pop()
         full = os.path.join(path, name) if name else path
-        mode = os.lstat(full).st_mode
-        found[name] = (mode, _content(full, mode))
-    return found
+        try:
+            mode = os.lstat(full).st_mode
+            found[name] = (mode, _content(full, mode))
+            inside = sorted(os.listdir(full)) if stat.S_ISDIR(mode) else []
+        except OSError:
+            continue
+        waiting += [os.path.join(name, one) for one in inside]
+    return found or None
 
 
 def _content(path: str, mode: int) -> bytes:
@@ -354,11 +381,11 @@ def _put_back(path: str, kept: dict[str, tuple[int, bytes]] | None) -> None:
     _remove(path)
     if kept is None or not os.path.isdir(os.path.dirname(path)):
         return
-    if stat.S_ISDIR(kept[""][0]):
-        os.mkdir(path, stat.S_IMODE(kept[""][0]))
     for name, (mode, content) in kept.items():
         full = os.path.join(path, name) if name else path
-        if stat.S_ISLNK(mode):
+        if stat.S_ISDIR(mode):
+            os.mkdir(full, stat.S_IMODE(mode) | stat.S_IRWXU)
+        elif stat.S_ISLNK(mode):
             os.symlink(os.fsdecode(content), full)
         elif stat.S_ISREG(mode):
             with open(full, "wb") as file:

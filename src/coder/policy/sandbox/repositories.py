@@ -22,13 +22,14 @@ from pathlib import Path
 import msgspec
 
 from coder.fs.atomic import replace_file
-from coder.fs.safe_open import delete_file, read_whole
+from coder.fs.safe_open import delete_file, parent_of, read_whole
 
 _MOST = 500  # repositories that are looked at
 _MOST_LOCKED = 16  # places; each is a mount, at a third of a millisecond
 _MOST_BYTES = 256 * 1024
 _MODULE_DEPTH = 6  # of folders in .git/modules: a submodule is named by its path
 
+_OF_BARE = ("HEAD", "objects", "refs")  # what makes git take a folder for a repository
 _LEADING = (".git", "commondir")  # files that say where the settings are
 # Settings that name a program or a place to take settings from, wherever git would see a key; too many rather
 # than too few.
@@ -37,6 +38,8 @@ _KEYS = (
     rb"|hookspath|hook|editor|attributesfile|templatedir|allow|octopus|twohead|tunnel|server|browser|httpd|driver"
     rb"|cmd|helper|path|update|tool|diffmerges|submodule|whatchanged|showsignature)"
 )
+_TODO = os.path.join("rebase-merge", "git-rebase-todo")
+_STEP = re.compile(rb"^[ \t]*(?:exec|x)[ \t].*", re.M)  # of a rebase that waits to be continued: a shell line
 _NAMING = re.compile(rb"(?:\A|[\s\]\xbf])" + _KEYS + rb"(?=[\s=;#]|\Z)|\[\s*(?:include|alias|pager)", re.I)
 
 Hooks = dict[str, tuple[int, bytes]]
@@ -65,6 +68,7 @@ class _Repository(msgspec.Struct, frozen=True):
     hooks: str = ""
     held: Hooks = {}
     inode: int = 0  # of that folder
+    steps: frozenset[bytes] = frozenset()  # that `git rebase --continue` would run
 
     def places(self) -> list[str]:
         there = [path for path, file in self.files.items() if file.content is not None and file.plain]
@@ -86,18 +90,22 @@ class Repositories:
     def __init__(self, root: str) -> None:
         self._root = root
         self._before: dict[str, _Repository] = {}
-        self._own = ""  # the workspace's own git folder, which is seen to elsewhere (`sandbox_places`)
+        self._own = ""  # the workspace's own git folder, which is locked elsewhere (`sandbox_places`)
+        self._own_link = False  # its hooks are a link, which nothing can lock
+        self._settings = False  # the person let a command change its settings
         self._made: set[str] = set()  # by commands: not locked, so that they can be removed as well
         self._running = 0
         self._files: dict[str, _File] = {}
         self._hooks: dict[str, _Hooks] = {}
 
-    def look(self, marks: Iterable[str]) -> None:
+    def look(self, marks: Iterable[str], *, settings: bool = False) -> None:
         """Before a command. `marks`: each `.git` further down (a folder or a file), and folders that may be
-        bare repositories."""
+        bare repositories. `settings`: the person let it change those of the workspace's own."""
+        self._settings = settings or (self._settings and self._running > 0)
         if not self._running:
             top = os.path.join(self._root, ".git")
             self._own = os.path.realpath(top) if os.path.isdir(top) else ""
+            self._own_link = os.path.islink(os.path.join(self._own, "hooks"))
             self._before = {found.mark: found for found in self._found(marks)}
         self._running += 1
 
@@ -110,9 +118,13 @@ class Repositories:
         hooks = {one.hooks: one.held for one in self._before.values()}
         for now in self._found(marks):
             known = self._before.get(now.mark)
-            own = known is None or now.mark in self._made
+            # Of the workspace's own the lock falls with the file, when the person's git replaces it: what
+            # they set in it meanwhile is theirs, but for the names of programs.
+            own = known is None or now.mark in self._made or now.git == self._own
             bad = [path for path, file in now.files.items() if _turned(path, files.get(path), file, own)]
             bad += _other_hooks(hooks.get(now.hooks, {}), now)
+            if now.steps - (known.steps if known is not None else frozenset()):
+                left.append(os.path.join(now.git, _TODO))
             if known is None:
                 self._made.add(now.mark)
                 left += [now.mark] if bad or not _within(now.git, self._root) else []
@@ -135,6 +147,8 @@ class Repositories:
     def _found(self, marks: Iterable[str]) -> Iterator[_Repository]:
         own = git_folders_in(self._own) if self._own else ()
         named = [*marks, *own, os.path.join(self._root, ".git")]
+        if all(os.path.lexists(os.path.join(self._root, name)) for name in _OF_BARE):
+            named.append(self._root)
         for mark in list(dict.fromkeys(named))[:_MOST]:
             with contextlib.suppress(OSError, ValueError):
                 git, pointer = self._led(mark)
@@ -154,8 +168,11 @@ class Repositories:
         return (mark if bare or os.path.lexists(os.path.join(mark, "commondir")) else ""), {}
 
     def _repository(self, mark: str, git: str, files: dict[str, _File]) -> _Repository:
-        if git == self._own or not _within(git, self._root):
+        if not _within(git, self._root):
             return _Repository(mark, git, files)
+        steps = frozenset(_STEP.findall(self._file(os.path.join(git, _TODO)).content or b""))
+        if git == self._own:
+            return self._own_repository(mark, files, steps)
         shared = os.path.join(git, "commondir")
         files[shared] = self._file(shared)
         common = git
@@ -164,10 +181,19 @@ class Repositories:
         for path in (os.path.join(git, "config"), os.path.join(git, "config.worktree")):
             files[path] = self._file(path)
         if common == self._own or not _within(common, self._root):
-            return _Repository(mark, git, files)
+            return _Repository(mark, git, files, steps=steps)
         config, hooks = os.path.join(common, "config"), os.path.join(common, "hooks")
         files.setdefault(config, self._file(config))
-        return _Repository(mark, git, files, hooks, self._hooks_in(hooks), _inode(git))
+        return _Repository(mark, git, files, hooks, self._hooks_in(hooks), _inode(git), steps)
+
+    def _own_repository(self, mark: str, files: dict[str, _File], steps: frozenset[bytes]) -> _Repository:
+        for name in () if self._settings else ("config", "config.worktree"):
+            path = os.path.join(self._own, name)
+            files[path] = self._file(path)
+        if not self._own_link:
+            return _Repository(mark, self._own, files, steps=steps)
+        hooks = os.path.join(self._own, "hooks")
+        return _Repository(mark, self._own, files, hooks, self._hooks_in(hooks), steps=steps)
 
     def _file(self, path: str) -> _File:
         try:
@@ -280,14 +306,24 @@ def _put_back(path: str, before: _File | None, hooks: Hooks) -> bool:
     mode, content = (before.mode, before.content) if before is not None else (0, None)
     if os.path.basename(os.path.dirname(path)) == "hooks":
         mode, content = hooks.get(os.path.basename(path), (0, None))
+    elif os.path.basename(path) == "hooks" and "" in hooks:
+        mode, content = hooks[""]
     try:
-        if content is None:
+        if stat.S_ISLNK(mode):
+            _link_again(Path(path), content or b"")
+        elif content is None:
             delete_file(Path(path))
         else:
             replace_file(Path(path), content, stat.S_IMODE(mode))
     except (OSError, ValueError):
         return False
     return True
+
+
+def _link_again(path: Path, target: bytes) -> None:
+    with parent_of(path) as folder:
+        os.unlink(path.name, dir_fd=folder)
+        os.symlink(target, os.fsencode(path.name), dir_fd=folder)
 
 
 def _within(path: str, folder: str) -> bool:

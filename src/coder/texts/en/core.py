@@ -376,7 +376,7 @@ TEXTS: dict[str, str] = {
     ),
     "sandbox.left": (
         "This command made {files}: git runs what is set there, outside the sandbox, as soon as you call it "
-        "there. Look at its config and hooks first."
+        "there. Look at its config, hooks and the steps of a rebase first."
     ),
     "sandbox.planted": "This command made {files}, from which git would take its settings; it was removed.",
     "undo.cut_off": ("What these commands had done when the session was cut off is not covered: {commands}"),

@@ -315,7 +315,7 @@ TEXTS: dict[str, str] = {
     "sandbox.put_back": "该命令改动了 {files}（git 从中得知要运行的程序）；已恢复原状。",
     "sandbox.left": (
         "该命令创建了 {files}：你一旦在那里调用 git，其中设定的程序就会在沙箱之外运行。"
-        "请先检查其 config 和 hooks。"
+        "请先检查其 config、hooks 和未完成变基的步骤。"
     ),
     "sandbox.planted": "该命令创建了 {files}，git 会从中读取设置；已将其删除。",
     "undo.cut_off": "会话中断时正在运行的命令所做的改动不在撤销范围内：{commands}",
