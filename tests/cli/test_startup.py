@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pytest
 
 from coder.cli import SUBCOMMANDS
+from coder.tools.registry import built_in_tools
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -69,7 +70,7 @@ HEAVY = {
 }
 # The loop's way to its first request runs through about a hundred small files, at some 0.2 ms
 # each. More than this means that a room is entered which the first request does not need.
-MOST_MODULES = 136
+MOST_MODULES = 119
 
 
 def loaded(project: Project, event: str, *args: str, url: str = "") -> list[str]:
@@ -119,6 +120,13 @@ def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> N
     shell = ["coder.policy.shell.judge", "coder.policy.shell.syntax", "coder.engine.commands.table"]
     unused = ["coder.model.scripted", "coder.servers", "coder.texts.zh", "coder.terminal.start"]
     assert under(ours, [*others, *shell, *unused]) == []
+
+
+def test_of_the_tools_only_the_declarations_are_loaded(at_first_request: list[str]) -> None:
+    """The first request carries what each tool declares; what it works with waits for its first call."""
+    declared = {tool.__module__ for tool in built_in_tools().values()}
+    shared = {"coder.tools", "coder.tools.base", "coder.tools.registry", "coder.tools.seen"}
+    assert set(under(at_first_request, ["coder.tools"])) == declared | shared
 
 
 def test_nothing_heavy_in_a_step_of_the_loop(project: Project) -> None:

@@ -40,7 +40,7 @@ PRINTED = "until [ -e d/printed ]; do sleep 0.02; done"
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is being started is looked at until it ends, however slow the machine is."""
-    monkeypatch.setattr("coder.tools.bash._FIRST_LOOK", 60)
+    monkeypatch.setattr("coder.tools.shell.background._FIRST_LOOK", 60)
 
 
 def until(condition: Callable[[], bool]) -> None:

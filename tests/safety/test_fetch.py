@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from coder.tools.base import Limits, ToolContext, ToolResult
-from coder.tools.fetch import DEFAULT_CHARS, MAX_BYTES, Fetch, is_public
-from coder.tools.html import html_to_text
+from coder.tools.fetch import DEFAULT_CHARS, Fetch
+from coder.tools.web.html import html_to_text
+from coder.tools.web.page import MAX_BYTES
+from coder.tools.web.public import is_public
 
 Answer = tuple[int, dict[str, str], bytes]
 PAGE = b"""<!doctype html><html><head><title>The  title</title><style>p{color:red}</style></head>
@@ -158,7 +160,7 @@ def test_a_name_with_one_private_address_is_refused(site: Site) -> None:
 
 def public_by_decree(monkeypatch: pytest.MonkeyPatch) -> None:
     """127.0.0.1 plays the public internet, so that a real server can answer; 127.0.0.2 stays private."""
-    monkeypatch.setattr("coder.tools.fetch.is_public", lambda ip: ip == "127.0.0.1")
+    monkeypatch.setattr("coder.tools.web.page.is_public", lambda ip: ip == "127.0.0.1")
 
 
 def test_a_redirect_to_a_private_address_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +250,7 @@ def test_time_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         done.wait(10)
         return 200, {}, b""
 
-    monkeypatch.setattr("coder.tools.fetch.SECONDS", 0.2)
+    monkeypatch.setattr("coder.tools.web.page.SECONDS", 0.2)
     site.answers["/late"] = late
     result = fetch(Fetch(allow_private=True), site.url("/late"))
     done.set()

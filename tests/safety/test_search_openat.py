@@ -101,7 +101,7 @@ def test_grep_and_glob_bring_nothing_from_outside(
         return files_there(base, names)
 
     monkeypatch.setattr(LineCheck, "holds", told_line)
-    monkeypatch.setattr("coder.tools.search.revalidate.files_there", told_names)
+    monkeypatch.setattr("coder.tools.search.files.files_there", told_names)
 
     def attempt() -> None:
         for tool, args in (
@@ -136,7 +136,7 @@ def test_what_matches_outside_only_is_not_even_counted(
         return files_there(base, names)
 
     monkeypatch.setattr(LineCheck, "holds", told_line)
-    monkeypatch.setattr("coder.tools.search.revalidate.files_there", told_names)
+    monkeypatch.setattr("coder.tools.search.files.files_there", told_names)
 
     def attempt() -> None:
         for tool in (Grep(), Glob()):
@@ -205,8 +205,8 @@ def test_a_long_line_is_told_by_its_beginning(tmp_path: Path, count: int) -> Non
 def test_of_very_many_files_the_number_is_not_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.tools.glob.MAX_DATED", 5)
-    monkeypatch.setattr("coder.tools.glob.MAX_SHOWN", 2)
+    monkeypatch.setattr("coder.tools.search.files.MAX_DATED", 5)
+    monkeypatch.setattr("coder.tools.search.files.MAX_SHOWN", 2)
     place = Contested(tmp_path)
     told = place.call(Glob(), pattern="**/*").for_model
     assert told.splitlines() == [

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from world import World
 
-from coder.tools import read as read_module
-from coder.tools.read import MAX_BYTES, Read
+from coder.tools.read import Read
+from coder.tools.text import page as page_module
 from coder.tools.text.lines import MAX_LINE, count_lines, lines_from, seek_last
+from coder.tools.text.page import MAX_BYTES
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_100_mb_of_text_is_paged_without_loading_it(world: World, monkeypatch: p
     with path.open("wb") as file:
         for _ in range(100):
             file.write(line * 1030)
-    monkeypatch.setattr(read_module, "load", None)  # would be called with the whole file
+    monkeypatch.setattr(page_module, "load", None)  # would be called with the whole file
     first = world.call(Read(), path="big.log", limit=2)
     assert first.meta["lines"] == 2
     assert first.meta["total_lines"] is None
@@ -159,8 +160,8 @@ def test_100_mb_of_text_is_paged_without_loading_it(world: World, monkeypatch: p
 
 
 def test_very_large_file_is_numbered_from_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_module, "WHOLE_BYTES", 10)
-    monkeypatch.setattr(read_module, "COUNTED_BYTES", 20)
+    monkeypatch.setattr(page_module, "WHOLE_BYTES", 10)
+    monkeypatch.setattr(page_module, "COUNTED_BYTES", 20)
     world.put("a.txt", some_lines(50))
     result = world.call(Read(), path="a.txt", offset=-2)
     assert result.for_model.startswith("-2\tline 49\n-1\tline 50\n")
@@ -171,9 +172,9 @@ def test_streamed_and_whole_reading_agree(world: World, monkeypatch: pytest.Monk
     for encoding in ("utf-8", "utf-16", "latin-1"):
         world.put("a.txt", text.encode(encoding))
         for args in ({}, {"offset": 100, "limit": 5}, {"offset": -3}, {"offset": -9999, "limit": 1}):
-            monkeypatch.setattr(read_module, "WHOLE_BYTES", 1 << 20)
+            monkeypatch.setattr(page_module, "WHOLE_BYTES", 1 << 20)
             whole = world.call(Read(), path="a.txt", **args).for_model.splitlines()[:-1]
-            monkeypatch.setattr(read_module, "WHOLE_BYTES", 10)
+            monkeypatch.setattr(page_module, "WHOLE_BYTES", 10)
             assert world.call(Read(), path="a.txt", **args).for_model.splitlines()[:-1] == whole
 
 
@@ -293,7 +294,7 @@ def test_unreadable_file_is_one_sentence(world: World, monkeypatch: pytest.Monke
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(read_module, "open_file", refuse)
+    monkeypatch.setattr(page_module, "open_file", refuse)
     assert world.call(Read(), path="a.txt").for_model == "error: cannot read a.txt: permission denied"
 
 

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from itertools import islice
-from pathlib import Path
-
-from coder.texts import Phrase
 from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, summed_up
-from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
-from coder.tools.search.find import Outcome, find_files
-from coder.tools.search.globs import BadGlob, matcher
-from coder.tools.search.ignore import Place
+from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
 MAX_SHOWN = 200
-MAX_DATED = 10_000  # more matches than this are not asked for their dates
-MAX_FOUND = 200_000
 
 
 class Glob(Tool):
@@ -38,102 +27,11 @@ class Glob(Tool):
     )
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
+        from coder.tools.paths import clean
+
         return Preview(f"glob {self.argument(args)} in {clean(args.get('path') or '.')}")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        try:
-            return await _glob(args["pattern"], args.get("path") or ".", context)
-        except Stop as stop:
-            return stop.result
-        except BadGlob as bad:
-            return failed(clean(str(bad)), pattern=clean(args["pattern"]))
+        from coder.tools.search.files import files_matching
 
-
-async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
-    import asyncio
-
-    folder, _ = locate_existing(context, path)
-    if kind_of((await asyncio.to_thread(status, context, folder)).st_mode) != "a folder":
-        name = shown(context, folder)
-        return failed(f"{name} is not a folder; give the folder to search as path", path=name)
-    pattern = _relative(pattern, folder)
-    place = Place(context.workspace.root, folder)
-    note = ""
-    found, ordered = await _find(pattern, place, context)
-    if not ordered and "/" not in pattern:
-        pattern, note = f"**/{pattern}", "[nothing at this level; these lie deeper]"
-        found, ordered = await _find(pattern, place, context)
-    return _told(
-        pattern, [shown(context, place.base / path) for path in ordered], found, note, context, folder
-    )
-
-
-def _relative(pattern: str, folder: Path) -> str:
-    """The pattern below `folder`; models also give whole paths."""
-    pattern = pattern.strip()
-    while pattern.startswith("./"):
-        pattern = pattern[2:]
-    if pattern.startswith("/"):
-        prefix = f"{folder}/"
-        if not pattern.startswith(prefix):
-            raise BadGlob(f"the pattern is relative to path; {pattern!r} is not below {folder}")
-        pattern = pattern.removeprefix(prefix)
-    if not pattern:
-        raise BadGlob("the pattern is empty; * matches every file of the folder, ** every file below it")
-    if ".." in pattern.split("/"):
-        raise BadGlob("the pattern cannot go up with ..; give the folder to search as path")
-    return pattern
-
-
-async def _find(pattern: str, place: Place, context: ToolContext) -> tuple[Outcome, list[str]]:
-    import asyncio
-
-    match = matcher(pattern)
-    skip = len(os.fspath(place.start)) - len(os.fspath(place.base))
-    found = await find_files(context, place, lambda path: match(path[skip:]), MAX_FOUND)
-    return found, await asyncio.to_thread(_ordered, found, place.base)
-
-
-def _ordered(found: Outcome, base: Path) -> list[str]:
-    """The ones to show: newest first, or by path where there are too many to ask for dates. What was there
-    only by way of a link that came in between is left out."""
-    from coder.tools.search.revalidate import files_there
-
-    if len(found.paths) > MAX_DATED:
-        found.paths.sort()
-        likely = islice(found.paths, 4 * MAX_SHOWN)
-        there = files_there(base, likely)
-        return sorted(there)[:MAX_SHOWN]
-    there = files_there(base, found.paths)
-    found.paths = list(there)
-    return sorted(there, key=lambda path: (-there[path], path))[:MAX_SHOWN]
-
-
-def _told(
-    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, folder: Path
-) -> ToolResult:
-    total, where = len(found.paths), shown(context, folder)
-    lines = [note] if note and paths else []
-    lines += [path.replace("\n", "\\n") for path in paths]
-    if not paths:
-        lines.append(f"no files match {clean(pattern)} in {where}")
-    if total > len(paths):
-        dated = total <= MAX_DATED
-        order = "newest" if dated else "first by path"
-        # Of very many not each was looked up: how many exactly is not for certain.
-        count = str(total) if dated else f"more than {MAX_DATED}"
-        lines.append(
-            f"[{count} files match; the {len(paths)} {order} are shown; narrow the pattern to see others]"
-        )
-    if found.timed_out:
-        lines.append("[the search took too long and was ended; give a narrower path]")
-    meta = {
-        "pattern": clean(pattern),
-        "path": where,
-        "matches": total,
-        "shown": len(paths),
-        "truncated": total > len(paths),
-        "timed_out": found.timed_out,
-        "engine": found.engine,
-    }
-    return summed_up(Phrase("tool.files", n=total), "\n".join(lines), meta=meta)
+        return await files_matching(args["pattern"], args.get("path") or ".", context)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coder.texts import Phrase, one_line
 from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
-from coder.tools.bash import FOR_MODEL, MAX_TIMEOUT_MS, TooManyJobs
+from coder.tools.bash import MAX_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from coder.process.background import Job
@@ -88,6 +88,8 @@ def _list(jobs: Jobs) -> ToolResult:
 
 
 def _state(job: Job) -> ToolResult:
+    from coder.tools.shell.command import FOR_MODEL
+
     output, file = job.take_new(FOR_MODEL)
     if not job.running:
         job.told = True
@@ -127,6 +129,10 @@ def ending(job: Job) -> str:
 def _fields(job: Job) -> dict[str, Any]:
     fields: dict[str, Any] = {"job_id": job.id, "running": job.running, "command": job.command}
     return fields if job.running else {**fields, "exit_code": job.exit_code}
+
+
+class TooManyJobs(Exception):
+    """What to do first is the text."""
 
 
 class Jobs:

@@ -1,1 +1,1 @@
-"""Texts of files: encodings, lines, differences, and finding the piece that a model meant."""
+"""Texts of files: encodings, pages, differences, and replacing the piece that a model meant."""

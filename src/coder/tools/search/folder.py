@@ -1,0 +1,93 @@
+"""What `list` tells of one folder, and `read` where its path is one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+
+from coder.fs.safe_open import entries_of
+from coder.texts import Phrase
+from coder.tools.base import ToolContext, ToolResult, failed, summed_up
+from coder.tools.list import MAX_ENTRIES
+from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
+from coder.tools.search.ignore import Rules
+
+HIDDEN_NAMED = 20
+
+
+async def list_folder(path: str, context: ToolContext) -> ToolResult:
+    try:
+        return await asyncio.to_thread(_list, path, context)
+    except Stop as stop:
+        return stop.result
+
+
+def _list(path: str, context: ToolContext) -> ToolResult:
+    folder, _ = locate_existing(context, path)
+    name = shown(context, folder)
+    if kind_of(status(context, folder).st_mode) != "a folder":
+        return failed(
+            f"{name} is a file, not a folder; use read", Phrase("tool.is_file", path=name), path=name
+        )
+    return listed(folder, name, context)
+
+
+class _Entries(msgspec.Struct, frozen=True):
+    folders: list[str]
+    files: list[str]
+    hidden: list[str]
+
+
+def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
+    """What a folder holds, as `list` and `read` tell it."""
+    try:
+        entries = _entries(folder, context.workspace.root)
+    except OSError as error:
+        raise Stop(unreachable(context, folder, error, "list")) from error
+    lines = entries.folders + entries.files
+    total, more = len(lines), max(0, len(lines) - MAX_ENTRIES)
+    text = "\n".join(lines[:MAX_ENTRIES]) or "(empty folder)"
+    if more:
+        text += f"\n[{more} more entries not shown; use glob with a narrower pattern]"
+    if entries.hidden:
+        rest = len(entries.hidden) - HIDDEN_NAMED
+        names = ", ".join(entries.hidden[:HIDDEN_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        text += f"\n(hidden by .gitignore: {names})"
+    meta = {"path": name, "entries": total, "ignored": len(entries.hidden), "truncated": more > 0}
+    return summed_up(Phrase("tool.entries", n=total), text, meta=meta)
+
+
+def _entries(folder: Path, root: Path) -> _Entries:
+    rules = Rules.at(root, folder)
+    folders, files, hidden = [], [], []
+    with entries_of(folder) as (found, descriptor):
+        for entry in sorted(found, key=lambda entry: entry.name.lower()):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name == ".git":
+                continue
+            if rules.hide(os.fspath(folder / entry.name), is_folder=is_folder):
+                hidden.append(_one_line(entry.name) + "/" * is_folder)
+            elif is_folder:
+                folders.append(f"{_one_line(entry.name)}/")
+            else:
+                files.append(_file_line(entry, descriptor))
+    return _Entries(folders, files, hidden)
+
+
+def _file_line(entry: os.DirEntry[str], folder: int) -> str:
+    name = _one_line(entry.name)
+    try:
+        if entry.is_symlink():
+            return f"{name} -> {_one_line(os.readlink(entry.name, dir_fd=folder))}"
+        info = entry.stat(follow_symlinks=False)
+    except OSError:
+        return name
+    return f"{name} ({kind_of(info.st_mode) or size_words(info.st_size)})"
+
+
+def _one_line(name: str) -> str:
+    """A name that holds a newline must not look like two entries."""
+    return clean(name).replace("\n", "\\n")

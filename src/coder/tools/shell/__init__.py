@@ -1,0 +1,1 @@
+"""Shell lines, run to their end or as background jobs."""

@@ -1,0 +1,159 @@
+"""What `bash` does with a command that runs to its end, and what is told of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coder.process.executables import find_program
+from coder.process.output import KEY_MARK, Printed, clean_file, cut_pair
+from coder.process.run import CutShort, Outcome, run_process
+from coder.texts import Phrase
+from coder.tools.base import OnOutput, ToolCancelled, ToolContext, ToolResult, failed, summed_up
+
+# What the model sees of an output: about 3,000 tokens, as much as a careful reader takes in at once.
+FOR_MODEL = 12_000
+FOR_PERSON = 32_000
+# In memory, a stream: escape sequences and progress bars are taken out before it is cut to what is shown.
+_KEEP_BYTES = 262_144
+# Linux takes at most 128 KiB in one argument; a longer script is handed over as a file.
+_LONGEST_ARGUMENT = 100_000
+
+# For commands of the model. Programs that obey these print no colours and move no cursor. `CI` is not among
+# them: it changes what builds do. A variable that forces colours would win, and node warns of the clash.
+QUIET = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat"}
+_LOUD = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLORTERM")
+
+
+async def run_command(
+    command: str, timeout_ms: int, context: ToolContext, on_output: OnOutput, *, person: bool
+) -> ToolResult:
+    script: Path | None = None
+    try:
+        argv, script = shell_line(command, context)
+        outcome = await run_process(
+            context.wrap_command(argv),
+            cwd=context.workspace.root,
+            environment=context.environment if person else quiet(context.environment),
+            timeout_ms=timeout_ms,
+            keep_bytes=_KEEP_BYTES,
+            spill_to=context.outputs / f"bash-{time.time_ns():x}.txt",
+            spill_limit=context.limits.output_limit_bytes,
+            spill_from=FOR_MODEL,
+            on_output=on_output,
+        )
+    except CutShort as cut:
+        raise ToolCancelled(_result(cut.outcome, command, timeout_ms, context)) from None
+    except OSError as error:
+        return failed(f"the shell could not be started: {error.strerror or error}")
+    finally:
+        if script is not None:
+            script.unlink(missing_ok=True)
+    return _result(outcome, command, timeout_ms, context)
+
+
+def quiet(environment: Mapping[str, str]) -> dict[str, str]:
+    return {**{name: value for name, value in environment.items() if name not in _LOUD}, **QUIET}
+
+
+def shell_line(command: str, context: ToolContext) -> tuple[list[str], Path | None]:
+    """The argument vector, and the file that holds a command too long for one."""
+    shell = find_program("bash", context.environment.get("PATH"), context.workspace.root) or "/bin/sh"
+    text = os.fsencode(command)
+    if len(text) <= _LONGEST_ARGUMENT:
+        return [shell, "-c", command], None
+    context.outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    script = context.outputs / f"script-{time.time_ns():x}.sh"
+    script.write_bytes(text)
+    return [shell, str(script)], script
+
+
+def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContext) -> ToolResult:
+    out, err = outcome.out.plain(), outcome.err.plain()
+    file = outcome.spilled
+    if file is not None and out.fits(FOR_MODEL) and err.fits(FOR_MODEL) and out.size + err.size <= FOR_MODEL:
+        file.unlink(missing_ok=True)  # it was long for its escape sequences alone
+        file = None
+    where = _where(file, outcome, context)
+    stdout, stderr = cut_pair(out, err, FOR_MODEL, where)
+    meta: dict[str, Any] = {
+        "exit_code": outcome.exit_code,
+        "stdout": stdout,
+        "stderr": stderr,
+        "truncated": file is not None or outcome.truncated,
+        "duration_ms": outcome.duration_ms,
+    }
+    if file is not None:
+        clean_file(file)
+        meta["output_file"] = str(file)
+    if outcome.cancelled:  # it has no exit code of its own
+        del meta["exit_code"]
+        meta["cancelled"] = True
+    model = _output_text(*cut_pair(out.folded(), err.folded(), FOR_MODEL, where))
+    key = "tool.exit_late" if outcome.timed_out else "tool.exit"
+    return summed_up(
+        Phrase(key, code=outcome.exit_code),
+        _told(outcome, model or "(no output)", command, timeout_ms).rstrip("\n"),
+        ok=outcome.exit_code == 0 and not outcome.cancelled,
+        # As it was printed: the screen shows escape sequences, and obeys none.
+        detail=_output_text(*cut_pair(outcome.out, outcome.err, FOR_PERSON)),
+        detail_kind="output",
+        meta=meta,
+        around=_with_key(out, err) if meta["truncated"] else "",
+    )
+
+
+def _with_key(*streams: Printed) -> str:
+    """Of a private key that the cut goes through, neither half looks like one."""
+    text = "\n".join(part for stream in streams for part in (stream.head, stream.tail))
+    return text if KEY_MARK in text else ""
+
+
+def _where(file: Path | None, outcome: Outcome, context: ToolContext) -> str:
+    if file is None:
+        return ""
+    total = sum(s.size + s.dropped[0] for s in (outcome.out, outcome.err))
+    limit = context.limits.output_limit_bytes
+    return f"; all of it: {file}" if total <= limit else f"; the first {limit} bytes: {file}"
+
+
+def _told(outcome: Outcome, output: str, command: str, timeout_ms: int) -> str:
+    if outcome.cancelled:
+        seconds = outcome.duration_ms / 1000
+        return f"error: cancelled by the person after {seconds:.1f} s; output so far:\n{output}"
+    if outcome.timed_out:
+        return (
+            f"error: no end after {timeout_ms} ms, so the command and all it started were ended "
+            f"(exit code {outcome.exit_code}). For a server or watcher use background: true; for slow work "
+            f"give a larger timeout_ms, or run less at once.\n{output}"
+        )
+    text = f"error: exit code {outcome.exit_code}\n{output}" if outcome.exit_code else output
+    if leaves_behind(command):
+        text = text.rstrip("\n") + (
+            "\n[What & puts in the background is ended when the call ends. To keep it running, "
+            "call bash again with that command alone and background: true.]"
+        )
+    return text
+
+
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<!\S)#[^\n]*", re.DOTALL)
+_AMPERSAND = re.compile(r"(?<![&<>|])&(?=[\s;)]|$)")
+_WAITS = re.compile(r"\bwait\b")
+
+
+def leaves_behind(command: str) -> bool:
+    """Whether a line puts something in the background and does not wait for it. Good for a hint: a rough
+    reading of the line, not a parse."""
+    bare = _QUOTED.sub("''", command)
+    return _AMPERSAND.search(bare) is not None and _WAITS.search(bare) is None
+
+
+def _output_text(stdout: str, stderr: str) -> str:
+    parts = [stdout.rstrip("\n")] if stdout.strip("\n") else []
+    if stderr.strip("\n"):
+        parts.append("[stderr]\n" + stderr.strip("\n") if parts else stderr.rstrip("\n"))
+    return "\n".join(parts)

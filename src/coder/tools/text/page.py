@@ -1,0 +1,299 @@
+"""What `read` shows of a file: whole files are remembered as seen, large ones are streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from coder.fs.safe_open import open_file, status_of
+from coder.process.output import KEY_MARK
+from coder.texts import Phrase
+from coder.tools.base import Arguments, ToolContext, ToolResult, failed, summed_up
+from coder.tools.changes import SEEN_BYTES
+from coder.tools.paths import (
+    Stop,
+    clean,
+    kind_of,
+    locate,
+    locate_existing,
+    missing,
+    shown,
+    size_words,
+    status,
+    unreachable,
+)
+from coder.tools.read import DEFAULT_LIMIT
+from coder.tools.search.folder import listed
+from coder.tools.seen import Lines
+from coder.tools.text.file import SAMPLE, NotText, TextFile, detect, load
+from coder.tools.text.lines import (
+    Cancelled,
+    Line,
+    count_lines,
+    lines_from,
+    seek_last,
+    shorten,
+)
+
+MAX_BYTES = 256 * 1024  # of text in one answer
+WHOLE_BYTES = SEEN_BYTES  # files up to this size are read whole; larger ones are streamed
+COUNTED_BYTES = 1 << 30  # beyond this, lines near the end are numbered from the end
+
+
+class Page(msgspec.Struct):
+    """The part of a file that is shown. `first` is negative where lines are numbered from the end."""
+
+    first: int
+    lines: list[Line]
+    has_more: bool
+    total: int | None
+    encoding: str
+    remarks: list[str] = []
+    around: str = ""  # the whole text, where a key in it may be shown in part
+
+
+async def read_page(args: Arguments, context: ToolContext) -> ToolResult:
+    stop_flag = threading.Event()
+    try:
+        path, lines = locate_existing(context, args["path"])
+        offset = args.get("offset")
+        limit = args.get("limit")
+        if lines and offset is None:
+            offset = lines[0]
+            limit = lines[1] - lines[0] + 1 if lines[1] and limit is None else limit
+        return await asyncio.to_thread(
+            _read_meant,
+            path,
+            1 if offset is None else offset or 1,
+            DEFAULT_LIMIT if limit is None else limit,
+            context,
+            stop_flag.is_set,
+        )
+    except Stop as stop:
+        return stop.result
+    finally:
+        stop_flag.set()  # a cancelled call leaves its thread at the next chunk
+
+
+def _read_meant(
+    path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
+) -> ToolResult:
+    """The file; where there is none, the only one that is called so."""
+    other = None
+    with contextlib.suppress(OSError, ValueError):
+        try:
+            status_of(path)
+        except FileNotFoundError:
+            from coder.tools.search.find import only_named
+
+            other = only_named(context, path)
+    if other is None:
+        return _read(path, offset, limit, context, stopped)
+    found = locate(context, shown(context, other))
+    result = _read(found, offset, limit, context, stopped)
+    if not result.ok:
+        raise Stop(missing(context, path))
+    said = f"{shown(context, path)} does not exist; this is {shown(context, found)}:\n{result.for_model}"
+    return msgspec.structs.replace(result, for_model=said)
+
+
+def _read(
+    path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
+) -> ToolResult:
+    name = shown(context, path)
+    if limit < 1:
+        return failed(f"limit must be at least 1, not {limit}", path=name)
+    other = kind_of(status(context, path).st_mode)
+    if other == "a folder":
+        return listed(path, name, context)
+    if other:
+        return failed(f"{name} is {other} and cannot be read as a file", path=name)
+    try:
+        with os.fdopen(open_file(path), "rb") as file:
+            try:
+                page = _page(file, path, offset, limit, context, stopped)
+            except NotText:
+                return _binary(file, name)
+    except Cancelled:
+        return failed("reading was stopped", path=name)
+    except (OSError, ValueError) as error:
+        raise Stop(unreachable(context, path, error)) from error
+    if page.lines or page.total == 0:
+        return _told(page, name, offset, limit)
+    lines = "1 line" if page.total == 1 else f"{page.total} lines"
+    return failed(f"offset {offset} is past the end: {name} has {lines}", path=name, total_lines=page.total)
+
+
+def _page(
+    file: BinaryIO, path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
+) -> Page:
+    if os.fstat(file.fileno()).st_size > WHOLE_BYTES:
+        return _streamed(file, offset, limit, stopped)
+    data = file.read(WHOLE_BYTES + 1)
+    if len(data) > WHOLE_BYTES:  # grew meanwhile, or a file of /proc that gives no size
+        file.seek(0)
+        return _streamed(file, offset, limit, stopped)
+    page = _whole(load(data), offset, limit)
+    shown_lines = [(n, n) for n, line in enumerate(page.lines, page.first) if not line.cut]
+    if not page.has_more and page.first == 1 and len(shown_lines) == len(page.lines):
+        context.files.saw(path, data)
+    else:
+        context.files.saw_lines(path, data, _runs(shown_lines), page.total or 0)
+    return page
+
+
+def _runs(lines: list[Lines]) -> list[Lines]:
+    """Neighbouring lines joined."""
+    runs: list[Lines] = []
+    for first, last in lines:
+        if runs and runs[-1][1] == first - 1:
+            first = runs.pop()[0]
+        runs.append((first, last))
+    return runs
+
+
+def _whole(file: TextFile, offset: int, limit: int) -> Page:
+    lines = file.text.split("\n")
+    unfinished = bool(lines[-1])
+    if not unfinished:
+        lines.pop()
+    total = len(lines)
+    first = max(1, total + 1 + offset) if offset < 0 else offset
+    shown_lines = _fitting(map(shorten, lines[first - 1 : first - 1 + limit]))
+    page = Page(first, shown_lines, first - 1 + len(shown_lines) < total, total, file.encoding)
+    if len(shown_lines) < total and KEY_MARK in file.text:
+        page.around = file.text
+    if file.encoding != "utf-8" or file.bom:
+        page.remarks.append(file.encoding + (" with byte order mark" if file.bom else ""))
+    if file.mixed:
+        page.remarks.append("mixed line endings")
+    elif file.newline != "\n":
+        page.remarks.append("CR line endings" if file.newline == "\r" else "CRLF line endings")
+    if unfinished and not page.has_more:
+        page.remarks.append("no newline at the end")
+    return page
+
+
+def _streamed(file: BinaryIO, offset: int, limit: int, stopped: Callable[[], bool]) -> Page:
+    encoding, bom = detect(file.read(SAMPLE), whole=False)
+    size = os.fstat(file.fileno()).st_size
+    remarks = [size_words(size)] + ([encoding] if encoding != "utf-8" else [])
+    if offset > 0:
+        file.seek(len(bom))
+        found = lines_from(file, encoding, offset - 1, stopped)
+        lines = _fitting(islice(found, limit))
+        has_more = next(found, None) is not None
+        if lines:
+            total = None if has_more else offset - 1 + len(lines)
+            return Page(offset, lines, has_more, total, encoding, remarks)
+        file.seek(len(bom))
+        return Page(offset, [], False, sum(1 for _ in lines_from(file, encoding, 0, stopped)), encoding)
+    return _streamed_end(file, encoding, len(bom), offset, limit, stopped, remarks)
+
+
+def _streamed_end(
+    file: BinaryIO,
+    encoding: str,
+    start: int,
+    offset: int,
+    limit: int,
+    stopped: Callable[[], bool],
+    remarks: list[str],
+) -> Page:
+    total: int | None
+    if encoding.startswith(("utf-16", "utf-32")):
+        file.seek(start)
+        total = sum(1 for _ in lines_from(file, encoding, 0, stopped))
+        first = max(1, total + 1 + offset)
+        file.seek(start)
+        found = lines_from(file, encoding, first - 1, stopped)
+    else:
+        file.seek(0)
+        counted = os.fstat(file.fileno()).st_size <= COUNTED_BYTES
+        total = count_lines(file, stopped) if counted else None
+        available = seek_last(file, -offset, stopped)
+        first = total + 1 - available if total is not None else -available
+        found = lines_from(file, encoding, 0, stopped)
+    lines = _fitting(islice(found, limit))
+    return Page(first, lines, next(found, None) is not None, total, encoding, remarks)
+
+
+def _fitting(lines: Iterator[Line]) -> list[Line]:
+    """As many as fit into one answer; always one, or a page would never move on."""
+    out: list[Line] = []
+    size = 0
+    for line in lines:
+        size += len(line.text.encode("utf-8", "replace")) + 8
+        if out and size > MAX_BYTES:
+            break
+        out.append(line)
+    return out
+
+
+def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
+    meta = {
+        "path": name,
+        "offset": page.first,
+        "limit": limit,
+        "lines": len(page.lines),
+        "total_lines": page.total,
+        "has_more": page.has_more,
+        "encoding": page.encoding,
+    }
+    if page.total == 0:
+        return summed_up(Phrase("tool.empty_file"), f"{name} is empty", meta=meta)
+    last = page.first + len(page.lines) - 1
+    text = "\n".join(
+        f"{number}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
+        for number, line in enumerate(page.lines, page.first)
+    )
+    total = f" of {page.total}" if page.total is not None else ""
+    more = f"has_more: lines {page.first}-{last}{total} shown, continue with offset={last + 1}"
+    if ending := [more] * page.has_more + page.remarks:
+        text += f"\n[{'; '.join(ending)}]"
+    key = "tool.lines" if page.total is None else "tool.lines_of"
+    phrase = Phrase(key, first=page.first, last=last, total=page.total)
+    return summed_up(phrase, text, meta=meta, around=page.around)
+
+
+def _binary(file: BinaryIO, name: str) -> ToolResult:
+    file.seek(0)
+    head = file.read(16)
+    size = os.fstat(file.fileno()).st_size
+    kind = next((words for magic, words in _KINDS if head.startswith(magic)), "binary data")
+    reason = f"{name} is a binary file ({kind}, {size_words(size)}), not text; inspect it with a command"
+    return failed(
+        reason,
+        Phrase("tool.binary", size=size_words(size)),
+        path=name,
+        binary=True,
+        size=size,
+        kind=kind,
+    )
+
+
+_KINDS = (
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"%PDF", "PDF document"),
+    (b"PK\x03\x04", "ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"\x7fELF", "ELF program or library"),
+    (b"MZ", "Windows program"),
+    (b"SQLite format 3", "SQLite database"),
+    (b"RIFF", "RIFF media"),
+    (b"OggS", "Ogg media"),
+    (b"\xca\xfe\xba\xbe", "Java class or Mach-O"),
+)
