@@ -15,6 +15,7 @@ from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply
 from coder.record.seal import is_believed, sealed
 from coder.record.store import SessionStore
+from coder.record.undo.journal import UndoJournal
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 from kit.validity import check_conversation
@@ -284,3 +285,22 @@ def test_a_log_that_another_process_has_open_is_not_accepted(project: Project) -
         sink.close()
     assert done.returncode == 1
     assert "another process" in done.stderr
+
+
+def test_under_another_session_s_id_it_reaches_neither_its_outputs_nor_its_undo(project: Project) -> None:
+    kept = project.home / ".coder"
+    (kept / "outputs" / "evil").mkdir(parents=True)
+    (kept / "outputs" / "evil" / "secret.txt").write_text("of another project\n")
+    other = project.home / "other.txt"
+    other.write_text("theirs\n")
+    journal = UndoJournal(kept / "undo" / "evil")
+    journal.begin_turn(1)
+    journal.before_change(other, b"changed\n")
+    other.write_text("changed\n")
+    shipped(project)
+    reading = {"name": "read", "arguments": {"path": str(kept / "outputs" / "evil" / "secret.txt")}}
+    with ScriptedServer([{"calls": [reading]}, {"text": "no"}]) as server:
+        project.coder("--resume", "evil", "--once", "look", url=server.url)
+        undone = project.coder("--resume", "evil", "--once", "/undo force", url=server.url)
+        assert "of another project" not in json.dumps(server.chats)
+    assert other.read_text() == "changed\n", undone.stdout

@@ -38,7 +38,7 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     for event in read_log(path):
         for taker in (state, ledger, recent, choices, newest, jobs):
             taker.take(event)
-    session = Session(agent, session_id, [sink], state.created_at)
+    session = Session(agent, session_id, [sink], state.created_at, believed=believed)
     session.ledger = ledger
     session.budget.limit = choices.limit(session.budget.limit)
     if choices.loop_guard is not None:

@@ -67,9 +67,19 @@ class _Undo:
 class Session:
     """A conversation that is recorded as it happens."""
 
-    def __init__(self, agent: Agent, session_id: str, sinks: list[HistorySink], created_at: str) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        session_id: str,
+        sinks: list[HistorySink],
+        created_at: str,
+        *,
+        believed: bool = True,
+    ) -> None:
+        """`believed`: the record is this person's. One of somebody else's could bear the id of any session."""
         self.agent = agent
         self.id = session_id
+        self._kept_as = session_id if believed else f"{session_id}.foreign"
         self.created_at = created_at
         self.title = ""
         self.log = SessionLog(
@@ -79,7 +89,7 @@ class Session:
         self._undo: UndoJournal | None = None
         self._undo_turn = 0
         # Of these, tools and commands reach their own session's alone: others' are of other projects.
-        self.outputs = agent.place.home / "outputs" / session_id
+        self.outputs = agent.place.home / "outputs" / self._kept_as
         self.context = ToolContext(
             workspace=agent.place.workspace.also_reading(self.outputs),
             journal=_Undo(self),
@@ -129,7 +139,7 @@ class Session:
         if self._undo is None:
             from coder.record.undo.journal import UndoJournal
 
-            self._undo = UndoJournal(self.agent.place.home / "undo" / self.id)
+            self._undo = UndoJournal(self.agent.place.home / "undo" / self._kept_as)
             self._undo.begin_turn(self._undo_turn)
         return self._undo
 

@@ -1,0 +1,90 @@
+"""What stands between the start of coder and its first request, against an older source tree.
+
+python bench/start.py OLD_SRC      alternates between both, prints the ratios and writes bench/START.md
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from place import Server, Workspace
+from processes import Run
+
+REPORT = Path(__file__).with_name("START.md")
+ROUNDS = 40
+# Leaves when the connection to the provider is made, and tells how many modules of ours there are by then.
+COUNT = """
+import os, sys
+def hook(name, args):
+    if name == "socket.connect":
+        print(sum(m == "coder" or m.startswith("coder.") for m in sys.modules), flush=True)
+        os._exit(0)
+sys.addaudithook(hook)
+sys.argv = ["coder", "--once", "hi"]
+from coder.cli import main
+main()
+"""
+RUN = "from coder.cli import main; main()"
+
+
+def compiled(source: str, target: Path) -> Path:
+    """A copy with its byte code: a machine may forbid to write that, and would then compile at every start."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(target, quiet=2)
+    return target
+
+
+def modules(workspace: Workspace) -> int:
+    line = [sys.executable, "-c", COUNT]
+    done = subprocess.run(line, cwd=workspace.cwd, env=workspace.environment, capture_output=True, check=True)
+    return int(done.stdout)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="coder-bench-") as folder, Server() as server:
+        trees = {
+            "before": compiled(sys.argv[1], Path(folder, "old")),
+            "now": compiled(str(Path(__file__).parents[1] / "src"), Path(folder, "new")),
+        }
+        workspaces = {}
+        for name, tree in trees.items():
+            (place := Path(folder, f"at-{name}")).mkdir()
+            workspaces[name] = Workspace(place, server.url)
+            workspaces[name].environment["PYTHONPATH"] = str(tree)
+            workspaces[name].environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        counted = {name: modules(workspace) for name, workspace in workspaces.items()}
+        walls: dict[str, list[float]] = {name: [] for name in trees}
+        cpus: dict[str, list[float]] = {name: [] for name in trees}
+        for _ in range(ROUNDS):
+            for name, workspace in workspaces.items():
+                server.script()
+                run = Run([sys.executable, "-c", RUN, "--once", "hi"], workspace)
+                (entry,) = server.log()
+                walls[name].append((entry["first"] - run.begun) / 1e6)
+                cpus[name].append(run.cpu_ms)
+    rows = [("modules of ours at the first request", counted["before"], counted["now"])]
+    rows += [
+        (what, round(statistics.median(found["before"]), 1), round(statistics.median(found["now"]), 1))
+        for what, found in (("ms to the first request", walls), ("ms of CPU time, the whole run", cpus))
+    ]
+    text = (
+        "# From the start to the first request\n\n"
+        f"`coder --once hi`, {os.cpu_count()} cores, Python {platform.python_version()}, compiled. "
+        f"Written by `python bench/start.py OLD_SRC`: medians of {ROUNDS}, both trees in turn.\n\n"
+        "| what | before | now | ratio |\n| --- | --- | --- | --- |\n"
+    )
+    text += "".join(f"| {what} | {old} | {new} | {new / old:.2f} |\n" for what, old, new in rows)
+    REPORT.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
