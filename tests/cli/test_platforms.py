@@ -65,7 +65,7 @@ for name in (
         delattr(os, name)
 
 def _closed(function, at=0):
-    def step(*args, **kwargs):
+    def call(*args, **kwargs):
         path = args[at] if len(args) > at else ""
         if isinstance(path, (str, bytes)) and os.fsdecode(path).startswith("/proc"):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
