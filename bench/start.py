@@ -36,7 +36,7 @@ RUN = "from coder.cli import main; main()"
 
 
 def compiled(source: str, target: Path) -> Path:
-    """A copy with its byte code: a machine may forbid to write that, and would then compile at every start."""
+    """A copy with its byte code, which a machine may forbid to write when it is run."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(target, quiet=2)
     return target
@@ -70,7 +70,9 @@ def main() -> None:
                 (entry,) = server.log()
                 walls[name].append((entry["first"] - run.begun) / 1e6)
                 cpus[name].append(run.cpu_ms)
-    rows = [("modules of ours at the first request", counted["before"], counted["now"])]
+    rows: list[tuple[str, float, float]] = [
+        ("modules of ours at the first request", counted["before"], counted["now"])
+    ]
     rows += [
         (what, round(statistics.median(found["before"]), 1), round(statistics.median(found["now"]), 1))
         for what, found in (("ms to the first request", walls), ("ms of CPU time, the whole run", cpus))

@@ -96,7 +96,7 @@ def test_no_process_stands_between() -> None:
         child = Child(line, cwd=box.workspace, environment=ENVIRONMENT, sink=lambda *_: None)
         program = Path(f"/proc/{child.pid}/exe")
         await until(lambda: program.resolve().name == Path(sandbox.level.program).resolve().name)
-        assert child.end() == -9
+        assert child.end() in (-9, 137)  # itself killed, or told by its own end that what it ran was
 
     asyncio.run(scenario())
     box.close()

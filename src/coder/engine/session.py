@@ -76,7 +76,7 @@ class Session:
         *,
         believed: bool = True,
     ) -> None:
-        """`believed`: the record is this person's. One of somebody else's could bear the id of any session."""
+        """`believed`: the record is this person's. Anybody else's could bear the id of any session."""
         self.agent = agent
         self.id = session_id
         self._kept_as = session_id if believed else f"{session_id}.foreign"
