@@ -14,7 +14,6 @@ import pytest
 from coder.context.ide.client import IdeClient
 from coder.context.ide.context import IdeContext
 from coder.context.ide.discovery import find_companions
-from coder.context.ide.transport import IdeFault
 from kit.companion import FakeEditor
 
 QUICK = (0.01, 0.02)
@@ -70,7 +69,6 @@ def test_the_context_arrives_whole_and_then_as_changes(tmp_path: Path, plain_jso
         await agent.client.settle(10)
         assert agent.client.connected
         assert agent.client.name == "VS Code"
-        assert agent.client.shows_diffs
         assert note(agent) == {"activeFile": {"path": "a.py"}}
         await agent.editor.show(
             agent.file("a.py", 5, isActive=True, cursor={"line": 3, "character": 9}), agent.file("b.py", 2)
@@ -170,66 +168,13 @@ def test_pings_are_answered_and_other_requests_declined(tmp_path: Path) -> None:
     with_editor(tmp_path, use)
 
 
-def test_a_diff_is_shown_and_the_persons_version_comes_back(tmp_path: Path) -> None:
+def test_an_editor_that_refuses_the_handshake_is_told_in_the_status(tmp_path: Path) -> None:
     async def use(agent: Agent) -> None:
+        agent.editor.greets = False
         agent.client.start()
         await agent.client.settle(10)
-        path = agent.workspace / "a.py"
-        task = asyncio.create_task(agent.client.open_diff(path, "proposed\n"))
-        await agent.until(lambda: agent.editor.diffs)
-        assert agent.editor.diffs == {str(path): "proposed\n"}
-        await agent.editor.say("ide/diffAccepted", {"filePath": "/other", "content": "no"})
-        await agent.editor.say("ide/diffAccepted", {"filePath": str(path), "content": "edited\n"})
-        outcome = await task
-        assert (outcome.status, outcome.content) == ("accepted", "edited\n")
-        task = asyncio.create_task(agent.client.open_diff(path, "again\n"))
-        await agent.until(lambda: agent.editor.diffs.get(str(path)) == "again\n")
-        await agent.editor.say("ide/diffRejected", {"filePath": str(path)})
-        assert (await task).status == "rejected"
-
-    with_editor(tmp_path, use)
-
-
-def test_a_cancelled_diff_leaves_the_editor_and_a_lost_one_says_so(tmp_path: Path) -> None:
-    async def use(agent: Agent) -> None:
-        agent.client.start()
-        await agent.client.settle(10)
-        path = agent.workspace / "a.py"
-        task = asyncio.create_task(agent.client.open_diff(path, "proposed\n"))
-        await agent.until(lambda: agent.editor.diffs)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert agent.editor.diffs == {}
-        task = asyncio.create_task(agent.client.open_diff(path, "proposed\n"))
-        await agent.until(lambda: agent.editor.diffs)
-        assert await agent.client.close_diff(path) == "proposed\n"
-        await agent.editor.stop()
-        with pytest.raises(IdeFault, match="lost"):
-            await task
-        with pytest.raises(IdeFault):
-            await agent.client.open_diff(path, "x")
-
-    with_editor(tmp_path, use)
-
-
-def test_a_diff_that_the_editor_refuses_is_a_fault(tmp_path: Path) -> None:
-    async def use(agent: Agent) -> None:
-        agent.client.start()
-        await agent.client.settle(10)
-        with pytest.raises(IdeFault, match="not absolute"):
-            await agent.client.open_diff(Path("a.py"), "x")
-
-    with_editor(tmp_path, use)
-
-
-def test_an_editor_without_tools_still_tells_of_its_files(tmp_path: Path) -> None:
-    async def use(agent: Agent) -> None:
-        agent.editor.tools = None
-        agent.client.start()
-        await agent.client.settle(10)
-        assert agent.client.connected
-        assert not agent.client.shows_diffs
+        assert not agent.client.connected
+        assert str(agent.client.fault) == "the editor says: Method not found"
 
     with_editor(tmp_path, use)
 

@@ -17,15 +17,14 @@ TOKEN = "a-very-secret-token"
 
 
 class FakeEditor:
-    """`state` is what it tells of its files; `diffs` are the views that are open."""
+    """`state` is what it tells of its files."""
 
     def __init__(self, workspace: Path, token: str = TOKEN, *, plain_json: bool = False) -> None:
         self.workspace = workspace
         self.token = token
         self.plain_json = plain_json  # answer posts with JSON instead of an event stream
-        self.tools: list[str] | None = ["openDiff", "closeDiff"]
+        self.greets = True  # answers the handshake
         self.state: Json = {"workspaceState": {"openFiles": []}}
-        self.diffs: dict[str, str] = {}
         self.posts: list[Json] = []
         self.heads: list[dict[str, str]] = []
         self.refused: list[int] = []
@@ -159,28 +158,14 @@ class FakeEditor:
     def _result(self, message: Json) -> Json:
         params = message.get("params", {})
         match message["method"]:
-            case "initialize":
+            case "initialize" if self.greets:
                 info = {"name": "gemini-cli-companion-mcp-server", "version": "1.0.0"}
                 capabilities = {"logging": {}, "tools": {"listChanged": True}}
                 version = params["protocolVersion"]
                 return {
                     "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
                 }
-            case "tools/list" if self.tools is not None:
-                return {"result": {"tools": [{"name": name, "inputSchema": {}} for name in self.tools]}}
-            case "tools/call":
-                return {"result": self._tool(params["name"], params["arguments"])}
         return {"error": {"code": -32601, "message": "Method not found"}}
-
-    def _tool(self, name: str, arguments: Json) -> Json:
-        path = arguments["filePath"]
-        if name == "openDiff":
-            if not Path(path).is_absolute():
-                return {"isError": True, "content": [{"type": "text", "text": "the path is not absolute"}]}
-            self.diffs[path] = arguments["newContent"]
-            return {"content": []}
-        content = self.diffs.pop(path, None)
-        return {"content": [{"type": "text", "text": json.dumps({"content": content})}]}
 
     async def _stream(self, headers: dict[str, str], writer: asyncio.StreamWriter) -> None:
         if headers.get("mcp-session-id", "") not in self._sessions:

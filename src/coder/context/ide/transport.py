@@ -38,8 +38,8 @@ class CompanionTransport:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._next_id = 0
 
-    async def open(self) -> list[str]:
-        """Shake hands; the names of the editor's tools."""
+    async def open(self) -> None:
+        """The handshake. An editor's tools are not asked for: none is used."""
         from coder import __version__
 
         result = await self.request(
@@ -53,12 +53,6 @@ class CompanionTransport:
         version = result.get("protocolVersion")
         self._headers["MCP-Protocol-Version"] = version if isinstance(version, str) else PROTOCOL
         await self._notify("notifications/initialized")
-        try:
-            tools = (await self.request("tools/list", {})).get("tools")
-        except IdeFault:  # an editor that only tells of its files need not have any
-            return []
-        named = tools if isinstance(tools, list) else []
-        return [str(tool.get("name")) for tool in named if isinstance(tool, dict)]
 
     async def request(self, method: str, params: Message) -> Message:
         """The result; raises `IdeFault`."""

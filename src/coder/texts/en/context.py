@@ -22,9 +22,7 @@ TEXTS: dict[str, str] = {
     "context.file.link": "{path} is a link that leads out of the project and is not read.",
     "context.file.unreadable": "{path} cannot be read: {why}.",
     # the line to the editor
-    "context.ide.lost": "the connection to the editor was lost",
     "context.ide.no_answer": "the editor gave no answer to {method}",
-    "context.ide.none": "no editor is connected",
     "context.ide.says": "the editor says: {why}",
     "context.ide.status": "the companion answers {status}",
     "context.ide.unreachable": "the companion cannot be reached: {why}",

@@ -22,9 +22,7 @@ TEXTS: dict[str, str] = {
     "context.file.link": "{path} 是指向项目之外的链接，未读取。",
     "context.file.unreadable": "无法读取 {path}：{why}。",
     # the line to the editor
-    "context.ide.lost": "与编辑器的连接已断开",
     "context.ide.no_answer": "编辑器没有回应 {method}",
-    "context.ide.none": "没有连接编辑器",
     "context.ide.says": "编辑器报告：{why}",
     "context.ide.status": "伴随服务返回 {status}",
     "context.ide.unreachable": "无法连接伴随服务：{why}",
