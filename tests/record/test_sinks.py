@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coder.fs.atomic import write_atomically
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Tokens
-from coder.record import files
-from coder.record.files import RecordError, valid_text, write_atomically
+from coder.record.files import RecordError, valid_text
 from coder.record.log import SessionLog, read_log
 from coder.record.sinks import JsonlHistorySink, LegacyXmlSink
 from coder.record.store import SessionStore
@@ -257,7 +257,7 @@ def test_an_atomic_write_leaves_the_old_or_the_new(tmp_path: Path, monkeypatch: 
         os.write(fd, data[:3])
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(files, "write_all", full)
+    monkeypatch.setattr("coder.fs.atomic.write_all", full)
     with pytest.raises(OSError, match="full"):
         write_atomically(path, b"something new")
     assert path.read_bytes() == b"old"

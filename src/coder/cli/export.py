@@ -9,9 +9,9 @@ from pathlib import Path
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.show import one_line
+from coder.fs.atomic import write_atomically
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.record.files import write_atomically
 from coder.record.log import read_log
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import safe

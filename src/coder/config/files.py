@@ -8,7 +8,6 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from coder.config.errors import ConfigError, shown
-from coder.fs.private import create_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +59,8 @@ def ensure_folder(cwd: Path) -> Path:
         return folder  # a link out of the project: nothing of ours is put there
     ignoring = folder / ".gitignore"
     if not ignoring.is_symlink() and not ignoring.exists():
+        from coder.fs.atomic import write_atomically
+
         with contextlib.suppress(FileExistsError):  # another process was quicker
-            create_whole(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644)
+            write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True)
     return folder

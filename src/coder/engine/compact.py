@@ -28,12 +28,12 @@ from coder.engine.routing import fall_back, model_for_asides
 from coder.engine.session import Session
 from coder.engine.side_request import side_request
 from coder.engine.turn_state import Turn
+from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
 from coder.model.base import ModelError
 from coder.protocol import entries
 from coder.protocol.events import ChatCompressed, Notice
 from coder.protocol.messages import Message, head_length
-from coder.record.files import write_atomically
 from coder.record.replay import compacted, with_replaced
 from coder.texts import Phrase
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from coder.engine.agent import Agent
+from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
-from coder.record.files import write_atomically
 
 _MOST_KEPT = 20
 

@@ -10,9 +10,9 @@ import msgspec
 from coder.context.conversation import message_tokens
 from coder.context.tokens import byte_length
 from coder.engine.session import Session
+from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
 from coder.protocol.messages import Message, head_length
-from coder.record.files import write_atomically
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 

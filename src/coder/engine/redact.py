@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.record.files import write_atomically
+from coder.fs.atomic import write_atomically
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 

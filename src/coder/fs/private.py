@@ -14,47 +14,11 @@ PRIVATE: Final = 0o600
 
 
 def write_whole(path: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """Replace a file atomically: after a crash at any point it is the old one or the new one."""
-    temporary = _written_beside(path, data, mode)
-    try:
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Replace a file atomically, and only once the new one is on the disk."""
+    from coder.fs.atomic import write_atomically
 
-
-def create_whole(path: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """As `write_whole`, but what is there already stays: raises `FileExistsError`. Not waited for until it is
-    on the disk: for what can be made again at any time."""
-    temporary = _written_beside(path, data, mode, sync=False)
-    try:
-        os.link(temporary, path)  # unlike a rename it replaces nothing
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _written_beside(path: Path, data: bytes, mode: int, *, sync: bool = True) -> Path:
-    # A name nobody can have prepared, and O_EXCL: a link planted in a project must not be followed
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fchmod(descriptor, mode)  # whatever the umask says
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
+    # a name that `_tidy` knows for this file's
+    write_atomically(path, data, mode, beside=f".{path.name}.{os.urandom(6).hex()}.tmp", sync=True)
 
 
 def make_private(folder: Path) -> None:

@@ -1,9 +1,7 @@
-"""Small file habits that the whole record shares."""
+"""How the record writes JSON and text, and the fault it raises."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,35 +11,6 @@ from coder.texts import Fault
 
 class RecordError(Fault):
     """The record could not be written or read, in one sentence of the catalogue."""
-
-
-def write_atomically(path: Path, data: bytes, mode: int = 0o600, *, beside: str = "") -> None:
-    """Readers see the old content or the new, never a part; a failure leaves the old in place.
-
-    `beside` names the file that is written first, where this process alone writes `path`: what a kill left of
-    it is taken away by the next write.
-    """
-    # short: a long name has no room for more
-    temporary = path.with_name(beside or f".coder-{os.urandom(6).hex()}.tmp")
-    try:
-        if beside:
-            temporary.unlink(missing_ok=True)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            write_all(fd, data)
-            os.fchmod(fd, mode)
-        finally:
-            os.close(fd)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def encode(value: Any) -> bytes:

@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from coder.fs.atomic import write_all
 from coder.protocol.history import HistoryEvent
-from coder.record.files import RecordError, encode, write_all
+from coder.record.files import RecordError, encode
 from coder.texts import Phrase
 
 _APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from coder.fs.atomic import write_atomically
 from coder.fs.safe_open import real_path
 from coder.protocol.entries import Command, TurnStart
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolSpec
-from coder.record.files import RecordError, encode, valid_text, write_atomically
+from coder.record.files import RecordError, encode, valid_text
 from coder.record.replay import title_of
 
 _HEAD = 65536  # the first turn is within this of a log's start, or the list goes without a title

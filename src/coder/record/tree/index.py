@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from coder.record.files import write_all, write_atomically
+from coder.fs.atomic import write_all, write_atomically
 
 _VERSION = 1
 _LENGTH = struct.Struct("=I")

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from coder.fs.atomic import alone_with, replace_file
+from coder.fs.atomic import alone_with, replace_file, replace_link
 from coder.fs.safe_open import (
     LinkInTheWay,
     delete_file,
@@ -168,9 +168,7 @@ def _make(path: Path, step: Step) -> None:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path.name, dir_fd=folder)
         elif step.goal.kind == "link":
-            temporary = f".coder-{os.urandom(6).hex()}.tmp"
-            os.symlink(os.fsdecode(step.content), temporary, dir_fd=folder)
-            os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            replace_link(path, os.fsdecode(step.content))
         elif step.now.same(step.goal):
             _set_bits(path, step.goal.mode)
         else:

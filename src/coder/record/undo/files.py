@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.files import write_all, write_atomically
+from coder.fs.atomic import write_all, write_atomically
 from coder.record.undo.apply import digest
 from coder.record.undo.plan import Change, on_the_way
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.files import encode, write_atomically
+from coder.fs.atomic import write_atomically
+from coder.record.files import encode
 from coder.record.undo.apply import PathState, Step, path_of, state_of, take, text_of
 from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
 from coder.record.undo.plan import KILLED, MERGED_BYTES, Change, Plan, PlannedTree, plan

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.files import encode, write_all
+from coder.fs.atomic import write_all
+from coder.record.files import encode
 
 BEAT_SECONDS = 1.0  # how exactly it is known until when a command ran that was killed with its session
 _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from prompt_toolkit.history import History
 
-from coder.record.files import write_all, write_atomically
+from coder.fs.atomic import write_all, write_atomically
 
 KEPT_BYTES = 1_000_000  # of a file that has grown past twice as much; older entries are forgotten
 LONGEST = 20_000  # characters of an entry worth keeping: more is data, not something to recall
