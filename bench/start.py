@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from place import Server, Workspace
+from place import Installed, Server, Workspace
 from processes import Run
 
 REPORT = Path(__file__).with_name("START.md")
@@ -42,8 +42,8 @@ def compiled(source: str, target: Path) -> Path:
     return target
 
 
-def modules(workspace: Workspace) -> int:
-    line = [sys.executable, "-c", COUNT]
+def modules(python: str, workspace: Workspace) -> int:
+    line = [python, "-c", COUNT]
     done = subprocess.run(line, cwd=workspace.cwd, env=workspace.environment, capture_output=True, check=True)
     return int(done.stdout)
 
@@ -60,13 +60,14 @@ def main() -> None:
             workspaces[name] = Workspace(place, server.url)
             workspaces[name].environment["PYTHONPATH"] = str(tree)
             workspaces[name].environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        counted = {name: modules(workspace) for name, workspace in workspaces.items()}
+        python = Installed(Path(folder)).python  # with what coder needs, and nothing else
+        counted = {name: modules(python, workspace) for name, workspace in workspaces.items()}
         walls: dict[str, list[float]] = {name: [] for name in trees}
         cpus: dict[str, list[float]] = {name: [] for name in trees}
         for _ in range(ROUNDS):
             for name, workspace in workspaces.items():
                 server.script()
-                run = Run([sys.executable, "-c", RUN, "--once", "hi"], workspace)
+                run = Run([python, "-c", RUN, "--once", "hi"], workspace)
                 (entry,) = server.log()
                 walls[name].append((entry["first"] - run.begun) / 1e6)
                 cpus[name].append(run.cpu_ms)

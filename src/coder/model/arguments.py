@@ -5,7 +5,6 @@ Where it is not, the model is told what was wrong and what to send; nothing is g
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,9 +17,23 @@ if TYPE_CHECKING:
 
 _WRAPPINGS = 3  # how often a JSON object may be found quoted inside a JSON string
 _NEAR = 24
-_LOOKING = re.compile(
-    "read|readfile|view|viewfile|openfile|cat|list|ls|listdir|listdirectory|listfiles|glob|findfiles|"
-    "grep|grepsearch|searchfilecontent|ripgrep|todoread|skill"
+_LOOKING = frozenset(
+    (
+        *(
+            "read",
+            "readfile",
+            "view",
+            "viewfile",
+            "openfile",
+            "cat",
+            "list",
+            "ls",
+            "listdir",
+            "listdirectory",
+        ),
+        *("listfiles", "glob", "findfiles", "grep", "grepsearch", "searchfilecontent", "ripgrep", "todoread"),
+        "skill",
+    )
 )
 
 
@@ -74,7 +87,8 @@ def _repaired(text: str, name: str, finish_reason: str) -> tuple[str, str]:
 def _only_looks(name: str) -> bool:
     """Whether a wrong number in the arguments does no harm: the tool, by its name here or elsewhere, shows
     something and changes nothing."""
-    return _LOOKING.fullmatch(re.sub("[^a-z]", "", name.lower()).removesuffix("tool")) is not None
+    letters = "".join(char for char in name.lower() if "a" <= char <= "z")
+    return letters.removesuffix("tool") in _LOOKING
 
 
 def _unfenced(text: str) -> str:
