@@ -258,10 +258,10 @@ def accepted(folder: Path) -> None:
 
 
 def accepted_found(folder: Path) -> str:
-    from coder.record.seal import is_believed
+    from coder.record.seal import is_trusted
     from coder.record.store import SessionStore
 
-    return old_or_new(is_believed(folder / "home", SessionStore(folder), "s1"), False, True)
+    return old_or_new(is_trusted(folder / "home", SessionStore(folder), "s1"), False, True)
 
 
 def old_or_new(found: object, old: object, new: object) -> str:

@@ -77,7 +77,7 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
             choices.asks if choices.asks != NOTHING_ASKED else None,
         ],
         "newest": {**_fields(newest.so_far), "checks": newest.so_far.checks.result()},
-        "jobs": [jobs.running, jobs.gone, jobs.untold, jobs.highest],
+        "jobs": [jobs.running, jobs.gone, jobs.unreported, jobs.highest],
         "editor": [retelling.done(), editor.all],
         "show": shown(folder, record.stem),
         "export": exported(folder, record.stem),

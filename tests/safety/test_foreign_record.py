@@ -13,7 +13,7 @@ import pytest
 from coder.protocol.events import ApprovalRequested, CommandDone, Notice
 from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply
-from coder.record.seal import is_believed, sealed
+from coder.record.seal import is_trusted, sealed
 from coder.record.store import SessionStore
 from coder.record.undo.journal import UndoJournal
 from kit import ScriptedServer
@@ -215,7 +215,7 @@ def first_event(home: Path, content: str = "prompt") -> HistoryEvent:
 def believed(project: Project, first: dict[str, Any], *more: dict[str, Any]) -> bool:
     text = "".join(json.dumps(event) + "\n" for event in (first, *more))
     shipped(project, text)
-    return is_believed(project.home, SessionStore(project.cwd), "evil")
+    return is_trusted(project.home, SessionStore(project.cwd), "evil")
 
 
 def test_a_seal_holds_for_the_first_line_as_it_was_written(project: Project) -> None:
@@ -248,12 +248,12 @@ def test_text_that_is_no_unicode_is_sealed_as_it_is_written(project: Project) ->
 
     event = first_event(project.home, "a file called na\udcefve")
     shipped(project, encode(event).decode("utf-8") + "\n")
-    assert is_believed(project.home, SessionStore(project.cwd), "evil")
+    assert is_trusted(project.home, SessionStore(project.cwd), "evil")
 
 
 def test_a_record_that_says_nothing_is_harmless(project: Project) -> None:
     shipped(project, "")
-    assert is_believed(project.home, SessionStore(project.cwd), "evil")
+    assert is_trusted(project.home, SessionStore(project.cwd), "evil")
 
 
 def test_a_home_that_cannot_keep_a_key_costs_the_seal_alone(project: Project) -> None:

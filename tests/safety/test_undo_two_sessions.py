@@ -182,7 +182,7 @@ def test_a_session_that_was_closed_or_killed_is_not_waited_for(pair: Pair) -> No
 def abandon(shell: ShellUndo) -> None:
     """As a kill does: the lock is gone, and nothing else has been seen to."""
     windows = shell._windows
-    windows._pulse.end()
+    windows._heartbeat.end()
     os.close(windows._descriptor)
     windows._descriptor = -1
 

@@ -6,7 +6,7 @@ import shutil
 
 from coder.cli.errors import UsageError
 from coder.engine.setup import Options, Settings
-from coder.record.seal import accept, is_believed
+from coder.record.seal import accept, is_trusted
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat
 
@@ -16,7 +16,7 @@ def ask_about_foreign(
 ) -> None:
     """One question, where somebody can answer it. Where nobody can, a record that was `named` goes on as
     words alone (`resume_session`). Raises `UsageError` where one was not, and where the answer is no."""
-    if is_believed(settings.home, store, session_id):
+    if is_trusted(settings.home, store, session_id):
         return
     if not options.can_ask:
         if named:

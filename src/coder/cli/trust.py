@@ -11,7 +11,7 @@ from coder.engine.setup import Options, Settings
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import places
 from coder.policy.visible import visible
-from coder.record.seal import accept, is_believed
+from coder.record.seal import accept, is_trusted
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat, safe
 
@@ -53,7 +53,7 @@ def _believe(options: Options, settings: Settings, name: str) -> int:
     """The record of that session is the person's own from now on."""
     records = SessionStore(options.cwd, options.log_dir)
     session_id = session_named(records, name)
-    if is_believed(settings.home, records, session_id):
+    if is_trusted(settings.home, records, session_id):
         print(settings.texts.say("record.yours_already", id=flat(session_id)))
         return Exit.ANSWERED
     accept(settings.home, records, session_id)

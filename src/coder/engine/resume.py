@@ -17,7 +17,7 @@ from coder.record.jobs_left import JobsLeft
 from coder.record.log import read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
-from coder.record.seal import is_believed
+from coder.record.seal import is_trusted
 from coder.record.sinks import JsonlHistorySink
 from coder.record.turn_so_far import NewestTurn
 from coder.tools.todo import restore
@@ -27,7 +27,7 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     """Calls that were never answered are answered as interrupted. Raises `RecordError`."""
     if not agent.place.store.exists(session_id):
         raise RecordError("session.missing", id=shown(session_id))
-    believed = is_believed(agent.place.home, agent.place.store, session_id)
+    believed = is_trusted(agent.place.home, agent.place.store, session_id)
     path = agent.place.store.log_path(session_id)
     sink = JsonlHistorySink(path)
     sink.open()
@@ -109,7 +109,7 @@ def _end_interrupted_turn(session: Session) -> None:
 def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
     """Jobs end with the process that ran them. Their ids are not given again."""
     session.jobs.next_number = left.highest + 1
-    session.next_notes += left.untold.values()
+    session.next_notes += left.unreported.values()
     for job_id, command in left.running.items():  # killed before it could say so
         entry = entries.Job(job_id=job_id, state="ended", command=command, stopped_by="session")
         session.log.append(entry)

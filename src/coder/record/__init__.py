@@ -1,4 +1,4 @@
-"""What happened: the event log, the snapshot derived from it, resume, undo.
+"""The event log, the snapshot derived from it, resume and undo.
 
-Every write is append-only or atomic. Knows files and the protocol; asks no model and runs no tool.
+Every write is append-only or atomic. Calls no model and runs no tool.
 """

@@ -1,4 +1,4 @@
-"""How the record writes JSON and text, and the fault it raises."""
+"""JSON encoding of the record, and its error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from coder.texts import Fault
 
 
 class RecordError(Fault):
-    """The record could not be written or read, in one sentence of the catalogue."""
+    """The record could not be written or read."""
 
 
 def encode(value: Any) -> bytes:
-    """JSON; text that is not valid Unicode (a file name's stray bytes) is written as `\\xNN`."""
+    """JSON; undecodable bytes (of a file name) are written as `\\xNN`."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -32,7 +32,7 @@ def _valid(value: Any) -> Any:
 
 
 def valid_text(text: str) -> str:
-    """`text` with lone surrogates (undecodable bytes) spelt out."""
+    """`text` with lone surrogates escaped."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

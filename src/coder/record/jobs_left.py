@@ -1,4 +1,4 @@
-"""Which background jobs a session had when its process ended: they are gone, and its model may not know."""
+"""Background jobs that a session had when its process ended, for the model of the resumed session."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from coder.protocol.history import HistoryEvent
 
 
 class JobsLeft:
-    """Built from the record, one event at a time. `running`: no end is recorded, the process was killed;
-    `gone`: ended with the session; `untold`: ended, and no message or result has told of it. By id."""
+    """Jobs by id, built from the record's events. `running`: no end is recorded, as after a kill; `gone`: ended
+    with the session; `unreported`: ended, but no message to the model says so yet."""
 
     def __init__(self) -> None:
         self.running: dict[str, str] = {}
         self.gone: dict[str, str] = {}
-        self.untold: dict[str, str] = {}
+        self.unreported: dict[str, str] = {}
         self.highest = 0
 
     def take(self, event: HistoryEvent) -> None:
@@ -22,10 +22,10 @@ class JobsLeft:
                 self.running[job_id] = command
                 self.highest = max(self.highest, int(job_id))
         match event.entry:
-            case Observation():  # what waited was told with it
-                self.untold.clear()
+            case Observation():  # pending reports were delivered with it
+                self.unreported.clear()
             case TurnStart():
-                self.untold.clear()
+                self.unreported.clear()
                 self.gone.clear()
             case Job(state="ended") as job:
                 self._ended(job, event.content)
@@ -35,4 +35,4 @@ class JobsLeft:
         if job.stopped_by == "session":
             self.gone[job.job_id] = job.command
         elif job.stopped_by != "model":
-            self.untold[job.job_id] = text
+            self.unreported[job.job_id] = text

@@ -1,4 +1,4 @@
-"""The session's log: stamps events with time, session, turn and step and hands them to the sinks."""
+"""The session's log: stamps events with time, session, turn and step and passes them to the sinks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def now() -> str:
 
 
 def local_time(seconds: float) -> str:
-    """To the minute, for a person to read; `-` for a file's time that no calendar has."""
+    """Local time to the minute; `-` for a timestamp out of range."""
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -31,31 +31,30 @@ def as_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
 
 
-_BEGINNINGS = (Instructions, ModeState)  # what a session may start with before anything is said
+_PREAMBLE = (Instructions, ModeState)  # may precede the first input
 
 
 class SessionLog:
-    """Appends; remembers nothing. `told` hears of every event after it is safe in the first sink."""
+    """Appends events; keeps none. `on_event` is called once the sinks have written an event."""
 
     def __init__(
         self,
         session_id: str,
         sinks: Sequence[HistorySink],
-        told: Callable[[HistoryEvent], None],
+        on_event: Callable[[HistoryEvent], None],
         shared: Sequence[HistorySink] = (),
         seal: Callable[[HistoryEvent], HistoryEvent] | None = None,
     ) -> None:
-        """`shared` sinks outlive the session: they are written to, but whoever brought them closes them.
-        `seal` is put on the first event, when it is written."""
+        """`shared` sinks outlive the session: their owner closes them. `seal` signs the first event."""
         self.session_id = session_id
         self.turn = 0
         self.step = 0
         self._own = list(sinks)
         self._sinks = [*sinks, *shared]
-        self._told = told
+        self._on_event = on_event
         self._seal = seal
-        # A session in which nothing was said leaves no file: its beginnings wait for the first event of use.
-        self._held: list[HistoryEvent] = []
+        # Lazy creation: a session without input leaves no file.
+        self._pending: list[HistoryEvent] = []
 
     def append(
         self,
@@ -65,7 +64,7 @@ class SessionLog:
         role: str | None = None,
         more: Mapping[str, Any] | None = None,
     ) -> HistoryEvent:
-        """`more`: fields that follow those of the entry, as a tool's result has them."""
+        """`more`: fields after those of the entry, such as a tool's own."""
         meta = msgspec.to_builtins(entry)
         event = HistoryEvent(
             ts=now(),
@@ -78,23 +77,23 @@ class SessionLog:
             meta={**meta, **more} if more else meta,
         )
         if not more:
-            event.__dict__["entry"] = entry  # known already
-        if isinstance(entry, SessionStart) or (self._held and isinstance(entry, _BEGINNINGS)):
-            self._held.append(event)
-        elif not (self._held and isinstance(entry, SessionEnd)):
-            while self._held:
-                first = self._held[0]
+            event.__dict__["entry"] = entry  # fill the cached property
+        if isinstance(entry, SessionStart) or (self._pending and isinstance(entry, _PREAMBLE)):
+            self._pending.append(event)
+        elif not (self._pending and isinstance(entry, SessionEnd)):
+            while self._pending:
+                first = self._pending[0]
                 if self._seal is not None and isinstance(first.entry, SessionStart):
                     first = self._seal(first)
                 self._write(first)
-                del self._held[0]  # only now: a disk that was full may have room again
+                del self._pending[0]  # only now: a write that failed on a full disk is retried
             self._write(event)
         return event
 
     def _write(self, event: HistoryEvent) -> None:
         for sink in self._sinks:
             sink.append(event)
-        self._told(event)
+        self._on_event(event)
 
     def flush(self) -> None:
         for sink in self._sinks:
@@ -106,7 +105,7 @@ class SessionLog:
 
 
 def read_log(path: Path) -> Iterator[HistoryEvent]:
-    """The events of a log, one at a time. A torn last line, and any that is no event, is passed over."""
+    """Stream the events of a log. Skips a torn last line and lines that do not decode."""
     decoder = msgspec.json.Decoder(HistoryEvent)
     with path.open("rb") as file:
         for line in file:

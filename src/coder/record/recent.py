@@ -1,4 +1,4 @@
-"""The last turns of a session in short, for a person who takes it up again."""
+"""The last turns of a session, shortened, to show on resume."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from coder.protocol.events import PastTurn
 from coder.protocol.history import HistoryEvent
 
 TURNS = 3
-_CHARS = 4000  # of a text: what is shown of it is a few lines, and events should stay small
+_CHARS = 4000  # of each text: only a few lines are shown
 
 
 class RecentTurns:
-    """Takes the events of a record in order; `turns` are the newest, oldest first."""
+    """Consumes events in order; `turns` are the newest, oldest first."""
 
     def __init__(self) -> None:
         self._turns: deque[PastTurn] = deque(maxlen=TURNS)

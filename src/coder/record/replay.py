@@ -47,7 +47,7 @@ INTERRUPTED = (
 
 
 class Replay:
-    """A session's state after its last whole event."""
+    """A session's state after its last complete event."""
 
     def __init__(self) -> None:
         self.session_id = ""
@@ -56,14 +56,14 @@ class Replay:
         self.turn = 0
         self.messages: list[Message] = []
         self.todos: list[dict[str, Any]] = []
-        self.engine_todos: list[dict[str, Any]] = []  # the list that the engine made last
+        self.engine_todos: list[dict[str, Any]] = []  # the newest list made by the engine
         self.usage = Usage()
         self.model = ""
-        self.mode = ""  # `plan` or nothing: a record may have come with the project, and can loosen nothing
+        self.mode = ""  # `plan` or empty: a record shipped with a project must not loosen permissions
         self.preset = ""
         self.mode_state: ModeState | None = None
         self.cost = 0.0
-        self.notes: list[str] = []  # what the model is to be told with the next message
+        self.notes: list[str] = []  # to prepend to the next message
         self.turn_open = False
         self.pending_approval: Approval | None = None
         self._open_calls: dict[str, ToolCall] = {}
@@ -74,7 +74,7 @@ class Replay:
         return list(self._open_calls.values())
 
     def take(self, event: HistoryEvent) -> None:
-        """Apply one event; a type nobody here knows changes nothing."""
+        """Apply one event; unknown types are ignored."""
         if not self.session_id:
             self.session_id, self.created_at = event.session_id, event.ts
         self.turn = max(self.turn, event.turn)
@@ -102,9 +102,9 @@ class Replay:
             case Approval() as entry:
                 self.pending_approval = None if entry.answer else entry
             case _:
-                self._about_the_session(event)
+                self._session_event(event)
 
-    def _about_the_session(self, event: HistoryEvent) -> None:
+    def _session_event(self, event: HistoryEvent) -> None:
         match event.entry:
             case SessionStart() as entry:
                 if event.content and not self.messages:
@@ -118,7 +118,7 @@ class Replay:
                 self.messages = with_instructions(self.messages, event.content)
                 self.mode_state = entry
             case Accepted():
-                # What a record from elsewhere was waiting for, nobody here was asked about.
+                # A foreign record's pending calls were never approved by this person.
                 self.close_open_calls()
             case Undo() if event.content:
                 self.notes.append(event.content)
@@ -167,7 +167,7 @@ class Replay:
         self.messages.append(message)
 
     def close_open_calls(self) -> list[Message]:
-        """Answer what was left unanswered; returns the answers that had to be made up."""
+        """Answer unanswered calls with `INTERRUPTED`; returns those answers."""
         made_up = [tool_message(call, INTERRUPTED) for call in self._open_calls.values()]
         self.messages += made_up
         self._open_calls = {}
@@ -187,14 +187,14 @@ def replay(events: Iterable[HistoryEvent]) -> Replay:
 
 
 def compacted(messages: list[Message], summary: str, kept: int) -> list[Message]:
-    """The conversation after a compaction: its head, a summary, and the newest `kept` messages."""
+    """The conversation after compaction: its head, the summary, the newest `kept` messages."""
     head = messages[: head_length(messages)]
     tail = messages[max(len(head), len(messages) - kept) :] if kept else []
     return [*head, Message(role="user", content=summary), *tail]
 
 
 def with_replaced(messages: list[Message], replaced: list[tuple[int, str]]) -> list[Message]:
-    """The conversation with the contents of some messages, by index, put in a shorter form."""
+    """The conversation with the contents of some messages, by index, replaced."""
     contents = dict(replaced)
     return [
         msgspec.structs.replace(m, content=contents[at]) if at in contents else m

@@ -1,8 +1,8 @@
-"""Whether a record was made by this person: its first line carries a seal, made with a key of `$CODER_HOME`.
+"""Authenticate records: the first line carries a MAC (the seal) made with a key in `$CODER_HOME`.
 
-A record is believed when a session is taken up again, and a project can ship one. Whoever has the key (a
-copied home, a workspace that was moved) has its sessions; a record without a good seal is believed once the
-person says so, which is a sealed line of its own in it.
+A resumed record is trusted, and a project can ship a forged one. The key alone decides, so sessions survive a
+copied home or a moved workspace. A record without a valid seal is trusted after the person accepts it, which
+appends a sealed line.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from coder.record.log import now, read_log
 from coder.record.sinks import JsonlHistorySink
 from coder.record.store import SessionStore
 
-ACCEPTED = "accepted"  # the type of the line by which a person takes a record for their own
+ACCEPTED = "accepted"  # the type of the line that accepts a foreign record
 _KEY_FILE = "record.key"
 _KEY_BYTES = 32
 
 
 def sealed(home: Path, first: HistoryEvent) -> HistoryEvent:
-    """The first event of a record with its seal; as it is where no key can be kept."""
+    """The first event with its seal; unchanged where no key can be stored."""
     try:
         key = _key(home) or _new_key(home)
-    except OSError:  # a home that cannot be written: the person will be asked when they come back
+    except OSError:  # read-only home: the person is asked on resume
         return first
     return replace(first, meta={**first.meta, "seal": _seal(key, "made", first)})
 
 
-def is_believed(home: Path, store: SessionStore, session_id: str) -> bool:
-    """Whether a record is this person's: made with their key, accepted by them, or in a folder outside the
-    project that they named themselves. One that says nothing yet is nobody's, and harmless."""
+def is_trusted(home: Path, store: SessionStore, session_id: str) -> bool:
+    """Whether a record is sealed with this person's key, accepted by them, or in a directory outside the
+    project that they chose. An empty record is trusted: it is harmless."""
     if store.is_elsewhere:
         return True
     key = _key(home)
@@ -45,15 +45,15 @@ def is_believed(home: Path, store: SessionStore, session_id: str) -> bool:
     for event in read_log(store.log_path(session_id)):
         if first is None:
             first = event
-            if key is not None and _bears(event, key, "made", event):
+            if key is not None and _has_seal(event, key, "made", event):
                 return True
-        elif key is not None and _bears(event, key, ACCEPTED, first):
+        elif key is not None and _has_seal(event, key, ACCEPTED, first):
             return True
     return first is None
 
 
 def accept(home: Path, store: SessionStore, session_id: str) -> None:
-    """The person takes the record for their own, from here on. Raises `RecordError`."""
+    """Mark a foreign record as trusted. Raises `RecordError`."""
     path = store.log_path(session_id)
     try:
         key = _key(home) or _new_key(home)
@@ -73,17 +73,17 @@ def accept(home: Path, store: SessionStore, session_id: str) -> None:
         sink.close()
 
 
-def _bears(event: HistoryEvent, key: bytes, kind: str, first: HistoryEvent) -> bool:
+def _has_seal(event: HistoryEvent, key: bytes, kind: str, first: HistoryEvent) -> bool:
     form = Accepted if kind == ACCEPTED else SessionStart
     return isinstance(event.entry, form) and event.entry.seal == _seal(key, kind, first)
 
 
 def _seal(key: bytes, kind: str, first: HistoryEvent) -> str:
-    """Over the first event without its seal: session, time, place and the system message are in it."""
+    """MAC over the first event without its seal; it holds session, time, workspace and system message."""
     from hashlib import blake2b
 
     bare = {name: value for name, value in first.meta.items() if name != "seal"}
-    # Named one by one: an event that has more fields some day must not void the seals of today.
+    # Listed one by one: a field added to events later must not invalidate existing seals.
     data = encode([first.ts, first.session_id, first.type, first.turn, first.content, first.role, bare])
     return blake2b(data, key=key, digest_size=16, person=kind.encode("ascii")).hexdigest()
 
@@ -99,7 +99,7 @@ def _key(home: Path) -> bytes | None:
 def _new_key(home: Path) -> bytes:
     path = home / _KEY_FILE
     with locked(path):
-        key = _key(home)  # another process may have been quicker
+        key = _key(home)  # another process may have won the race
         if key is None:
             key = os.urandom(_KEY_BYTES)
             write_whole(path, key)

@@ -13,11 +13,11 @@ from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode
 from coder.texts import Phrase
 
-_APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_APPEND_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class HistorySink(Protocol):
-    """Takes the events of a session, in order. Any number may be plugged in."""
+    """Receives the events of a session in order."""
 
     def append(self, event: HistoryEvent) -> None: ...
 
@@ -27,10 +27,7 @@ class HistorySink(Protocol):
 
 
 class JsonlHistorySink:
-    """One event a line, each line written whole and at once: appending costs the event, not the session.
-
-    The file is locked while open, so that two processes cannot weave one session together.
-    """
+    """Appends one line per event. An advisory lock keeps a second process out while the file is open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,11 +35,11 @@ class JsonlHistorySink:
         self._size = 0
 
     def open(self) -> None:
-        """Take hold of the file; done by the first `append` where no one did it before."""
+        """Open and lock the file; the first `append` does it too."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A link in its place is somebody else's file: it would be appended to, and its last line cut off.
-            self._fd = os.open(self.path, _APPENDING | os.O_NOFOLLOW, 0o600)
+            # Never through a symlink: its target would be appended to and its last line truncated.
+            self._fd = os.open(self.path, _APPEND_FLAGS | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise RecordError("record.no_folder", folder=self.path.parent, why=error.strerror) from error
         try:
@@ -50,7 +47,7 @@ class JsonlHistorySink:
         except OSError as error:
             self.close()
             raise RecordError("record.in_use", id=self.path.stem) from error
-        self._size = _mend_tail(self._fd)
+        self._size = _drop_torn_tail(self._fd)
 
     def append(self, event: HistoryEvent) -> None:
         if self._fd < 0:
@@ -59,17 +56,17 @@ class JsonlHistorySink:
         try:
             write_all(self._fd, line)
         except OSError as error:
-            self._take_back()
+            self._truncate_partial_line()
             why = Phrase("record.full") if error.errno == errno.ENOSPC else str(error.strerror)
             raise RecordError("record.not_written", path=self.path, why=why) from error
         self._size += len(line)
 
-    def _take_back(self) -> None:
-        """A line that was written in part goes again, so that the next one starts on its own."""
+    def _truncate_partial_line(self) -> None:
+        """Remove a partly written line, so that the next one starts on its own."""
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            return  # the reader drops a torn line as well
+            return  # readers skip a torn line
 
     def flush(self) -> None:
         if self._fd >= 0:
@@ -81,15 +78,15 @@ class JsonlHistorySink:
             self._fd = -1
 
 
-def _opened_anew(path: Path) -> int:
-    """Empty, and readable by the person alone, whatever was there before."""
+def _create_private(path: Path) -> int:
+    """Open truncated and with mode 0600, whatever was there before."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor
 
 
-def _mend_tail(fd: int) -> int:
-    """Make the file end after a whole line: a last line torn by a kill is dropped. Returns the size."""
+def _drop_torn_tail(fd: int) -> int:
+    """Truncate a last line torn by a kill. Returns the size."""
     size = os.fstat(fd).st_size
     end = size
     while end > 0:
@@ -106,26 +103,26 @@ def _mend_tail(fd: int) -> int:
 
 
 class LegacyXmlSink:
-    """The old `history.xml`: one element an event, its `meta` as JSON; the root is closed at the end."""
+    """The legacy `history.xml`: one element per event, its `meta` as JSON."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _opened_anew(path)
+        descriptor = _create_private(path)
         self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
         self._file.write('<?xml version="1.0" encoding="UTF-8"?>\n<history>\n')
 
     def append(self, event: HistoryEvent) -> None:
-        named = {"type": event.type, "ts": event.ts, "session_id": event.session_id}
-        named |= {"turn": str(event.turn), "step": str(event.step)}
+        attributes = {"type": event.type, "ts": event.ts, "session_id": event.session_id}
+        attributes |= {"turn": str(event.turn), "step": str(event.step)}
         if event.role:
-            named["role"] = event.role
+            attributes["role"] = event.role
         if tool := event.meta.get("tool"):
-            named["tool"] = str(tool)
+            attributes["tool"] = str(tool)
         if event.meta:
-            named["meta"] = encode(event.meta).decode("utf-8")
-        attributes = "".join(f" {name}={_quoted(value)}" for name, value in named.items())
-        self._write(f"  <event{attributes}>{_escape(event.content)}</event>\n")
+            attributes["meta"] = encode(event.meta).decode("utf-8")
+        rendered = "".join(f" {name}={_quoted(value)}" for name, value in attributes.items())
+        self._write(f"  <event{rendered}>{_escape(event.content)}</event>\n")
 
     def _write(self, text: str) -> None:
         try:
@@ -145,16 +142,16 @@ class LegacyXmlSink:
 
 
 def _escape(text: str) -> str:
-    """XML 1.0 has no way to write most control characters, so they are left out; a carriage return is written
-    as a reference, which readers do not fold into a line end."""
-    return _written(text).translate(_IN_TEXT)
+    """Escape for XML 1.0, which cannot represent most control characters: they are dropped. A carriage return
+    becomes a character reference, which parsers do not normalize to a newline."""
+    return _strip_control(text).translate(_IN_TEXT)
 
 
 def _quoted(text: str) -> str:
-    return f'"{_written(text).translate(_IN_ATTRIBUTE)}"'
+    return f'"{_strip_control(text).translate(_IN_ATTRIBUTE)}"'
 
 
-def _written(text: str) -> str:
+def _strip_control(text: str) -> str:
     return "".join(c for c in text if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))
 
 

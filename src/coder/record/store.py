@@ -1,4 +1,4 @@
-"""The sessions of one workspace: where their files are, which there are, and the snapshot of each."""
+"""The sessions of one workspace: paths of their logs, their list, their snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coder.protocol.messages import Message, ToolSpec
 from coder.record.files import RecordError, encode, valid_text
 from coder.record.replay import title_of
 
-_HEAD = 65536  # the first turn is within this of a log's start, or the list goes without a title
+_HEAD = 65536  # bytes of a log searched for its title
 _TAIL = 65536
 
 
@@ -37,7 +37,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
 
 
 def new_session_id() -> str:
-    """Sortable by time, unguessable enough not to clash."""
+    """Sortable by time, with a random suffix against collisions."""
     return time.strftime("%Y%m%d-%H%M%S-", time.localtime()) + os.urandom(3).hex()
 
 
@@ -48,42 +48,42 @@ class SessionStore:
         self.history = log_dir or workspace / ".coder" / "history"
         self.sessions = workspace / ".coder" / "sessions"
         self._workspace = workspace
-        self._named = log_dir is not None
+        self._chosen_by_user = log_dir is not None
 
     def log_path(self, session_id: str) -> Path:
-        """Raises `RecordError` where a link would lead the record out of the workspace, unasked."""
-        if self._leads_out():
+        """Raises `RecordError` where a symlink leads the default directory out of the workspace."""
+        if self._escapes_workspace():
             real = real_path(self.history)
             raise RecordError("record.leads_out", folder=self.history, real=valid_text(real))
         return self.history / f"{session_id}.jsonl"
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the records are in a folder that the person named and that is no part of the project."""
-        return self._named and not _is_inside(self.history, self._workspace)
+        """Whether the person chose a directory outside the workspace."""
+        return self._chosen_by_user and not _is_inside(self.history, self._workspace)
 
-    def _leads_out(self) -> bool:
-        """A project can ship links, and with them choose where its sessions are written to and read from."""
-        return not self._named and not _is_inside(self.history, self._workspace)
+    def _escapes_workspace(self) -> bool:
+        """A project can ship symlinks that redirect where its sessions are written and read."""
+        return not self._chosen_by_user and not _is_inside(self.history, self._workspace)
 
     def exists(self, session_id: str) -> bool:
         plain = (
             session_id and not session_id.startswith(".") and "/" not in session_id and "\0" not in session_id
         )
         try:
-            if not plain or self._leads_out():
+            if not plain or self._escapes_workspace():
                 return False
             return _file_stat(self.history / f"{session_id}.jsonl") is not None
-        except OSError:  # a name that is too long for any file
+        except OSError:  # name too long
             return False
 
-    def matching(self, beginning: str) -> list[str]:
-        """The session of this id, or else those whose ids begin so; newest first."""
-        if self.exists(beginning):
-            return [beginning]
-        if not beginning:
+    def matching(self, prefix: str) -> list[str]:
+        """The session of this id, or those whose ids start with it; newest first."""
+        if self.exists(prefix):
+            return [prefix]
+        if not prefix:
             return []
-        return [name for name, _ in self._logs() if name.startswith(beginning)]
+        return [name for name, _ in self._logs() if name.startswith(prefix)]
 
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""
@@ -92,15 +92,15 @@ class SessionStore:
         return list(islice(infos, limit))
 
     def title(self, session_id: str) -> str:
-        """What the session began with; empty where that cannot be told."""
+        """The first input, shortened; empty where unknown."""
         path = self.log_path(session_id)
         stat = _file_stat(path)
         info = _info(path, stat) if stat else None
         return info.title if info else ""
 
     def _logs(self) -> list[tuple[str, os.stat_result]]:
-        """The ids that have a log, with its status, newest first."""
-        if self._leads_out():
+        """Session ids with the stat of their logs, newest first."""
+        if self._escapes_workspace():
             return []
         try:
             with os.scandir(self.history) as entries:
@@ -123,7 +123,7 @@ class SessionStore:
         tools: Sequence[ToolSpec],
         messages: Sequence[Message],
     ) -> None:
-        """What a Chat Completions request takes, so that POSTing it replays the conversation."""
+        """Write the body of a Chat Completions request: POSTing it replays the conversation."""
         if not _is_inside(self.sessions, self._workspace):
             raise PermissionError(errno.EPERM, f"{self.sessions} is a link that leads out of the workspace")
         self.sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def _is_inside(folder: Path, workspace: Path) -> bool:
 
 
 def _file_stat(path: Path) -> os.stat_result | None:
-    """None for what is no regular file, whatever its name; a link is none, wherever it leads."""
+    """None unless a regular file; symlinks are not followed."""
     try:
         stat = path.lstat()
     except OSError:
@@ -153,7 +153,7 @@ def _file_stat(path: Path) -> os.stat_result | None:
 
 
 def _was_used(info: SessionInfo) -> bool:
-    """A session of nothing but `/status` and its like is nobody's to go on with."""
+    """False for sessions that hold only commands such as `/status`: there is nothing to resume."""
     return bool(info.turns or info.title)
 
 

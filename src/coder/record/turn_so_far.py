@@ -1,7 +1,6 @@
-"""What the newest turn of a record had come to, for whoever goes on with it or ends it.
+"""State of a record's newest turn, to continue or close it after a resume.
 
-Also what is read out of an event here and for the whole session alike: what a request cost in tokens and
-money, and which files a tool changed.
+Also reads an event's token usage, cost and edited files, here and for the whole session.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from coder.protocol.usage import Usage
 from coder.tools.registry import built_in
 
 CHANGED_AFTER = "changed after the last check"
-_CONTINUED = ("truncated", "empty", "announced")  # why a note told the model to go on
+_CONTINUED = ("truncated", "empty", "announced")  # reasons of notes that ask the model to continue
 
 
 class Checks:
-    """What the checks of a turn have shown so far, and what changed since."""
+    """Results of a turn's verification runs, and files changed since."""
 
     def __init__(self) -> None:
         self.status: Literal["passed", "failed", "not_run"] = "not_run"
         self.command = ""
         self.attempts = 0
         self.reason = ""
-        self.changed: dict[str, None] = {}  # since the last one that passed
-        self.current = True  # nothing has changed since the last one
-        self.runs = 0  # by the engine; the first, and one after each repair
-        self.own = False  # the last one was run by the model itself
-        self.over = False  # no further one in this turn
+        self.changed: dict[str, None] = {}  # since the last run that passed
+        self.current = True  # nothing has changed since the last run
+        self.runs = 0  # by the engine: the first, and one after each repair
+        self.own = False  # the model itself made the last run
+        self.over = False  # no further run in this turn
 
     def saw_change(self, paths: Iterable[str]) -> None:
         new = dict.fromkeys(paths)
         self.changed |= new
         self.current = self.current and not new
-        if new and self.own and self.status == "failed":  # of an earlier state, and no verification
+        if new and self.own and self.status == "failed":  # outdated, and not the engine's verification
             self.status, self.command, self.own = "not_run", "", False
 
     def saw_end(self, state: str, command: str, attempt: int, reason: str = "") -> None:
-        """`state` as the record's `verify` has it."""
+        """`state` as in the record's `verify` entry."""
         self.command, self.attempts, self.reason = command, max(attempt, self.attempts), reason
         self.current, self.own = True, False
         self.status = "passed" if state == "passed" else "failed" if state == "failed" else "not_run"
@@ -66,7 +65,7 @@ class Checks:
 
 
 class TurnSoFar(msgspec.Struct):
-    """A turn as far as it is recorded. `model` is the one that routing chose, where it did."""
+    """A turn as recorded so far. `model` is the one chosen by routing, if any."""
 
     text: str = ""
     said: str = ""
@@ -82,7 +81,7 @@ class TurnSoFar(msgspec.Struct):
 
 
 class NewestTurn:
-    """Takes the events of a record in order; `so_far` is the turn that began last."""
+    """Consumes events in order; `so_far` is the newest turn."""
 
     def __init__(self) -> None:
         self.so_far = TurnSoFar()
@@ -112,30 +111,29 @@ class NewestTurn:
 
 
 class Request(NamedTuple):
-    """What a request took. Summed request by request: a turn that was cut off has no `turn_end` to tell its
-    total."""
+    """Usage of one request. Totals are summed per request: an interrupted turn has no `turn_end`."""
 
     usage: Usage
     cost: float
 
 
 def request_of(event: HistoryEvent) -> Request | None:
-    """The one that the event tells of, a subagent's as well, if it does."""
+    """The request that the event reports, also a subagent's."""
     entry = event.inner.entry
     if not isinstance(entry, (Assistant, UsageEntry)):
         return None
     usage = entry.tokens.usage if entry.tokens else Usage()
-    # Never less than nothing: a record that came with the project must not fill up the person's budget.
+    # Never negative: a record shipped with a project must not refill the budget.
     return Request(usage, max(0.0, entry.cost_usd or 0.0))
 
 
 def edits_of(event: HistoryEvent) -> set[str]:
-    """The files that a tool changed, where the event tells of that."""
+    """The files that the event says a tool changed."""
     entry = event.inner.entry
     if not isinstance(entry, Observation) or not entry.ok or not built_in(entry.tool).edits_files():
         return set()
     if entry.dry_run or entry.operation == "unchanged":
         return set()
-    # What is not in the project (an absolute path) is no change of it: the scratch folder is there.
+    # Absolute paths are outside the project, such as the scratch directory.
     paths = [entry.path] if entry.files is None else [file.path for file in entry.changed_files]
     return {path for path in paths if not path.startswith("/")}

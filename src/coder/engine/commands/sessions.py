@@ -11,7 +11,7 @@ from coder.engine.resume import resume_session
 from coder.engine.session import Session
 from coder.record.files import RecordError
 from coder.record.log import local_time
-from coder.record.seal import accept, is_believed
+from coder.record.seal import accept, is_trusted
 from coder.texts import Phrase
 
 
@@ -52,7 +52,7 @@ async def resume_command(agent: Agent, args: str) -> Reply:
 async def _may_believe(agent: Agent, name: str) -> bool:
     """A record that this person did not make is asked about. Where nobody can answer, who named it gets the
     words in it (`resume_session`). Raises `RecordError`."""
-    if is_believed(agent.place.home, agent.place.store, name) or not agent.front.can_ask:
+    if is_trusted(agent.place.home, agent.place.store, name) or not agent.front.can_ask:
         return True
     about = Phrase("record.foreign_about", id=shown(name), title=shown(agent.place.store.title(name)) or "-")
     question = [about, Phrase("record.foreign_ask")]

@@ -16,12 +16,12 @@ from coder.fs.atomic import write_all, write_atomically
 
 _VERSION = 1
 _LENGTH = struct.Struct("=I")
-_MOST_LATER = 20_000  # entries after which the whole is written anew
+_MAX_DELTA = 20_000  # entries after which the whole is written anew
 
 Kind = Literal["file", "link", "folder", "other"]
 
 
-class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One entry. `digest`: of a file's content or a link's target; empty where that is not kept."""
 
     kind: Kind
@@ -33,7 +33,7 @@ class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
     digest: bytes
 
 
-Entries = dict[bytes, Seen]
+Entries = dict[bytes, IndexEntry]
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -58,7 +58,7 @@ class IndexFile:
             with self.path.open("rb") as file:
                 data = file.read()
                 self._inode = os.fstat(file.fileno()).st_ino
-            return _decoded(data, packs)
+            return _decode(data, packs)
         return None
 
     def write(self, packs: list[tuple[str, int]], entries: Entries, ignored: list[bytes]) -> None:
@@ -86,30 +86,30 @@ class Base:
 
     def __init__(self, folder: Path) -> None:
         self._index = folder / "base"
-        self._later = folder / "later"
+        self._delta = folder / "later"
         self._count = -1  # entries written since; negative where there is no index yet
 
     @property
-    def wanted_whole(self) -> bool:
-        return not 0 <= self._count < _MOST_LATER
+    def needs_rewrite(self) -> bool:
+        return not 0 <= self._count < _MAX_DELTA
 
-    def whole(
+    def write(
         self, index: IndexFile, packs: list[tuple[str, int]], entries: Entries, ignored: list[bytes]
     ) -> None:
         """Raises OSError."""
-        self._later.unlink(missing_ok=True)
+        self._delta.unlink(missing_ok=True)
         self._index.unlink(missing_ok=True)
         if not index.copy_to(self._index):
             own = IndexFile(self._index)
             own.write(packs, entries, ignored)
         self._count = 0
 
-    def add(self, changed: dict[bytes, Seen | None]) -> None:
+    def append(self, changed: dict[bytes, IndexEntry | None]) -> None:
         """Raises OSError."""
         if not changed:
             return
         data = msgspec.msgpack.encode(changed)
-        fd = os.open(self._later, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._delta, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             write_all(fd, _LENGTH.pack(len(data)) + data)
         finally:
@@ -121,12 +121,12 @@ class Base:
         if saved is None:
             return None
         with contextlib.suppress(OSError, msgspec.DecodeError, struct.error):
-            data = self._later.read_bytes()
+            data = self._delta.read_bytes()
             at = 0
             while at < len(data):
                 (length,) = _LENGTH.unpack_from(data, at)
                 at += _LENGTH.size + length
-                changed = msgspec.msgpack.decode(data[at - length : at], type=dict[bytes, Seen | None])
+                changed = msgspec.msgpack.decode(data[at - length : at], type=dict[bytes, IndexEntry | None])
                 for path, seen in changed.items():
                     if seen is None:
                         saved.entries.pop(path, None)
@@ -135,12 +135,12 @@ class Base:
         return saved
 
 
-def _decoded(data: bytes, packs: list[tuple[str, int]]) -> Saved | None:
+def _decode(data: bytes, packs: list[tuple[str, int]]) -> Saved | None:
     try:
         saved = msgspec.msgpack.decode(data, type=Saved)
     except msgspec.DecodeError:
         return None
-    there = dict(packs)
-    if saved.version != _VERSION or any(there.get(name, -1) < size for name, size in saved.packs):
+    sizes = dict(packs)
+    if saved.version != _VERSION or any(sizes.get(name, -1) < size for name, size in saved.packs):
         return None
     return saved

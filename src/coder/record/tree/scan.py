@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.tree.index import Base, Entries, IndexFile, Kind, Saved, Seen
+from coder.record.tree.index import Base, Entries, IndexEntry, IndexFile, Kind, Saved
 from coder.record.tree.store import BlobStore
 from coder.record.tree.watch import Watch
 from coder.record.undo.tidy import forget_unused
@@ -35,10 +35,10 @@ class TreeLimits(msgspec.Struct, frozen=True):
     entries: int = 200_000
 
 
-_LEFT_OUT = Seen("other", 0, 0, 0, 0, 0, b"")
+_NOT_COVERED = IndexEntry("other", 0, 0, 0, 0, 0, b"")
 
 
-Changed = dict[bytes, tuple[Seen | None, Seen | None]]
+Changed = dict[bytes, tuple[IndexEntry | None, IndexEntry | None]]
 
 
 class Tree:
@@ -58,46 +58,48 @@ class Tree:
         self._ignored: set[bytes] = set()
         self._repositories: set[bytes] = set()  # git's own folders further down: left out, but missed if gone
         self._heads: set[bytes] = set()  # what a bare repository has, and little else
-        self._linked: set[bytes] = set()  # files with further hard links: those are written unseen by a watch
+        self._hard_linked: set[bytes] = (
+            set()
+        )  # files with further hard links: those are written unseen by a watch
         self._new_links: set[int] = set()  # inodes that got a further name
         self._formerly_ignored: set[bytes] = set()
         self._dropped: list[bytes] = []  # folders that are gone, during one sync
-        self.arrived: set[bytes] = set()  # folders that are others than before, as of the last sync
+        self.replaced_dirs: set[bytes] = set()  # folders that are others than before, as of the last sync
         self._rules: dict[bytes, Rules] = {}
-        self._straight: dict[bytes, bool] = {}  # folders without a link above them, during one sync
+        self._symlink_free: dict[bytes, bool] = {}  # folders without a link above them, during one sync
         self._rules_changed = False
-        self._rules_told = False  # some have, during one sync
+        self._rules_reread = False  # some have, during one sync
         self._settled = False  # there is a former state that changed rules could disagree with
         self._watch: Watch | None = None
         self._unsaved = False
-        self._touched: set[bytes] = set()  # entries that are others than `note` has last written
+        self._touched: set[bytes] = set()  # entries that are others than `save_base` has last written
 
     # asking
 
-    def sync(self, *, doubt_links: bool = False) -> Changed:
+    def sync(self, *, check_hard_links: bool = False) -> Changed:
         """Bring the index up to date; what changed since the last time. The first time nothing has.
-        `doubt_links`: files may have been written by way of further names, which nobody is told of."""
+        `check_hard_links`: files may have been written by way of further names, which nobody is told of."""
         first = self._watch is None and not self._settled
         if first:
             self._load()
         changed: Changed = {}
-        self._straight.clear()
+        self._symlink_free.clear()
         self._dropped.clear()
-        self.arrived.clear()
-        ignored, self._rules_told = set(self._ignored), False
-        told = None if self._watch is None else self._watch.changed()
-        if told is None:
+        self.replaced_dirs.clear()
+        ignored, self._rules_reread = set(self._ignored), False
+        notified = None if self._watch is None else self._watch.changed()
+        if notified is None:
             self._walk_all(changed)
         else:
-            self._look_at(told, changed)
-        self._find_linked()
-        doubt_links = doubt_links or len(self.entries) <= _FEW or self._came_and_went()
-        for path in self.also | self._linked | (self._written_unseen() if doubt_links else set()):
-            self._look_alone(path, changed)
-        self._miss(told, changed)
-        if self._rules_told:  # made and hidden at once: it can be named at least
+            self._refresh_notified(notified, changed)
+        self._find_hard_links()
+        check_hard_links = check_hard_links or len(self.entries) <= _FEW or self._names_vanished()
+        for path in self.also | self._hard_linked | (self._stat_changed() if check_hard_links else set()):
+            self._recheck(path, changed)
+        self._report_missing(notified, changed)
+        if self._rules_reread:  # made and hidden at once: it can be named at least
             new = {path for path in self._ignored - ignored if not self._is_within(path, ignored)}
-            changed |= dict.fromkeys(new, (_LEFT_OUT, None))
+            changed |= dict.fromkeys(new, (_NOT_COVERED, None))
         self._formerly_ignored.clear()  # all that was hidden is known by now
         self.store.flush()
         self._unsaved = self._unsaved or bool(self._touched)
@@ -112,7 +114,7 @@ class Tree:
         """Git's own folders further down, as far as they are asked whether their state has changed."""
         return [Path(os.fsdecode(path)) for path in sorted(self._repositories)[:_REPOSITORIES]]
 
-    def content(self, seen: Seen) -> bytes | None:
+    def content(self, seen: IndexEntry) -> bytes | None:
         """What an entry held; None where it was not kept."""
         return self.store.get(seen.digest) if seen.digest else None
 
@@ -132,15 +134,15 @@ class Tree:
             unseen = self.entries.keys() - self.also
             self._visit(self.root, changed, unseen)
             for path in unseen:
-                self._gone(path, self.entries.pop(path), changed)
+                self._mark_deleted(path, self.entries.pop(path), changed)
             if not self._rules_changed:
                 self._settled = True
                 return
             self._reread_rules()
 
-    def _look_at(self, told: set[bytes], changed: Changed) -> None:
+    def _refresh_notified(self, notified: set[bytes], changed: Changed) -> None:
         """Only what the kernel told of; `.gitignore` files first, because they decide about the rest."""
-        for path in sorted(told, key=lambda p: (not p.endswith(b"/" + _IGNORE), p)):
+        for path in sorted(notified, key=lambda p: (not p.endswith(b"/" + _IGNORE), p)):
             self._refresh(path, changed)
             if self._rules_changed:
                 self._reread_rules()
@@ -148,58 +150,60 @@ class Tree:
                 self._rules_changed = False
 
     def _reread_rules(self) -> None:
-        self._rules_told = True
+        self._rules_reread = True
         self._rules.clear()
         # What appears only because a rule is gone was there before: undo must not take it for new.
         self._formerly_ignored |= self._ignored
         self._ignored.clear()
 
     def _refresh(self, path: bytes, changed: Changed) -> None:
-        if path in self._ignored or self._left_out(path):
+        if path in self._ignored or self._is_excluded(path):
             return
         try:
             info = self._lstat(path)
         except PermissionError:  # something was done in a folder that was closed to us then
-            changed[path] = (_LEFT_OUT, None)
+            changed[path] = (_NOT_COVERED, None)
             return
         if info is None:
             self._drop(path, changed)
             return
         folder = stat.S_ISDIR(info.st_mode)
-        if path not in self.entries and self._hidden(path, folder):
+        if path not in self.entries and self._is_ignored(path, folder):
             return
         if folder:
             old = self.entries.get(path)
             assert self._watch is not None
             if old is None or old.inode != info.st_ino or not self._watch.watching(path):
                 self._drop(path, changed)
-                self._put(path, info, changed)
+                self._update(path, info, changed)
                 self._visit(path, changed, set())
                 return
             if old.mode != stat.S_IMODE(info.st_mode):  # it may have been closed to us up to now
                 self._visit(path, changed, set())
         elif self._is_folder(path):
             self._drop(path, changed)
-        self._put(path, info, changed)
+        self._update(path, info, changed)
 
-    def _find_linked(self) -> None:
+    def _find_hard_links(self) -> None:
         """The other names of files that got a further one: nobody is told of those."""
         if self._new_links:
-            self._linked |= {path for path, seen in self.entries.items() if seen.inode in self._new_links}
+            self._hard_linked |= {
+                path for path, seen in self.entries.items() if seen.inode in self._new_links
+            }
             self._new_links.clear()
 
-    def _miss(self, told: set[bytes] | None, changed: Changed) -> None:
+    def _report_missing(self, notified: set[bytes] | None, changed: Changed) -> None:
         """What is left out cannot be brought back; where it was deleted, that is named."""
-        ignored = self._ignored if told is None else self._ignored & told
+        ignored = self._ignored if notified is None else self._ignored & notified
         if self._dropped:
             within = tuple(self._dropped)
             ignored |= {path for path in self._ignored if path.startswith(within)}
         for path in [p for p in ignored | self._repositories if not os.path.lexists(p)]:
             self._ignored.discard(path)
             self._repositories.discard(path)
-            changed[path] = (_LEFT_OUT, None)
+            changed[path] = (_NOT_COVERED, None)
 
-    def _written_unseen(self) -> set[bytes]:
+    def _stat_changed(self) -> set[bytes]:
         """Files may be written by way of a further name that is gone by now, or lies where nobody watches."""
         found = set()
         for path, seen in self.entries.items():
@@ -211,12 +215,12 @@ class Tree:
                         found.add(path)
         return found
 
-    def _came_and_went(self) -> bool:
+    def _names_vanished(self) -> bool:
         """Whether there was a name that is gone again: it may have been a further one of any file."""
-        made = self._watch.made() if self._watch is not None else set()
-        return any(path not in self.entries and not os.path.lexists(path) for path in made)
+        created = self._watch.take_created() if self._watch is not None else set()
+        return any(path not in self.entries and not os.path.lexists(path) for path in created)
 
-    def _look_alone(self, path: bytes, changed: Changed) -> None:
+    def _recheck(self, path: bytes, changed: Changed) -> None:
         """A path that has to be asked about each time: a tool wrote it, or it has other names."""
         try:
             info = self._lstat(path)
@@ -225,17 +229,17 @@ class Tree:
         if info is None:
             self._drop(path, changed)
         elif not stat.S_ISDIR(info.st_mode):
-            self._put(path, info, changed)
+            self._update(path, info, changed)
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
         """None where there is nothing, or only something else by way of a folder that has become a link.
         PermissionError where it is in a folder that is closed to us."""
         parent = os.path.dirname(path)
-        straight = self._straight.get(parent)
-        if straight is None:
-            straight = self._straight[parent] = os.path.realpath(parent) == parent
+        symlink_free = self._symlink_free.get(parent)
+        if symlink_free is None:
+            symlink_free = self._symlink_free[parent] = os.path.realpath(parent) == parent
         try:
-            return os.lstat(path) if straight else None
+            return os.lstat(path) if symlink_free else None
         except PermissionError:
             raise
         except OSError:
@@ -257,28 +261,28 @@ class Tree:
                 continue
             for entry in listed:
                 path = entry.path
-                if path in self._ignored or self._left_out(path):
+                if path in self._ignored or self._is_excluded(path):
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if path not in self.entries and self._hidden(path, is_folder):
+                if path not in self.entries and self._is_ignored(path, is_folder):
                     continue
                 try:
                     info = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
                 unseen.discard(path)
-                self._put(path, info, changed)
+                self._update(path, info, changed)
                 if is_folder and path in self.entries:
                     stack.append(path)
 
-    def _left_out(self, path: bytes) -> bool:
+    def _is_excluded(self, path: bytes) -> bool:
         if path.endswith(b"/" + _GIT):
             if len(path) > len(self.root) + len(_GIT) + 1 and os.path.lexists(path):
                 self._repositories.add(path)
             return True
         return path in self._excluded
 
-    def _hidden(self, path: bytes, is_folder: bool) -> bool:
+    def _is_ignored(self, path: bytes, is_folder: bool) -> bool:
         rules = self._rules_in(os.path.dirname(path))
         if not rules.hide(os.fsdecode(path), is_folder=is_folder):
             return False
@@ -298,27 +302,27 @@ class Tree:
 
     # the index
 
-    def _put(self, path: bytes, info: os.stat_result, changed: Changed) -> None:
+    def _update(self, path: bytes, info: os.stat_result, changed: Changed) -> None:
         if path.endswith(b"/HEAD"):
             self._heads.add(path)
         old = self.entries.get(path)
         mode = stat.S_IMODE(info.st_mode)
         if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
-            if path not in self._linked or old is None or old.inode != info.st_ino:
+            if path not in self._hard_linked or old is None or old.inode != info.st_ino:
                 self._new_links.add(info.st_ino)
-            self._linked.add(path)
+            self._hard_linked.add(path)
         if stat.S_ISDIR(info.st_mode):
-            new = Seen("folder", mode, 0, 0, 0, info.st_ino, b"")
+            new = IndexEntry("folder", mode, 0, 0, 0, info.st_ino, b"")
             if new == old:
                 return
             if old is None or old.inode != new.inode:
-                self.arrived.add(path)
+                self.replaced_dirs.add(path)
         else:
             times = (info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size, mode)
             if old is not None and (old.mtime, old.ctime, old.inode, old.size, old.mode) == times:
                 return
             new = self._read(path, info, mode)
-            if old is not None and not new.digest and _only_closed(old, new):
+            if old is not None and not new.digest and _became_unreadable(old, new):
                 new = msgspec.structs.replace(new, digest=old.digest)
         if old is None and len(self.entries) >= self.limits.entries:
             self.partial = True
@@ -329,7 +333,7 @@ class Tree:
             self._rules_changed = self._rules_changed or self._settled
         self._record(path, old, new, changed)
 
-    def _read(self, path: bytes, info: os.stat_result, mode: int) -> Seen:
+    def _read(self, path: bytes, info: os.stat_result, mode: int) -> IndexEntry:
         kind: Kind = "other"
         content: bytes | None = None
         if stat.S_ISREG(info.st_mode):
@@ -342,23 +346,23 @@ class Tree:
         digest = (self.store.add(content) if content is not None else None) or b""
         newest = max(info.st_mtime_ns, info.st_ctime_ns)
         ctime = 0 if newest > time.time_ns() - _RACY_NS else info.st_ctime_ns
-        return Seen(kind, mode, info.st_size, info.st_mtime_ns, ctime, info.st_ino, digest)
+        return IndexEntry(kind, mode, info.st_size, info.st_mtime_ns, ctime, info.st_ino, digest)
 
     def _drop(self, path: bytes, changed: Changed) -> None:
-        self._linked.discard(path)
+        self._hard_linked.discard(path)
         old = self.entries.pop(path, None)
         if old is None:
             return
-        self._gone(path, old, changed)
+        self._mark_deleted(path, old, changed)
         if old.kind == "folder":
             if self._watch is not None:
                 self._watch.forget(path)
             below = path + b"/"
             self._dropped.append(below)
             for gone in [p for p in self.entries if p.startswith(below)]:
-                self._gone(gone, self.entries.pop(gone), changed)
+                self._mark_deleted(gone, self.entries.pop(gone), changed)
 
-    def _gone(self, path: bytes, old: Seen, changed: Changed) -> None:
+    def _mark_deleted(self, path: bytes, old: IndexEntry, changed: Changed) -> None:
         self._touched.add(path)
         self._record(path, old, None, changed)
         self._rules_changed = self._rules_changed or path.endswith(b"/" + _IGNORE)
@@ -367,7 +371,7 @@ class Tree:
         old = self.entries.get(path)
         return old is not None and old.kind == "folder"
 
-    def _record(self, path: bytes, old: Seen | None, new: Seen | None, changed: Changed) -> None:
+    def _record(self, path: bytes, old: IndexEntry | None, new: IndexEntry | None, changed: Changed) -> None:
         earlier = changed.get(path)
         if earlier is not None:
             old = earlier[0]
@@ -388,18 +392,18 @@ class Tree:
         self.store.forget_old(in_use=self.shared)
         saved = self.index.read(self.store.packs())
         if saved is not None:
-            self._take_up(saved)
+            self._restore(saved)
 
-    def go_on_from(self, base: Base) -> bool:
+    def restore_from(self, base: Base) -> bool:
         """Take up what another session saw last, so that `sync` tells what has changed since; False where
         that is not known any more."""
         saved = base.read(self.store.packs())
         if saved is None:
             return False
-        self._take_up(saved)
+        self._restore(saved)
         return True
 
-    def _take_up(self, saved: Saved) -> None:
+    def _restore(self, saved: Saved) -> None:
         self.entries = saved.entries
         self._ignored = set(saved.ignored)
         self._settled = True
@@ -411,13 +415,13 @@ class Tree:
             self.store.flush()
             self.index.write(self.store.packs(), self.entries, sorted(self._ignored))
 
-    def note(self, base: Base) -> None:
+    def save_base(self, base: Base) -> None:
         """Have what was seen last on disk, for whoever comes after a kill. Raises OSError."""
-        if base.wanted_whole:
+        if base.needs_rewrite:
             self.save()
-            base.whole(self.index, self.store.packs(), self.entries, sorted(self._ignored))
+            base.write(self.index, self.store.packs(), self.entries, sorted(self._ignored))
         else:
-            base.add({path: self.entries.get(path) for path in self._touched})
+            base.append({path: self.entries.get(path) for path in self._touched})
         self._touched.clear()
 
     def close(self) -> None:
@@ -427,7 +431,7 @@ class Tree:
         self.store.close()
 
 
-def _differ(old: Seen | None, new: Seen | None) -> bool:
+def _differ(old: IndexEntry | None, new: IndexEntry | None) -> bool:
     if old is None or new is None:
         return old is not new
     if (old.kind, old.mode) != (new.kind, new.mode):
@@ -439,7 +443,7 @@ def _differ(old: Seen | None, new: Seen | None) -> bool:
     return touched or (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
 
 
-def _only_closed(old: Seen, new: Seen) -> bool:
+def _became_unreadable(old: IndexEntry, new: IndexEntry) -> bool:
     """Whether a file that we may not read any more still is what it was."""
     was, now = (old.kind, old.inode, old.size, old.mtime), (new.kind, new.inode, new.size, new.mtime)
     return was == now and not new.mode & stat.S_IRUSR

@@ -29,7 +29,7 @@ class Watch:
         self._fd = -1
         self._folders: dict[int, bytes] = {}
         self._numbers: dict[bytes, int] = {}
-        self._made: set[bytes] = set()
+        self._created: set[bytes] = set()
         self._add: Callable[..., int] | None = None
         self._remove: Callable[..., int] | None = None
         self.lost = not self._open()
@@ -102,13 +102,13 @@ class Watch:
                     path = folder + b"/" + name
                     found.add(path)
                     if mask & (_CREATE | _MOVED_TO):
-                        self._made.add(path)
+                        self._created.add(path)
         return None
 
-    def made(self) -> set[bytes]:
+    def take_created(self) -> set[bytes]:
         """The names that came since the last call, whether they are still there or not."""
-        made, self._made = self._made, set()
-        return made
+        created, self._created = self._created, set()
+        return created
 
     def close(self) -> None:
         if self._fd >= 0:

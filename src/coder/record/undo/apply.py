@@ -30,7 +30,7 @@ from coder.fs.safe_open import (
 
 _LARGEST = 256 << 20  # beyond what any tool writes and any command's change is kept of: somebody else's file
 
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class PathState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,7 +41,7 @@ class PathState(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: Literal["file", "link", "folder", "other"] = "file"
 
     @property
-    def nothing(self) -> bool:
+    def absent(self) -> bool:
         return self.kind == "file" and self.blob is None
 
     def same(self, other: PathState) -> bool:
@@ -59,8 +59,8 @@ class Step(msgspec.Struct, frozen=True):
     merged: bool = False
 
     @property
-    def idle(self) -> bool:
-        return self.now.same(self.goal) and (self.goal.nothing or self.now.mode == self.goal.mode)
+    def is_noop(self) -> bool:
+        return self.now.same(self.goal) and (self.goal.absent or self.now.mode == self.goal.mode)
 
 
 def path_of(text: str) -> Path:
@@ -82,26 +82,26 @@ def state_of(path: Path) -> tuple[PathState, bytes]:
     try:
         with parent_of(path) as folder:
             try:
-                return _found(path.name, folder)
+                return _read_state(path.name, folder)
             except PermissionError:
-                with opened_up(path):
-                    return _found(path.name, folder)
+                with temporarily_readable(path):
+                    return _read_state(path.name, folder)
     except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
         return PathState(), b""
 
 
 @contextlib.contextmanager
-def opened_up(path: Path) -> Iterator[None]:
+def temporarily_readable(path: Path) -> Iterator[None]:
     """A file or folder that is closed to its owner, too, is open for as long as it takes to look at it."""
     mode = stat.S_IMODE(status_of(path).st_mode)
-    _set_bits(path, mode | stat.S_IRUSR | stat.S_IXUSR)
+    _chmod_nofollow(path, mode | stat.S_IRUSR | stat.S_IXUSR)
     try:
         yield
     finally:
-        _set_bits(path, mode)
+        _chmod_nofollow(path, mode)
 
 
-def _found(name: str, folder: int) -> tuple[PathState, bytes]:
+def _read_state(name: str, folder: int) -> tuple[PathState, bytes]:
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     mode = stat.S_IMODE(info.st_mode)
     if stat.S_ISDIR(info.st_mode):
@@ -117,30 +117,30 @@ def _found(name: str, folder: int) -> tuple[PathState, bytes]:
     return PathState(digest(content), mode), content
 
 
-def take(steps: Iterable[Step]) -> list[Step]:
+def apply_steps(steps: Iterable[Step]) -> list[Step]:
     """Make every path hold its goal. What is in the way goes first, folders come before what is in them.
     The steps that changed something."""
-    wanted = [step for step in steps if not step.idle]
-    folders = [s for s in wanted if s.now.kind == s.goal.kind == "folder"]
+    pending = [step for step in steps if not step.is_noop]
+    folders = [s for s in pending if s.now.kind == s.goal.kind == "folder"]
     for step in sorted(folders, key=lambda s: s.path):
-        _set_bits(path_of(step.path), step.goal.mode | stat.S_IRWXU)
-    for step in sorted(wanted, key=lambda s: s.path, reverse=True):  # the innermost first
-        if step.goal.nothing or (step.now.kind != step.goal.kind and not step.now.nothing):
-            _clear(step)
+        _chmod_nofollow(path_of(step.path), step.goal.mode | stat.S_IRWXU)
+    for step in sorted(pending, key=lambda s: s.path, reverse=True):  # the innermost first
+        if step.goal.absent or (step.now.kind != step.goal.kind and not step.now.absent):
+            _remove(step)
     # Looked at before anything is made: a link in the place of a folder would show what it leads to.
-    done = [step for step in wanted if step.goal.nothing and not os.path.lexists(path_of(step.path))]
-    for step in sorted(wanted, key=lambda s: s.path):
-        if not step.goal.nothing:
-            _make(path_of(step.path), step)
+    done = [step for step in pending if step.goal.absent and not os.path.lexists(path_of(step.path))]
+    for step in sorted(pending, key=lambda s: s.path):
+        if not step.goal.absent:
+            _create(path_of(step.path), step)
             done.append(step)
-    for step in sorted(wanted, key=lambda s: s.path, reverse=True):
+    for step in sorted(pending, key=lambda s: s.path, reverse=True):
         if step.goal.kind == "folder":  # last: a folder without write permission cannot be filled
             with contextlib.suppress(OSError):
-                _set_bits(path_of(step.path), step.goal.mode)
+                _chmod_nofollow(path_of(step.path), step.goal.mode)
     return done
 
 
-def _refuse_other(step: Step) -> None:
+def _check_unchanged(step: Step) -> None:
     """What somebody has written at this very moment was not looked at, and is not replaced."""
     path = path_of(step.path)
     now = state_of(path)[0]
@@ -148,21 +148,23 @@ def _refuse_other(step: Step) -> None:
         raise OSError(errno.EBUSY, "it is being changed at this very moment", step.path)
 
 
-def _clear(step: Step) -> None:
+def _remove(step: Step) -> None:
     path = path_of(step.path)
     if step.now.kind == "folder":
         try:
             delete_folder(path)
         except OSError as error:
-            if error.errno in _CLOSED:  # else a person has put something there, and it is told that it stays
+            if (
+                error.errno in _NO_PERMISSION
+            ):  # else a person has put something there, and it is told that it stays
                 raise
         return
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), alone_with([path]):
-        _refuse_other(step)
+        _check_unchanged(step)
         delete_file(path)
 
 
-def _make(path: Path, step: Step) -> None:
+def _create(path: Path, step: Step) -> None:
     with parent_of(path, make=True) as folder:
         if step.goal.kind == "folder":
             with contextlib.suppress(FileExistsError):
@@ -170,15 +172,15 @@ def _make(path: Path, step: Step) -> None:
         elif step.goal.kind == "link":
             replace_link(path, os.fsdecode(step.content))
         elif step.now.same(step.goal):
-            _set_bits(path, step.goal.mode)
+            _chmod_nofollow(path, step.goal.mode)
         else:
             with alone_with([path]):
                 if step.now.kind == "file":
-                    _refuse_other(step)
+                    _check_unchanged(step)
                 replace_file(path, step.content, step.goal.mode)
 
 
-def _set_bits(path: Path, mode: int) -> None:
+def _chmod_nofollow(path: Path, mode: int) -> None:
     """By a descriptor: a change by name would follow a link. One that only names the file needs no permission
     to read it."""
     descriptor = open_file(path, getattr(os, "O_PATH", os.O_RDONLY))

@@ -24,12 +24,12 @@ import msgspec
 
 from coder.fs.atomic import write_all, write_atomically
 from coder.record.undo.apply import digest
-from coder.record.undo.plan import Change, on_the_way
+from coder.record.undo.plan import Change, is_intermediate
 
 KEPT_TURNS = 20
 MOVES = "moves.jsonl"
-_LATELY_NS = 86_400_000_000_000  # no command of another session is thought to run for longer
-_MOST_LATELY = 50_000
+_RECENT_NS = 86_400_000_000_000  # no command of another session is thought to run for longer
+_MAX_RECENT = 50_000
 UNDOING, REDOING, _REDO = "undoing", "redoing", "redo"
 
 
@@ -65,9 +65,9 @@ class JournalFiles:
         return self.folder / f"turn-{turn:06d}.undone"
 
     def redo(self, turn: int) -> Path:
-        return self._way(_REDO, turn)
+        return self._progress_file(_REDO, turn)
 
-    def _way(self, name: str, turn: int) -> Path:
+    def _progress_file(self, name: str, turn: int) -> Path:
         return self.folder / f"{name}-{turn:06d}.jsonl"
 
     def changes(self, file: Path) -> list[Change]:
@@ -109,10 +109,10 @@ class JournalFiles:
 
     def begin(self, name: str, turn: int, moves: list[Change]) -> None:
         """Before the first step of an undo or redo: whoever is cut off can go on from here to either side."""
-        file = self._way(name, turn)
+        file = self._progress_file(name, turn)
         earlier = {move.path: move for move in self.changes(file)} if file.exists() else {}
         self.write_changes(
-            file, (earlier | {move.path: _from_the_start(earlier, move) for move in moves}).values()
+            file, (earlier | {move.path: _with_original_before(earlier, move) for move in moves}).values()
         )
 
     def end(self, name: str, turn: int) -> None:
@@ -125,7 +125,7 @@ class JournalFiles:
 
     def drop(self, name: str, turn: int) -> None:
         """It was gone back on."""
-        self._way(name, turn).unlink(missing_ok=True)
+        self._progress_file(name, turn).unlink(missing_ok=True)
 
     def settle(self) -> None:
         """Complete what a kill may have left between the rename that decides and what belongs to it."""
@@ -139,7 +139,7 @@ class JournalFiles:
             if _number(file) not in undone:
                 file.unlink(missing_ok=True)
 
-    def forget_old(self, coming: list[Change]) -> None:
+    def forget_old(self, upcoming: list[Change]) -> None:
         """A new turn ends what could be done again. Keep the newest turns, and the contents they need."""
         turns = list(self.folder.glob("turn-*.undone"))
         turns += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
@@ -148,7 +148,7 @@ class JournalFiles:
             for ended in ("redo-*.jsonl", "undoing-*.jsonl", "redoing-*.jsonl")
             for path in self.folder.glob(ended)
         ]
-        moves = self._remember_lately(turns)
+        moves = self._keep_recent_moves(turns)
         for file in (*ways, *turns):
             file.unlink(missing_ok=True)
         objects = self.folder / "objects"
@@ -156,23 +156,23 @@ class JournalFiles:
             return
         kept = [change for turn in self.turns() for change in self.changes(self.turn(turn))]
         kept += moves
-        needed = {blob for change in (*kept, *coming) for blob in (change.before.blob, change.after.blob)}
+        needed = {blob for change in (*kept, *upcoming) for blob in (change.before.blob, change.after.blob)}
         for blob in objects.iterdir():
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
 
-    def _remember_lately(self, forgotten: list[Path]) -> list[Change]:
+    def _keep_recent_moves(self, forgotten: list[Path]) -> list[Change]:
         """What was done to files not long ago, whatever becomes of the turns; that whose contents may be
         asked for."""
         file = self.folder / MOVES
         known = self.changes(file) if file.exists() else []
-        oldest = time.time_ns() - _LATELY_NS
+        oldest = time.time_ns() - _RECENT_NS
         added = [change for turn in forgotten for change in self.changes(turn)]
-        lately = distinct(change for change in (*known, *added) if change.at >= oldest)[-_MOST_LATELY:]
-        if lately != known:
+        recent = distinct(change for change in (*known, *added) if change.at >= oldest)[-_MAX_RECENT:]
+        if recent != known:
             with contextlib.suppress(OSError):  # a full disk: the turn that begins matters more
-                self.write_changes(file, lately)
-        return [change for change in lately if change.by_tool]
+                self.write_changes(file, recent)
+        return [change for change in recent if change.by_tool]
 
 
 def distinct(changes: Iterable[Change]) -> list[Change]:
@@ -181,10 +181,10 @@ def distinct(changes: Iterable[Change]) -> list[Change]:
     return sorted(found.values(), key=lambda change: change.at)
 
 
-def _from_the_start(earlier: dict[str, Change], move: Change) -> Change:
+def _with_original_before(earlier: dict[str, Change], move: Change) -> Change:
     """What it is on the way is not what it was."""
     begun = earlier.get(move.path)
-    if begun is None or not on_the_way(begun, move.before):
+    if begun is None or not is_intermediate(begun, move.before):
         return move
     return msgspec.structs.replace(move, before=begun.before)
 

@@ -17,10 +17,10 @@ import msgspec
 
 from coder.fs.atomic import write_atomically
 from coder.record.files import encode
-from coder.record.undo.apply import PathState, Step, path_of, state_of, take, text_of
+from coder.record.undo.apply import PathState, Step, apply_steps, path_of, state_of, text_of
 from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
 from coder.record.undo.plan import KILLED, MERGED_BYTES, Change, Plan, PlannedTree, plan
-from coder.record.undo.tidy import KEPT, forget_unused, take_away_leftovers
+from coder.record.undo.tidy import KEPT, forget_unused, remove_leftovers
 
 __all__ = ["KEPT_TURNS", "UndoJournal", "UndoOutcome"]
 _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
@@ -51,7 +51,7 @@ class UndoOutcome(msgspec.Struct, frozen=True):
         return bool(self.conflicts or (not done and (self.shared or self.unsure)))
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return not (self.conflicts or self.shared or self.unsure)
 
 
@@ -91,7 +91,7 @@ class UndoJournal:
     def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
         """Durable before it returns: a kill between this and the change loses nothing. `path` is resolved."""
         with self.lock:
-            before = self._hold(path)
+            before = self._keep_current(path)
             bits = mode if mode is not None else before.mode
             later = PathState() if after is None else PathState(self.files.keep(after, MERGED_BYTES), bits)
             made = [text_of(p) for p in path.parents if not p.exists()]
@@ -164,47 +164,47 @@ class UndoJournal:
     def undo(self, *, force: bool = False) -> UndoOutcome:
         """Take back the newest turn that changed files; nothing of it where a file is in conflict. What may
         be somebody else's doing is left, and taken back by `force`, also afterwards."""
-        self._settle()
+        self._recover_interrupted()
         for task in self._to_undo(force):
-            outcome = self._go(task, force)
+            outcome = self._run(task, force)
             if outcome.turn:
                 return outcome
         return UndoOutcome()
 
     def undo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
         """The newest `count` turns, newest first; stops at the first that cannot be taken back whole."""
-        return _while_whole(count, lambda: self.undo(force=force))
+        return _repeat_while_complete(count, lambda: self.undo(force=force))
 
     def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
         """What `undo_turns` would do; changes nothing."""
-        self._settle()
-        sight = PlannedTree()
+        self._recover_interrupted()
+        tree = PlannedTree()
         waiting = self._to_undo(force)
 
-        def imagined() -> UndoOutcome:
+        def plan_next() -> UndoOutcome:
             for task in waiting:
-                found = self._planned(task, sight, force)
+                found = self._plan(task, tree, force)
                 if not (task.rest and found.nothing_to_do):
-                    sight.imagine(found.steps.values())
-                    return _told(task, found, force=force)
+                    tree.apply(found.steps.values())
+                    return _outcome(task, found, force=force)
             return UndoOutcome()
 
-        return _while_whole(count, imagined)
+        return _repeat_while_complete(count, plan_next)
 
     def redo(self, *, force: bool = False) -> UndoOutcome:
         """Do again the turn that was undone last, unless something was changed since."""
-        self._settle()
+        self._recover_interrupted()
         for turn, moves in self.files.begun(UNDOING).items():
-            return self._go(_Task(turn, moves, begun=moves, drops=UNDOING), force)
+            return self._run(_Task(turn, moves, begun=moves, drops=UNDOING), force)
         turn = min(self.files.redos(), default=0)
         if not turn:
             return UndoOutcome()
         begun = self.files.begun(REDOING).get(turn, [])
-        return self._go(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
+        return self._run(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
 
     def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
         """The `count` turns that were undone last, in the order in which they once were made."""
-        return _while_whole(count, lambda: self.redo(force=force))
+        return _repeat_while_complete(count, lambda: self.redo(force=force))
 
     def pending_changes(self) -> list[Path]:
         """The paths that the turns which could still be undone have changed."""
@@ -221,8 +221,8 @@ class UndoJournal:
         found: dict[Path, bytes | None] = {}
         for text, change in first.items():
             kept = self.files.content(change.before.blob) if change.before.blob else None
-            whole = change.before.nothing or (change.before.kind == "file" and kept is not None)
-            if whole and not change.lost:
+            complete = change.before.absent or (change.before.kind == "file" and kept is not None)
+            if complete and not change.lost:
                 found[path_of(text)] = kept
         return found
 
@@ -238,43 +238,43 @@ class UndoJournal:
         for turn in reversed(self.files.turns()):
             yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
 
-    def _settle(self) -> None:
+    def _recover_interrupted(self) -> None:
         """First of all, what a kill has left is put in order."""
         self.files.settle()
         for name in (UNDOING, REDOING):
             for moves in self.files.begun(name).values():
-                take_away_leftovers(moves, self.files.content)
+                remove_leftovers(moves, self.files.content)
 
     # how it goes back
 
-    def _go(self, task: _Task, force: bool) -> UndoOutcome:
+    def _run(self, task: _Task, force: bool) -> UndoOutcome:
         """Go back through these changes. What would bring them about again is kept before the first is made:
         whoever is cut off in between can go on from either side."""
-        found = self._planned(task, PlannedTree(), force)
-        outcome = _told(task, found, force=force)
+        found = self._plan(task, PlannedTree(), force)
+        outcome = _outcome(task, found, force=force)
         if task.rest and found.nothing_to_do:
             return UndoOutcome()
         if outcome.refused and not force:
             return outcome
         replaced = dict.fromkeys([*found.conflicts, *found.doubtful])
         copies = [c for path in replaced if path in found.steps and (c := self._copy(found.steps[path]))]
-        self._begin(task, [self._move(step) for step in found.steps.values() if not step.idle])
-        taken = {step.path for step in take(found.steps.values())}
+        self._write_ahead(task, [self._move(step) for step in found.steps.values() if not step.is_noop])
+        applied = {step.path for step in apply_steps(found.steps.values())}
         if task.drops:
             self.files.drop(task.drops, task.turn)
         elif task.name:
             self.files.end(task.name, task.turn)
-        stayed = [path for path in outcome.removed if path not in taken]  # somebody put something in it
-        removed = [path for path in outcome.removed if path in taken]
+        stayed = [path for path in outcome.removed if path not in applied]  # somebody put something in it
+        removed = [path for path in outcome.removed if path in applied]
         return msgspec.structs.replace(
             outcome, removed=removed, kept=[*outcome.kept, *stayed], kept_copies=copies
         )
 
-    def _planned(self, task: _Task, sight: PlannedTree, force: bool) -> Plan:
-        onward = not task.drops
-        return plan(task.changes, sight, self.files.content, force=force, begun=task.begun, onward=onward)
+    def _plan(self, task: _Task, tree: PlannedTree, force: bool) -> Plan:
+        resuming = not task.drops
+        return plan(task.changes, tree, self.files.content, force=force, begun=task.begun, resuming=resuming)
 
-    def _begin(self, task: _Task, moves: list[Change]) -> None:
+    def _write_ahead(self, task: _Task, moves: list[Change]) -> None:
         if task.rest:
             earlier = self.files.changes(self.files.redo(task.turn))
             anew = {move.path for move in moves}
@@ -286,7 +286,7 @@ class UndoJournal:
 
     def _copy(self, step: Step) -> str:
         """A forced undo replaces what a person wrote; their text is kept all the same, for good."""
-        if step.now.blob is None or step.idle:
+        if step.now.blob is None or step.is_noop:
             return ""
         copy = self.folder / KEPT / step.now.blob
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -297,20 +297,20 @@ class UndoJournal:
         now, content = state_of(path_of(step.path))
         if now.blob is not None:
             self.files.keep(content)
-        if step.goal.blob is not None and not step.goal.nothing:
+        if step.goal.blob is not None and not step.goal.absent:
             self.files.keep(step.content)
         return Change(step.path, now, step.goal, by_tool=True, at=time.time_ns())
 
-    def _hold(self, path: Path) -> PathState:
+    def _keep_current(self, path: Path) -> PathState:
         held, content = state_of(path)
         if held.blob is not None:
             self.files.keep(content)
         return held
 
 
-def _while_whole(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
+def _repeat_while_complete(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
     outcomes: list[UndoOutcome] = []
-    while len(outcomes) < count and (not outcomes or outcomes[-1].whole):
+    while len(outcomes) < count and (not outcomes or outcomes[-1].complete):
         outcome = one()
         if not outcome.turn:
             break
@@ -318,7 +318,7 @@ def _while_whole(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome
     return outcomes
 
 
-def _told(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
+def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
     """With conflicts and without force nothing is done, and that is what is told."""
     uncovered = list({c.path: None for c in task.changes if c.lost})
     left = {} if force else found.doubtful
@@ -329,16 +329,16 @@ def _told(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
             turn=task.turn, conflicts=found.conflicts, uncovered=uncovered, shared=shared, unsure=unsure
         )
     made = {folder for change in task.changes for folder in change.made}
-    moved = [s for s in found.steps.values() if not s.idle and s.path not in made]
+    moved = [s for s in found.steps.values() if not s.is_noop and s.path not in made]
 
     def paths(which: Callable[[Step], bool]) -> list[str]:
         return [s.path for s in moved if which(s)]
 
     return UndoOutcome(
         turn=task.turn,
-        restored=paths(lambda s: not s.goal.nothing and not s.merged),
-        removed=paths(lambda s: s.goal.nothing),
-        merged=paths(lambda s: s.merged and not s.goal.nothing),
+        restored=paths(lambda s: not s.goal.absent and not s.merged),
+        removed=paths(lambda s: s.goal.absent),
+        merged=paths(lambda s: s.merged and not s.goal.absent),
         kept=found.kept,
         uncovered=uncovered,
         shared=shared,

@@ -64,7 +64,7 @@ def between(change: Change, writes: Iterable[Change]) -> list[Change]:
 
 def _alike(one: PathState, other: PathState) -> bool:
     """Bits of 0 were not known beforehand."""
-    return one.same(other) and (one.nothing or one.mode == other.mode or 0 in (one.mode, other.mode))
+    return one.same(other) and (one.absent or one.mode == other.mode or 0 in (one.mode, other.mode))
 
 
 def fetch(held: PathState, journals: list[JournalFiles], own: JournalFiles, *, to_merge: bool) -> bool:

@@ -25,12 +25,12 @@ _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 class Overlap(msgspec.Struct, frozen=True):
     """A session whose command ran at the same time: since when it was met, and whether that has ended and is
-    journalled by now. `before`: since when it had been under way by then, where it had; `until`: its end."""
+    journalled by now. `under_way_since`: since when it had been under way by then, where it had; `until`: its end."""
 
     session: str
     at: int
-    left: bool = False
-    before: int = 0
+    ended: bool = False
+    under_way_since: int = 0
     until: int = 0
 
 
@@ -43,27 +43,27 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
     at: int
 
 
-class _Noted(msgspec.Struct, array_like=True, frozen=True, tag="noted"):
+class _BaseSaved(msgspec.Struct, array_like=True, frozen=True, tag="noted"):
     """What there was before it is on disk."""
 
 
-class _Came(msgspec.Struct, array_like=True, frozen=True, tag="met"):
-    """Another session's command began, or was under way already (since `before`)."""
+class _OverlapBegan(msgspec.Struct, array_like=True, frozen=True, tag="met"):
+    """Another session's command began, or was under way already (since `under_way_since`)."""
 
     session: str
     token: str
     at: int
-    before: int = 0
+    under_way_since: int = 0
 
 
-class _Left(msgspec.Struct, array_like=True, frozen=True, tag="left"):
+class _OverlapEnded(msgspec.Struct, array_like=True, frozen=True, tag="left"):
     """That one has ended, and its journal says what it changed."""
 
     token: str
     at: int = 0
 
 
-Line = Opened | _Noted | _Came | _Left
+Line = Opened | _BaseSaved | _OverlapBegan | _OverlapEnded
 
 
 class Orphan:
@@ -75,12 +75,12 @@ class Orphan:
         lines = _lines(descriptor)
         self.commands = [line for line in lines if isinstance(line, Opened)]
         # Else what was seen before an earlier command is all there is, and that one has been journalled.
-        self.noted = any(isinstance(line, _Noted) for line in lines)
+        self.base_saved = any(isinstance(line, _BaseSaved) for line in lines)
 
     @property
-    def met(self) -> list[Overlap]:
+    def overlaps(self) -> list[Overlap]:
         """Also those that have come since: what they do is found here as well."""
-        return _met(_lines(self._descriptor))
+        return _overlaps(_lines(self._descriptor))
 
     @property
     def until(self) -> int:
@@ -89,7 +89,7 @@ class Orphan:
             begun = max(begun, (self.folder / _BEAT).stat().st_mtime_ns)
         return begun + int(BEAT_SECONDS * 1e9)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """It has been seen to."""
         from shutil import rmtree
 
@@ -102,7 +102,7 @@ class Orphan:
         self._descriptor = -1
 
 
-class Windows:
+class CommandWindows:
     """One session's part in it. Nothing here raises: where there are no locks, nobody is known."""
 
     def __init__(self, folder: Path, session: str) -> None:
@@ -112,39 +112,41 @@ class Windows:
         self.folder = folder / self._token
         self.others = False  # whether there were any when this was last opened
         self._descriptor = -1
-        self._pulse = _Pulse(self.folder / _BEAT)
+        self._heartbeat = _Heartbeat(self.folder / _BEAT)
 
     def open(self, turn: int, command: str) -> list[Orphan]:
         """The command begins once this has returned; those that run are told, and noted. What killed sessions
         left behind comes back, each for one finder only."""
         now = time.time_ns()
         orphans: list[Orphan] = []
-        with contextlib.suppress(OSError), self._alone():
-            self._enter()
+        with contextlib.suppress(OSError), self._exclusive():
+            self._register()
             lines: list[Line] = [Opened(self._session, turn, command, now)]
             if not os.fstat(self._descriptor).st_size:
-                running = self._look_round(orphans)
-                lines += [_Came(first.session, token, now, first.at) for token, first in running.items()]
+                running = self._scan_others(orphans)
+                lines += [
+                    _OverlapBegan(first.session, token, now, first.at) for token, first in running.items()
+                ]
                 for token in running:
-                    self._tell(token, _Came(self._session, self._token, now))
+                    self._notify(token, _OverlapBegan(self._session, self._token, now))
             _append(self._descriptor, *lines)
-            self._pulse.start()
+            self._heartbeat.start()
         return orphans
 
-    def noted(self) -> None:
+    def base_saved(self) -> None:
         """What there was before the command is on disk, for whoever comes after a kill."""
         with contextlib.suppress(OSError):
             if self._descriptor >= 0:
-                _append(self._descriptor, _Noted())
+                _append(self._descriptor, _BaseSaved())
 
     def orphans(self) -> list[Orphan]:
         """What killed sessions left behind."""
         found: list[Orphan] = []
-        with contextlib.suppress(OSError), self._alone():
-            self._look_round(found)
+        with contextlib.suppress(OSError), self._exclusive():
+            self._scan_others(found)
         return found
 
-    def _look_round(self, orphans: list[Orphan]) -> dict[str, Opened]:
+    def _scan_others(self, orphans: list[Orphan]) -> dict[str, Opened]:
         """The others whose commands run now, by what they are called here: the first command of each."""
         running: dict[str, Opened] = {}
         self.others = False
@@ -160,7 +162,7 @@ class Windows:
                 if orphan.commands:
                     orphans.append(orphan)
                 else:
-                    orphan.forget()
+                    orphan.discard()
                 continue
             self.others = True
             opened = [line for line in _lines(descriptor) if isinstance(line, Opened)]
@@ -169,23 +171,23 @@ class Windows:
             os.close(descriptor)
         return running
 
-    def met(self) -> list[Overlap]:
+    def overlaps(self) -> list[Overlap]:
         """Whose commands have run meanwhile."""
-        return _met(_lines(self._descriptor)) if self._descriptor >= 0 else []
+        return _overlaps(_lines(self._descriptor)) if self._descriptor >= 0 else []
 
     def close(self, *, journalled: bool = True) -> None:
         """The command has ended and, where `journalled`, the journal says what it changed."""
-        self._pulse.stop()
+        self._heartbeat.stop()
         if self._descriptor < 0:
             return
-        with contextlib.suppress(OSError), self._alone():
-            told = {line.token for line in _lines(self._descriptor) if isinstance(line, _Came)}
+        with contextlib.suppress(OSError), self._exclusive():
+            running = {line.token for line in _lines(self._descriptor) if isinstance(line, _OverlapBegan)}
             os.ftruncate(self._descriptor, 0)
-            left = _Left(self._token, time.time_ns())
-            for token in told if journalled else ():
-                self._tell(token, left)
+            ended = _OverlapEnded(self._token, time.time_ns())
+            for token in running if journalled else ():
+                self._notify(token, ended)
 
-    def _tell(self, token: str, line: Line) -> None:
+    def _notify(self, token: str, line: Line) -> None:
         """Another one whose command runs; where it has ended by now it need not know."""
         with contextlib.suppress(OSError):
             descriptor = os.open(self._all / token / _WINDOW, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
@@ -195,9 +197,9 @@ class Windows:
             finally:
                 os.close(descriptor)
 
-    def leave(self) -> None:
+    def unregister(self) -> None:
         """For good."""
-        self._pulse.end()
+        self._heartbeat.end()
         if self._descriptor >= 0:
             from shutil import rmtree
 
@@ -205,7 +207,7 @@ class Windows:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _enter(self) -> None:
+    def _register(self) -> None:
         if self._descriptor >= 0:
             return
         self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -218,7 +220,7 @@ class Windows:
         self._descriptor = descriptor
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         import fcntl
 
         try:
@@ -233,7 +235,7 @@ class Windows:
             os.close(descriptor)
 
 
-class _Pulse:
+class _Heartbeat:
     """While a command runs, a file's time is kept young: what a killed session had got to is seen from it."""
 
     def __init__(self, file: Path) -> None:
@@ -288,18 +290,18 @@ def _lines(descriptor: int) -> list[Line]:
     return found
 
 
-def _met(lines: list[Line]) -> list[Overlap]:
+def _overlaps(lines: list[Line]) -> list[Overlap]:
     """One for each: it may have come and left several times."""
-    came: dict[str, list[_Came]] = {}
+    began: dict[str, list[_OverlapBegan]] = {}
     for line in lines:
-        if isinstance(line, _Came):
-            came.setdefault(line.token, []).append(line)
-    left: dict[str, list[int]] = {}
+        if isinstance(line, _OverlapBegan):
+            began.setdefault(line.token, []).append(line)
+    ended: dict[str, list[int]] = {}
     for line in lines:
-        if isinstance(line, _Left):
-            left.setdefault(line.token, []).append(line.at)
+        if isinstance(line, _OverlapEnded):
+            ended.setdefault(line.token, []).append(line.at)
     return [
-        Overlap(first.session, first.at, len(ends) >= len(times), first.before, max(ends, default=0))
-        for token, times in came.items()
-        for first, ends in [(times[0], left.get(token, []))]
+        Overlap(first.session, first.at, len(ends) >= len(times), first.under_way_since, max(ends, default=0))
+        for token, times in began.items()
+        for first, ends in [(times[0], ended.get(token, []))]
     ]

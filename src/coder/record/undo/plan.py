@@ -13,16 +13,16 @@ from pathlib import Path
 
 import msgspec
 
-from coder.record.undo.apply import PathState, Step, digest, opened_up, path_of, state_of, text_of
+from coder.record.undo.apply import PathState, Step, digest, path_of, state_of, temporarily_readable, text_of
 
 MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
 Content = Callable[[str], bytes | None]  # kept bytes by their digest
-Progress = tuple[
+Result = tuple[
     PathState, bytes | None, bool
 ]  # what a path would hold, its bytes, and whether lines were merged
 
 
-_USUAL_BITS = 0o755  # of a folder of which nothing else is known
+_DEFAULT_DIR_MODE = 0o755  # of a folder of which nothing else is known
 KILLED = "/killed"  # no session is called so: a command was killed with its session, this may have come after
 
 
@@ -52,79 +52,79 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def nothing_to_do(self) -> bool:
-        return all(step.idle for step in self.steps.values())
+        return all(step.is_noop for step in self.steps.values())
 
 
 class PlannedTree:
     """What paths hold: on the disk, or there as the steps taken so far in thought would leave it."""
 
     def __init__(self) -> None:
-        self._would: dict[str, tuple[PathState, bytes]] = {}
+        self._planned: dict[str, tuple[PathState, bytes]] = {}
 
-    def imagine(self, steps: Iterable[Step]) -> None:
-        self._would |= {step.path: (step.goal, step.content) for step in steps if not step.idle}
+    def apply(self, steps: Iterable[Step]) -> None:
+        self._planned |= {step.path: (step.goal, step.content) for step in steps if not step.is_noop}
 
     def state(self, text: str) -> tuple[PathState, bytes]:
         """Raises OSError where the path is closed to us."""
-        found = self._would.get(text)
+        found = self._planned.get(text)
         if found is not None:
             return found
         path = path_of(text)
-        if self._would and self._cut_off(path):
+        if self._planned and self._parent_replaced(path):
             return PathState(), b""
         return state_of(path)
 
-    def _cut_off(self, path: Path) -> bool:
+    def _parent_replaced(self, path: Path) -> bool:
         """Whether a folder above would be gone, or be another one than now."""
         for parent in path.parents:
-            above = self._would.get(text_of(parent))
+            above = self._planned.get(text_of(parent))
             if above is not None:
                 return above[0].kind != "folder" or state_of(parent)[0].kind != "folder"
         return False
 
     def inside(self, folder: str) -> list[str]:
         """The entries of a folder."""
-        found = {path: None for path in self._would if path.rpartition("/")[0] == folder}
+        found = {path: None for path in self._planned if path.rpartition("/")[0] == folder}
         if state_of(path_of(folder))[0].kind == "folder":
             found |= dict.fromkeys(map(text_of, _listed(path_of(folder))))
-        return [path for path in found if path not in self._would or not self.state(path)[0].nothing]
+        return [path for path in found if path not in self._planned or not self.state(path)[0].absent]
 
 
 def _listed(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except PermissionError:
-        with opened_up(folder):
+        with temporarily_readable(folder):
             return list(folder.iterdir())
 
 
 def plan(
     changes: list[Change],
-    sight: PlannedTree,
+    tree: PlannedTree,
     content: Content,
     *,
     force: bool = False,
     begun: Iterable[Change] = (),
-    onward: bool = True,
+    resuming: bool = True,
 ) -> Plan:
     """How to get back to before these changes. With `force` a conflict is a step like any other, and so is a
-    doubt. `begun`: what one that was cut off was about to do; `onward`: this is the same one again."""
+    doubt. `begun`: what one that was cut off was about to do; `resuming`: this is the same one again."""
     steps: dict[str, Step] = {}
     conflicts: list[str] = []
     doubtful: dict[str, str] = {}
-    half = {move.path: move for move in begun}
+    interrupted = {move.path: move for move in begun}
     for path, own in by_path(changes).items():
         try:
-            now, held = sight.state(path)
+            now, held = tree.state(path)
         except OSError:  # closed to us: whatever it holds now, it stays
             conflicts.append(path)
             continue
-        move = half.get(path)
-        done = _completed(move, now) if onward else None
-        ended = done or _back(_runs(own), *_whole(move, now, held), content)
+        move = interrupted.get(path)
+        done = _completed(move, now) if resuming else None
+        ended = done or _walk_back(_runs(own), *_settled_state(move, now, held), content)
         step = _step(path, now, ended or (own[0].before, None, False), content)
         doubt = next((change.doubt for change in own if change.doubt), "")
-        if doubt and not (step and step.idle):
+        if doubt and not (step and step.is_noop):
             doubtful[path] = doubt
             if not force:
                 steps[path] = Step(path, now, now, held)
@@ -132,63 +132,63 @@ def plan(
         if ended is None or step is None:
             conflicts.append(path)
         steps[path] = step or Step(path, now, now, held)
-    _add_missing_folders(steps, sight)
-    doubtful = {path: doubt for path, doubt in doubtful.items() if force or steps[path].idle}
-    kept = _keep_what_is_full(steps, sight)
-    astray = [path for path in steps if _led_astray(steps[path], steps, sight)]
+    _add_missing_folders(steps, tree)
+    doubtful = {path: doubt for path, doubt in doubtful.items() if force or steps[path].is_noop}
+    kept = _keep_nonempty(steps, tree)
+    blocked = [path for path in steps if _is_blocked(steps[path], steps, tree)]
     if force:
-        for path in astray:
-            steps[path] = _stay(steps[path])
+        for path in blocked:
+            steps[path] = _unchanged(steps[path])
         # Closed to us, or what it held is not there any more: force does not help.
-        hopeless = [path for path in conflicts if path not in astray and _stays(path, steps)]
-        left = [*kept, *astray, *(path for path in hopeless if path not in kept)]
+        unrecoverable = [path for path in conflicts if path not in blocked and _is_unchanged(path, steps)]
+        left = [*kept, *blocked, *(path for path in unrecoverable if path not in kept)]
         return Plan(steps, [path for path in conflicts if path not in left], left, doubtful)
-    return Plan(steps, conflicts + [path for path in astray if path not in conflicts], kept, doubtful)
+    return Plan(steps, conflicts + [path for path in blocked if path not in conflicts], kept, doubtful)
 
 
-def _stays(path: str, steps: dict[str, Step]) -> bool:
-    return path not in steps or steps[path].idle
+def _is_unchanged(path: str, steps: dict[str, Step]) -> bool:
+    return path not in steps or steps[path].is_noop
 
 
-def _add_missing_folders(steps: dict[str, Step], sight: PlannedTree) -> None:
+def _add_missing_folders(steps: dict[str, Step], tree: PlannedTree) -> None:
     """What comes back may have been in a folder that somebody has taken away since: that one is a step as
     well, so that redo takes it away again."""
-    for step in [step for step in steps.values() if not step.idle and not step.goal.nothing]:
+    for step in [step for step in steps.values() if not step.is_noop and not step.goal.absent]:
         for parent in map(text_of, path_of(step.path).parents):
             known = steps.get(parent)
-            left_missing = known is not None and known.idle and known.goal.nothing
-            if not left_missing and (known is not None or not _missing(parent, sight)):
+            left_missing = known is not None and known.is_noop and known.goal.absent
+            if not left_missing and (known is not None or not _missing(parent, tree)):
                 break
-            steps[parent] = Step(parent, PathState(), PathState(None, _USUAL_BITS, "folder"))
+            steps[parent] = Step(parent, PathState(), PathState(None, _DEFAULT_DIR_MODE, "folder"))
 
 
-def _missing(path: str, sight: PlannedTree) -> bool:
+def _missing(path: str, tree: PlannedTree) -> bool:
     try:
-        return sight.state(path)[0].nothing
+        return tree.state(path)[0].absent
     except OSError:
         return False
 
 
-def _completed(move: Change | None, now: PathState) -> Progress | None:
+def _completed(move: Change | None, now: PathState) -> Result | None:
     """Where a cut-off undo has put this path already; lines that it merged cannot be told from now alone."""
     if move is None or not now.same(move.after) or now.kind == "folder":
         return None
     return (now, None, False) if now.mode == move.after.mode else None
 
 
-def on_the_way(move: Change, now: PathState) -> bool:
+def is_intermediate(move: Change, now: PathState) -> bool:
     """Whether a path is what it is only for a moment, while it is being moved: what becomes something of
     another kind is not there, and a folder has other bits while it is being filled."""
     of_another_kind = move.before.kind != move.after.kind
-    if now.nothing:
-        return of_another_kind and not move.before.nothing and not move.after.nothing
+    if now.absent:
+        return of_another_kind and not move.before.absent and not move.after.absent
     filled = of_another_kind or now.mode == move.after.mode | 0o700
     return now.kind == move.after.kind == "folder" and filled
 
 
-def _whole(move: Change | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
+def _settled_state(move: Change | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
     """What a path is on the way is nobody's doing: it counts as where it was to go."""
-    return (move.after, None) if move is not None and on_the_way(move, now) else (now, held)
+    return (move.after, None) if move is not None and is_intermediate(move, now) else (now, held)
 
 
 def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
@@ -213,9 +213,9 @@ def _runs(changes: list[Change]) -> list[list[PathState]]:
     return runs
 
 
-def _back(
+def _walk_back(
     runs: list[list[PathState]], now: PathState, held: bytes | None, content: Content
-) -> Progress | None:
+) -> Result | None:
     """From what a path holds now to before the first run; None where that is in conflict.
 
     A run's own states all lead back to its beginning: not every change that was announced was made.
@@ -224,37 +224,39 @@ def _back(
     at = len(runs)
     while at:
         before, after = runs[at - 1][0], runs[at - 1][-1]
-        own = next(((n, one) for n in reversed(range(at)) if (one := _among(state, runs[n][1:]))), None)
+        own = next(
+            ((n, one) for n in reversed(range(at)) if (one := _newest_match(state, runs[n][1:]))), None
+        )
         begun = next((n for n in range(at) if runs[n][0].same(state)), -1)
         if own is not None:
             before = runs[own[0]][0]
-            state, current, at = _with_bits(before, state, own[1], before), None, own[0]
+            state, current, at = _with_mode(before, state, own[1], before), None, own[0]
         elif begun >= 0:  # someone has put it back already, or it was never changed
-            state, at = _with_bits(state, state, after, runs[begun][0]), begun
+            state, at = _with_mode(state, state, after, runs[begun][0]), begun
         elif before.same(after):
-            state, at = _with_bits(state, state, after, before), at - 1
+            state, at = _with_mode(state, state, after, before), at - 1
         else:
             result = _merged(before, after, state, current, content)
             if result is None:
                 return None
-            state = _with_bits(PathState(digest(result), state.mode), state, after, before)
+            state = _with_mode(PathState(digest(result), state.mode), state, after, before)
             current, merged, at = result, True, at - 1
     return state, current, merged
 
 
-def _among(state: PathState, states: list[PathState]) -> PathState | None:
+def _newest_match(state: PathState, states: list[PathState]) -> PathState | None:
     """The newest of `states` that is the same; with the same permission bits, where one is."""
     same = [one for one in reversed(states) if one.same(state)]
     return next((one for one in same if one.mode == state.mode), same[0] if same else None)
 
 
-def _with_bits(goal: PathState, state: PathState, after: PathState, before: PathState) -> PathState:
+def _with_mode(goal: PathState, state: PathState, after: PathState, before: PathState) -> PathState:
     """`goal` with the permission bits of before, unless someone has set others since."""
-    one_missing = goal.nothing or state.nothing or before.nothing
+    one_missing = goal.absent or state.absent or before.absent
     if one_missing or goal.kind == "link" or before.kind != state.kind:
         return goal
     # 0: what the umask would leave of it was not known beforehand
-    as_left = after.kind == state.kind and not after.nothing and after.mode in (state.mode, 0)
+    as_left = after.kind == state.kind and not after.absent and after.mode in (state.mode, 0)
     return PathState(goal.blob, before.mode if as_left else state.mode, goal.kind)
 
 
@@ -272,7 +274,7 @@ def _merged(
     return three_way(base, ours, theirs)
 
 
-def _step(path: str, now: PathState, ended: Progress, content: Content) -> Step | None:
+def _step(path: str, now: PathState, ended: Result, content: Content) -> Step | None:
     """None where the content that it would go back to is not there any more."""
     goal, held, merged = ended
     if goal.kind == "other":  # a pipe or a socket cannot be made again
@@ -284,44 +286,44 @@ def _step(path: str, now: PathState, ended: Progress, content: Content) -> Step 
     return Step(path, now, goal, held or b"", merged)
 
 
-def _stay(step: Step) -> Step:
+def _unchanged(step: Step) -> Step:
     return msgspec.structs.replace(step, goal=step.now, merged=False)
 
 
-def _keep_what_is_full(steps: dict[str, Step], sight: PlannedTree) -> list[str]:
+def _keep_nonempty(steps: dict[str, Step], tree: PlannedTree) -> list[str]:
     """A folder that would go, and in which something would be left, stays. The innermost come first."""
     kept = []
     for path in sorted(steps, reverse=True):
         step = steps[path]
-        if step.now.kind == "folder" and step.goal.nothing and _left_in(path, steps, sight):
-            steps[path] = _stay(step)
+        if step.now.kind == "folder" and step.goal.absent and _has_leftovers(path, steps, tree):
+            steps[path] = _unchanged(step)
             kept.append(path)
     return kept
 
 
-def _left_in(folder: str, steps: dict[str, Step], sight: PlannedTree) -> bool:
+def _has_leftovers(folder: str, steps: dict[str, Step], tree: PlannedTree) -> bool:
     try:
-        inside = sight.inside(folder)
+        inside = tree.inside(folder)
     except OSError:
         return True
-    return any(path not in steps or not steps[path].goal.nothing for path in inside)
+    return any(path not in steps or not steps[path].goal.absent for path in inside)
 
 
-def _led_astray(step: Step, steps: dict[str, Step], sight: PlannedTree) -> bool:
+def _is_blocked(step: Step, steps: dict[str, Step], tree: PlannedTree) -> bool:
     """Whether a folder above has become something else that this undo does not replace, or the path itself a
     folder with more in it than this undo takes away."""
-    if step.idle:
+    if step.is_noop:
         return False
     for parent in path_of(step.path).parents:
         above = steps.get(text_of(parent))
         if above is not None and above.goal.kind == "folder":
             continue
         try:
-            held = sight.state(text_of(parent))[0]
+            held = tree.state(text_of(parent))[0]
         except OSError:
             return True
-        if held.kind != "folder" and not held.nothing:
+        if held.kind != "folder" and not held.absent:
             return True
-    if step.now.kind == "folder" and step.goal.kind != "folder" and not step.goal.nothing:
-        return _left_in(step.path, steps, sight)
+    if step.now.kind == "folder" and step.goal.kind != "folder" and not step.goal.absent:
+        return _has_leftovers(step.path, steps, tree)
     return False

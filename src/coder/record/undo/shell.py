@@ -25,13 +25,13 @@ import msgspec
 
 from coder.record.tree.index import Base
 from coder.record.tree.scan import Tree, TreeLimits
-from coder.record.undo.attribution import CLOCK_NS, Circumstances, journal_changes
+from coder.record.undo.attribution import CLOCK_NS, RunContext, journal_changes
 from coder.record.undo.journal import UndoJournal
-from coder.record.undo.overlap import Orphan, Windows
+from coder.record.undo.overlap import CommandWindows, Orphan
 from coder.tools.search.ignore import repository_of
 
-_LINKING = ("ln ", "link", "cp -", "rsync")  # what may give files further names, which nobody is told of
-_GIT_MARKS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
+_HARD_LINKING = ("ln ", "link", "cp -", "rsync")  # what may give files further names, which nobody is told of
+_GIT_REFS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
 
 
 class ShellChanges(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class ShellChanges(msgspec.Struct, frozen=True):
     git: bool = False
 
 
-class _Clock:
+class _StartTime:
     """Since when, and whether the clock was set meanwhile."""
 
     def __init__(self) -> None:
@@ -75,13 +75,13 @@ class ShellUndo:
         own = [self._root / ".coder" / "history", self._root / ".coder" / "sessions"]
         self._excluded = [*own, home, *excluded]
         self._tree = self._new_tree()
-        self._windows = Windows(self._folder / "open", journal.folder.name)
+        self._windows = CommandWindows(self._folder / "open", journal.folder.name)
         self._base = Base(self._windows.folder)
         self._git_folders = _git_folders(self._root)
         self._git: dict[Path, list[int]] = {}
-        self._doubt_links = False
+        self._check_hard_links = False
         self._running = 0  # commands of subagents and other tools run beside each other
-        self._clock = _Clock()
+        self._clock = _StartTime()
         self._lock = threading.Lock()  # they look in threads of their own
 
     def _new_tree(self) -> Tree:
@@ -92,29 +92,29 @@ class ShellUndo:
         `not_run`."""
         with self._lock:
             if not self._running:
-                self._clock = _Clock()
-            self._see_to(self._windows.open(self.journal.turn, command))
+                self._clock = _StartTime()
+            self._recover_orphans(self._windows.open(self.journal.turn, command))
             self._tree.also = {os.fsencode(path) for path in self.journal.written()}
             self._tree.shared = self._windows.others
-            linking = any(word in command for word in _LINKING)
-            self._doubt_links = linking or (self._doubt_links and self._running > 0)
-            found = self._tree.sync(doubt_links=self._doubt_links)
+            linking = any(word in command for word in _HARD_LINKING)
+            self._check_hard_links = linking or (self._check_hard_links and self._running > 0)
+            found = self._tree.sync(check_hard_links=self._check_hard_links)
             with contextlib.suppress(OSError):
                 if self._running:  # what has changed by now is the doing of the one that runs
-                    journal_changes(self._tree, self.journal, found, self._circumstances())
+                    journal_changes(self._tree, self.journal, found, self._run_context())
                 else:
-                    self._git = self._git_marks()
+                    self._git = self._git_state()
                 self.journal.command_begins(command)
-                self._tree.note(self._base)
-                self._windows.noted()
+                self._tree.save_base(self._base)
+                self._windows.base_saved()
             self._running += 1
 
     def not_run(self) -> None:
         """The command that `before` was called for did not come to it."""
         with self._lock:
-            self._ended(journalled=True)
+            self._command_ended(journalled=True)
 
-    def _ended(self, *, journalled: bool) -> None:
+    def _command_ended(self, *, journalled: bool) -> None:
         self._running -= 1
         if not self._running:
             self._windows.close(journalled=journalled)
@@ -127,12 +127,12 @@ class ShellUndo:
         with self._lock:
             journalled = False
             try:
-                found = self._tree.sync(doubt_links=self._doubt_links)
+                found = self._tree.sync(check_hard_links=self._check_hard_links)
                 git = self._git_changed()
-                changes = journal_changes(self._tree, self.journal, found, self._circumstances())
+                changes = journal_changes(self._tree, self.journal, found, self._run_context())
                 journalled = True
             finally:
-                self._ended(journalled=journalled)
+                self._command_ended(journalled=journalled)
         lost = [change.path for change in changes if change.lost]
         rest = [change.path for change in changes if not change.lost]
         return ShellChanges(list(dict.fromkeys(rest)), lost, self._tree.partial, git)
@@ -144,56 +144,56 @@ class ShellUndo:
     def recover(self) -> None:
         """Find out what commands that were killed with their sessions had changed. Raises nothing."""
         with self._lock:
-            self._see_to(self._windows.orphans())
+            self._recover_orphans(self._windows.orphans())
 
     def close(self) -> None:
         with self._lock:
             self._tree.close()
-            self._windows.leave()
+            self._windows.unregister()
 
-    def _circumstances(self) -> Circumstances:
+    def _run_context(self) -> RunContext:
         since, steady = self._clock.since()
-        return Circumstances(since, self._windows.met(), steady=steady)
+        return RunContext(since, self._windows.overlaps(), steady=steady)
 
-    def _see_to(self, orphans: list[Orphan]) -> None:
+    def _recover_orphans(self, orphans: list[Orphan]) -> None:
         for orphan in orphans:
             try:
-                if orphan.noted:
-                    self._find_out(orphan)
-                orphan.forget()
+                if orphan.base_saved:
+                    self._recover_orphan(orphan)
+                orphan.discard()
             except OSError:  # the disk is full: the next one may have more luck
                 orphan.release()
 
-    def _find_out(self, orphan: Orphan) -> None:
+    def _recover_orphan(self, orphan: Orphan) -> None:
         """Into the journal of the session that was killed, where its command belongs."""
         first = orphan.commands[0]
         own = first.session == self.journal.folder.name
         journal = self.journal if own else UndoJournal(self.journal.folder.parent / first.session)
         tree = self._new_tree()
         try:
-            if not tree.go_on_from(Base(orphan.folder)):
+            if not tree.restore_from(Base(orphan.folder)):
                 return
             tree.also = {os.fsencode(path) for path in journal.written()}
             found = tree.sync()
-            under = Circumstances(first.at - CLOCK_NS, orphan.met, orphan.until)
+            under = RunContext(first.at - CLOCK_NS, orphan.overlaps, orphan.until)
             journal_changes(tree, journal, found, under, first.turn)
             journal.was_covered((command.turn, command.command) for command in orphan.commands)
         finally:
             tree.close()
 
-    def _git_marks(self) -> dict[Path, list[int]]:
+    def _git_state(self) -> dict[Path, list[int]]:
         inner = (folder for git in self._tree.inner_git() for folder in _state_folders(git))
-        return {folder: _marks(folder) for folder in (*self._git_folders, *inner)}
+        return {folder: _ref_mtimes(folder) for folder in (*self._git_folders, *inner)}
 
     def _git_changed(self) -> bool:
         """Not where a repository is new; one that is gone is named."""
-        now = self._git_marks()
+        now = self._git_state()
         return any(git in now and now[git] != marks for git, marks in self._git.items())
 
 
-def _marks(git: Path) -> list[int]:
+def _ref_mtimes(git: Path) -> list[int]:
     marks = []
-    for name in _GIT_MARKS:
+    for name in _GIT_REFS:
         try:
             marks.append((git / name).stat().st_mtime_ns)
         except OSError:

@@ -44,7 +44,7 @@ def _empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def take_away_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
+def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
     """Files that an undo had begun to write beside their places when it was killed. Nobody else's: they hold
     the beginning of what was to be written there."""
     folders: dict[Path, list[Change]] = {}
@@ -55,14 +55,14 @@ def take_away_leftovers(moves: Iterable[Change], content: Callable[[str], bytes 
         if not found:
             continue
         blobs = {held.blob for move in own for held in (move.before, move.after) if held.blob}
-        whole = [known for blob in blobs if (known := content(blob)) is not None]
+        contents = [known for blob in blobs if (known := content(blob)) is not None]
         with alone_with(found):
             for path in found:
-                _take_away(path, whole)
+                _remove_if_partial(path, contents)
 
 
-def _take_away(path: Path, whole: list[bytes]) -> None:
+def _remove_if_partial(path: Path, contents: list[bytes]) -> None:
     with contextlib.suppress(OSError):
         begun = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
-        if any(content.startswith(begun) for content in whole):
+        if any(content.startswith(begun) for content in contents):
             path.unlink()
