@@ -1,1 +1,1 @@
-"""Undo and redo: a journal of what files held, plans made before anything is touched, merging."""
+"""Undo and redo: a journal of file contents, plans made before any write, three-way merge."""

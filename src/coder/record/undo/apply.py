@@ -1,7 +1,7 @@
-"""What a path holds, and making it hold something else: the hands of undo.
+"""Read the state of a path and change it to another: the file operations of undo.
 
-Links are never followed: a link is put back as a link, and nothing is read or written through one, also
-where a folder becomes a link at that very moment (`fs.safe_open`).
+Symlinks are restored as symlinks and never followed, not even one swapped in for a parent directory
+(TOCTOU, see `fs.safe_open`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from coder.fs.safe_open import (
     status_of,
 )
 
-_LARGEST = 256 << 20  # beyond what any tool writes and any command's change is kept of: somebody else's file
+_LARGEST = 256 << 20  # more than any tool writes or the journal keeps of a command's change
 
 _NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class PathState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a path held: nothing (a `file` without `blob`), bytes, a link's target, or a folder."""
+    """State of a path: absent (a `file` without `blob`), a file, a symlink, or a directory."""
 
     blob: str | None = None
     mode: int = 0
@@ -45,12 +45,12 @@ class PathState(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.kind == "file" and self.blob is None
 
     def same(self, other: PathState) -> bool:
-        """The same content; permission bits are looked at apart."""
+        """The same kind and content; permission bits are compared separately."""
         return self.kind == other.kind and self.blob == other.blob
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One path on its way from what it holds to what it shall hold. `content` is not read for folders."""
+    """Change one path from its state `now` to `goal`. `content` is unused for directories."""
 
     path: str
     now: PathState
@@ -76,9 +76,8 @@ def digest(content: bytes) -> str:
 
 
 def state_of(path: Path) -> tuple[PathState, bytes]:
-    """What the path holds, with the bytes; raises OSError where that cannot be told, or is too large to be
-    held. What is reached only by way of a folder that has become a link is something else, and not at this
-    path."""
+    """The state of a path, with its bytes. Absent where a parent directory has become a symlink. Raises
+    OSError where it is unreadable or too large."""
     try:
         with parent_of(path) as folder:
             try:
@@ -92,7 +91,7 @@ def state_of(path: Path) -> tuple[PathState, bytes]:
 
 @contextlib.contextmanager
 def temporarily_readable(path: Path) -> Iterator[None]:
-    """A file or folder that is closed to its owner, too, is open for as long as it takes to look at it."""
+    """Give the owner read permission for the duration of the block."""
     mode = stat.S_IMODE(status_of(path).st_mode)
     _chmod_nofollow(path, mode | stat.S_IRUSR | stat.S_IXUSR)
     try:
@@ -118,8 +117,7 @@ def _read_state(name: str, folder: int) -> tuple[PathState, bytes]:
 
 
 def apply_steps(steps: Iterable[Step]) -> list[Step]:
-    """Make every path hold its goal. What is in the way goes first, folders come before what is in them.
-    The steps that changed something."""
+    """Apply the steps: removals first, parents before children. Returns the steps that changed something."""
     pending = [step for step in steps if not step.is_noop]
     folders = [s for s in pending if s.now.kind == s.goal.kind == "folder"]
     for step in sorted(folders, key=lambda s: s.path):
@@ -127,21 +125,21 @@ def apply_steps(steps: Iterable[Step]) -> list[Step]:
     for step in sorted(pending, key=lambda s: s.path, reverse=True):  # the innermost first
         if step.goal.absent or (step.now.kind != step.goal.kind and not step.now.absent):
             _remove(step)
-    # Looked at before anything is made: a link in the place of a folder would show what it leads to.
+    # Checked before anything is created: a symlink in the place of a directory would show its target.
     done = [step for step in pending if step.goal.absent and not os.path.lexists(path_of(step.path))]
     for step in sorted(pending, key=lambda s: s.path):
         if not step.goal.absent:
             _create(path_of(step.path), step)
             done.append(step)
     for step in sorted(pending, key=lambda s: s.path, reverse=True):
-        if step.goal.kind == "folder":  # last: a folder without write permission cannot be filled
+        if step.goal.kind == "folder":  # last: nothing can be created in a read-only directory
             with contextlib.suppress(OSError):
                 _chmod_nofollow(path_of(step.path), step.goal.mode)
     return done
 
 
 def _check_unchanged(step: Step) -> None:
-    """What somebody has written at this very moment was not looked at, and is not replaced."""
+    """Optimistic concurrency check: refuse to replace what was written after planning."""
     path = path_of(step.path)
     now = state_of(path)[0]
     if not now.same(step.now) and not now.same(step.goal):
@@ -181,8 +179,7 @@ def _create(path: Path, step: Step) -> None:
 
 
 def _chmod_nofollow(path: Path, mode: int) -> None:
-    """By a descriptor: a change by name would follow a link. One that only names the file needs no permission
-    to read it."""
+    """chmod by descriptor, since chmod by name follows symlinks. O_PATH needs no read permission."""
     descriptor = open_file(path, getattr(os, "O_PATH", os.O_RDONLY))
     try:
         if stat.S_ISLNK(os.fstat(descriptor).st_mode):

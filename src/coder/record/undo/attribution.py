@@ -1,5 +1,5 @@
-"""From what differs in a tree to the changes that the undo journal keeps: whose doing each is, as far as that
-can be known, and with the contents that are needed to take it back.
+"""Turn the differences of a tree into journal entries: who made each change, as far as is known, and the
+contents needed to undo it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from coder.record.undo.others import Writes, between, fetch, journalled_since, w
 from coder.record.undo.overlap import Overlap
 from coder.record.undo.plan import KILLED, Change
 
-CLOCK_NS = 50_000_000  # a file system's clock may be this far behind
-_HASHED_BYTES = 64 << 20  # of a new file that is too large to keep: its digest is enough to remove it again
+CLOCK_NS = 50_000_000  # clock skew of file systems
+_HASHED_BYTES = 64 << 20  # new files too large to keep are hashed, which is enough to remove them
 
 
 class RunContext(msgspec.Struct, frozen=True):
-    """Under which a command ran: since when (nanoseconds), beside whose commands, and until when, where it
-    was killed with its session. `steady`: the clock was not set meanwhile, so that times can be compared."""
+    """When a command ran (nanoseconds) and which commands of other sessions overlapped. `until`: its latest
+    end, where it was killed with its session. `steady`: the clock was not set meanwhile, so times compare."""
 
     since: int
     overlaps: Sequence[Overlap] = ()
@@ -37,12 +37,12 @@ class RunContext(msgspec.Struct, frozen=True):
 def journal_changes(
     tree: Tree, journal: UndoJournal, found: Changed, under: RunContext, turn: int = 0
 ) -> list[Change]:
-    """What the command did, now in the journal; OSError where that cannot be written."""
+    """Journal what the command changed. Raises OSError."""
     if not found:
         return []
     with journal.lock:
         writes, journals = written_by_others(journal.folder, under.since)
-        if turn:  # tools of the same session, when it had been taken up again
+        if turn:  # recovered: the session may have been resumed since
             _add_writes(writes, _written_after(journal.files, turn, under.since))
         owners = _OtherOwners(journal.folder.parent, under, tree.replaced_dirs)
         changes: list[Change] = []
@@ -57,7 +57,7 @@ def journal_changes(
 
 
 def _written_after(files: JournalFiles, turn: int, since: int) -> list[Change]:
-    """By the tools of later turns, and by undoing."""
+    """Writes by the tools of later turns and by undo."""
     later = [files.turn(number) for number in files.turns() if number > turn]
     found = [change for file in later for change in files.changes(file)]
     found += journalled_since(files, since, only=(MOVES,))
@@ -97,7 +97,7 @@ def _change(
 def _journalled_state(
     tree: Tree, journal: UndoJournal, seen: IndexEntry | None, *, to_merge: bool
 ) -> PathState | None:
-    """As the journal keeps it; None where it was not kept."""
+    """The entry's state with its content stored in the journal; None where the content was not kept."""
     if seen is None:
         return PathState()
     if seen.kind in ("folder", "other"):
@@ -107,7 +107,7 @@ def _journalled_state(
         return None
     try:
         blob = journal.keep(content, only_to_merge=to_merge)
-    except OSError:  # no room for this one: it can be named at least, and the others are not lost with it
+    except OSError:  # disk full: report this path as lost, keep the others
         return None
     return PathState(blob, 0 if seen.kind == "link" else seen.mode, seen.kind)
 
@@ -120,7 +120,7 @@ def _hash_only(path: bytes, seen: IndexEntry) -> PathState | None:
         with Path(os.fsdecode(path)).open("rb") as file:
             while part := file.read(1 << 20):
                 held.update(part)
-    except PermissionError:  # closed by the command itself, which need not stop us
+    except PermissionError:  # the command removed read permission
         return _unreadable_state(path)
     except OSError:
         return None
@@ -135,16 +135,16 @@ def _unreadable_state(path: bytes) -> PathState | None:
 
 
 class _OtherOwners:
-    """Whose doing a change may be instead."""
+    """Which other session may have made a change."""
 
     def __init__(self, journals: Path, under: RunContext, replaced_dirs: set[bytes]) -> None:
         self._under = under
         self._replaced_dirs = replaced_dirs
-        # One that has ended has said what changed while it ran: all else is not its doing. What one did that
-        # still runs is anybody's guess.
+        # An overlap that has ended journalled its changes: nothing else is its doing. A running one may have
+        # changed anything.
         self._running = [overlap for overlap in under.overlaps if not overlap.ended]
-        # But one that was under way when ours began may have had something half done, to be completed while
-        # ours ran: what it changed from its own beginning to its end does not tell of that.
+        # One already under way when ours began may have finished a partial write while ours ran, which its
+        # own before/after comparison does not show.
         self._under_way = [overlap for overlap in under.overlaps if overlap.ended and overlap.under_way_since]
         self._named: dict[str, str] = {}
         for overlap in under.overlaps:
@@ -170,15 +170,15 @@ class _OtherOwners:
 
 
 def _may_complete(overlap: Overlap, old: IndexEntry | None, changed_at: int) -> bool:
-    """Whether what was seen of a path as ours began may have been what the other one had just made of it."""
+    """Whether the other command may have written the state that our scan saw at the start."""
     if old is None:
         return changed_at <= overlap.until + CLOCK_NS
-    return not old.ctime or old.ctime >= overlap.under_way_since - CLOCK_NS  # 0: it was too young to tell
+    return not old.ctime or old.ctime >= overlap.under_way_since - CLOCK_NS  # 0: racily recent
 
 
 def _changed_at(path: bytes, replaced_dirs: set[bytes]) -> int | None:
-    """When a path was last changed, or something beside it where it is gone; at the latest. What is in a
-    folder that was moved does not tell of it: the folder does."""
+    """Upper bound of a path's change time; the parent's mtime where it is gone. For a moved directory's
+    contents, the ctime of the directory."""
     above = path
     times: list[int] = []
     while len(above) > 1:

@@ -1,4 +1,4 @@
-"""The files of one session's undo journal, and what they say about how far an undo or redo has got.
+"""The files of one session's undo journal; their names are the state machine of an undo or redo.
 
     turn-N.jsonl      the changes of a turn that can be undone
     turn-N.undone     those of one that was undone
@@ -9,7 +9,7 @@
                       know: a command of theirs may have been running all the while
     objects/          contents by their digests
 
-One rename decides: a turn is undone as soon as it is called so, and not before.
+A single rename commits: it makes a turn undone or redone.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from coder.record.undo.plan import Change, is_intermediate
 
 KEPT_TURNS = 20
 MOVES = "moves.jsonl"
-_RECENT_NS = 86_400_000_000_000  # no command of another session is thought to run for longer
+_RECENT_NS = 86_400_000_000_000  # commands of other sessions are assumed to end within this
 _MAX_RECENT = 50_000
 UNDOING, REDOING, _REDO = "undoing", "redoing", "redo"
 
 
 class JournalFiles:
-    """What lies in `folder`."""
+    """The journal in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class JournalFiles:
     # contents
 
     def keep(self, content: bytes, limit: int | None = None) -> str:
-        """Its digest, under which it can be had again unless it is longer than `limit`."""
+        """Store a content unless it is longer than `limit`; returns its digest."""
         name = digest(content)
         blob = self.folder / "objects" / name
         if (limit is None or len(content) <= limit) and not blob.exists():
@@ -73,7 +73,7 @@ class JournalFiles:
     def changes(self, file: Path) -> list[Change]:
         changes = []
         for line in file.read_bytes().splitlines():
-            with contextlib.suppress(msgspec.DecodeError):  # torn by a kill: that change was never made
+            with contextlib.suppress(msgspec.DecodeError):  # torn by a kill, before the change was made
                 changes.append(_decode_change(line))
         return changes
 
@@ -85,30 +85,30 @@ class JournalFiles:
             os.close(fd)
 
     def add_changes(self, name: str, changes: Iterable[Change]) -> None:
-        # Each begins on a line of its own, also after one that a kill has torn.
+        # A newline first: the last line may be torn.
         self.append(name, b"".join(b"\n" + _encode_change(change) + b"\n" for change in changes))
-        os.utime(self.folder)  # tells other sessions that there is something new in it
+        os.utime(self.folder)  # other sessions look at the directory's mtime
 
     def write_changes(self, file: Path, changes: Iterable[Change]) -> None:
         write_atomically(file, b"".join(_encode_change(change) + b"\n" for change in changes))
 
-    # how far it has got
+    # progress
 
     def turns(self) -> list[int]:
         return sorted(_number(path) for path in self.folder.glob("turn-*.jsonl"))
 
     def redos(self) -> list[int]:
-        """Those that were undone to the end; the last one first."""
+        """Turns whose undo is complete; the one undone last first."""
         undone = {_number(path) for path in self.folder.glob("turn-*.undone")}
         return sorted(n for path in self.folder.glob("redo-*.jsonl") if (n := _number(path)) in undone)
 
     def begun(self, name: str) -> dict[int, list[Change]]:
-        """What an undo (`UNDOING`) or redo (`REDOING`) that was cut off was about to do, by its turn."""
+        """The moves of an interrupted undo (`UNDOING`) or redo (`REDOING`), by turn."""
         files = sorted(self.folder.glob(f"{name}-*.jsonl"))
         return {_number(file): self.changes(file) for file in files}
 
     def begin(self, name: str, turn: int, moves: list[Change]) -> None:
-        """Before the first step of an undo or redo: whoever is cut off can go on from here to either side."""
+        """Write ahead the moves of an undo or redo: after a kill it can be completed or reverted."""
         file = self._progress_file(name, turn)
         earlier = {move.path: move for move in self.changes(file)} if file.exists() else {}
         self.write_changes(
@@ -116,7 +116,7 @@ class JournalFiles:
         )
 
     def end(self, name: str, turn: int) -> None:
-        """It is done to the end."""
+        """Commit."""
         if name == UNDOING:
             self.turn(turn).rename(self.undone(turn))
         else:
@@ -124,11 +124,11 @@ class JournalFiles:
         self.settle()
 
     def drop(self, name: str, turn: int) -> None:
-        """It was gone back on."""
+        """Forget an undo or redo that was reverted."""
         self._progress_file(name, turn).unlink(missing_ok=True)
 
     def settle(self) -> None:
-        """Complete what a kill may have left between the rename that decides and what belongs to it."""
+        """Finish the clean-up that a kill may have prevented after the committing rename."""
         turns, undone = set(self.turns()), {_number(path) for path in self.folder.glob("turn-*.undone")}
         for file in self.folder.glob(f"{UNDOING}-*.jsonl"):
             if _number(file) in undone:
@@ -140,7 +140,7 @@ class JournalFiles:
                 file.unlink(missing_ok=True)
 
     def forget_old(self, upcoming: list[Change]) -> None:
-        """A new turn ends what could be done again. Keep the newest turns, and the contents they need."""
+        """A new turn drops the redo stack. Keep the newest turns and the contents they need."""
         turns = list(self.folder.glob("turn-*.undone"))
         turns += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
         ways = [
@@ -162,27 +162,27 @@ class JournalFiles:
                 blob.unlink(missing_ok=True)
 
     def _keep_recent_moves(self, forgotten: list[Path]) -> list[Change]:
-        """What was done to files not long ago, whatever becomes of the turns; that whose contents may be
-        asked for."""
+        """Keep recent changes of forgotten turns for other sessions; returns those whose contents they may
+        need."""
         file = self.folder / MOVES
         known = self.changes(file) if file.exists() else []
         oldest = time.time_ns() - _RECENT_NS
         added = [change for turn in forgotten for change in self.changes(turn)]
         recent = distinct(change for change in (*known, *added) if change.at >= oldest)[-_MAX_RECENT:]
         if recent != known:
-            with contextlib.suppress(OSError):  # a full disk: the turn that begins matters more
+            with contextlib.suppress(OSError):  # disk full: the new turn matters more
                 self.write_changes(file, recent)
         return [change for change in recent if change.by_tool]
 
 
 def distinct(changes: Iterable[Change]) -> list[Change]:
-    """Each once, also where a kill has left it in two files."""
+    """Deduplicated: a kill may leave a change in two files."""
     found = {(change.path, change.at, change.before, change.after): change for change in changes}
     return sorted(found.values(), key=lambda change: change.at)
 
 
 def _with_original_before(earlier: dict[str, Change], move: Change) -> Change:
-    """What it is on the way is not what it was."""
+    """An intermediate state of an interrupted move is not its original state."""
     begun = earlier.get(move.path)
     if begun is None or not is_intermediate(begun, move.before):
         return move
@@ -194,7 +194,7 @@ def _number(file: Path) -> int:
 
 
 def _encode_change(change: Change) -> bytes:
-    # ASCII escapes carry lone surrogates, which is how a file name that is not UTF-8 survives
+    # ASCII escapes preserve lone surrogates, as in file names that are not UTF-8.
     from json import dumps
 
     return dumps(msgspec.to_builtins(change)).encode("ascii")

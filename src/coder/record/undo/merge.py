@@ -1,4 +1,4 @@
-"""A three-way merge by lines: taking one change back out of a file that a person has changed since."""
+"""Three-way merge by lines: revert one change in a file that was edited since."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from coder.tools.text.file import split_lines
 
 
 def three_way(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """`ours` with the change from `base` to `theirs`; None where the two changes touch, or are no text."""
+    """`ours` with the change from `base` to `theirs`; None on conflict or for binary content."""
     if any(b"\0" in side for side in (base, ours, theirs)):
         return None
-    # Latin-1 maps every byte to one character and back: whatever the encoding, bytes stay as they are.
+    # Latin-1 round-trips every byte, whatever the real encoding.
     old, mine, other = (split_lines(side.decode("latin-1")) for side in (base, ours, theirs))
     left, right = line_blocks(old, mine), line_blocks(old, other)
     merged: list[str] = []
@@ -41,5 +41,5 @@ def _same(left: list[Block], right: list[Block], mine: list[str], other: list[st
 
 
 def _touch(left: Block, right: Block) -> bool:
-    """Also where they only border on each other: lines side by side often belong together."""
+    """Overlapping or adjacent: neighbouring lines often belong together."""
     return left[0] <= right[1] and right[0] <= left[1]

@@ -1,5 +1,5 @@
-"""What else has changed a workspace's files while a command ran: the file tools and undos of other sessions,
-whose journals say exactly what they wrote. That is theirs for certain, and never put down to the command.
+"""Writes of other sessions' file tools and undos while a command ran. Their journals record them exactly, so
+they are never attributed to the command.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from coder.record.undo.apply import PathState
 from coder.record.undo.files import MOVES, JournalFiles, distinct
 from coder.record.undo.plan import MERGED_BYTES, Change
 
-Writes = dict[str, list[Change]]  # a path's, in their order
+Writes = dict[str, list[Change]]  # by path, oldest first
 
 
 def written_by_others(own: Path, since: int) -> tuple[Writes, list[JournalFiles]]:
-    """What the tools and undos of all sessions but `own` have made of paths since then (nanoseconds), and
-    where the contents are kept."""
+    """Tool and undo writes of all sessions but `own` since then (nanoseconds), and their journals."""
     found: list[Change] = []
     journals: list[JournalFiles] = []
     with contextlib.suppress(OSError), os.scandir(own.parent) as folders:
@@ -35,7 +34,7 @@ def written_by_others(own: Path, since: int) -> tuple[Writes, list[JournalFiles]
 def journalled_since(
     journal: JournalFiles, since: int, only: Iterable[str] = ("turn-*.jsonl", "turn-*.undone", MOVES)
 ) -> Iterator[Change]:
-    """All that a journal was told since then, in whatever turn, taken back or not."""
+    """All changes journalled since then, of any turn, undone or not."""
     for pattern in only:
         for file in journal.folder.glob(pattern):
             with contextlib.suppress(OSError):
@@ -44,18 +43,18 @@ def journalled_since(
 
 
 def between(change: Change, writes: Iterable[Change]) -> list[Change]:
-    """What is left of a command's change of a path once the writes of others are taken out of it: what it did
-    before the first, between them, and after the last."""
+    """A command's change of a path minus the writes of others: its own changes before, between and after
+    them."""
     writes = list(writes)
     same = [number for number, write in enumerate(writes) if write.after.same(change.before)]
-    rest = writes[same[-1] + 1 :] if same else writes  # what led to where the command began is over
+    rest = writes[same[-1] + 1 :] if same else writes  # earlier ones led to the command's starting state
     own: list[Change] = []
     state = change.before
     for number, write in enumerate(rest):
         last = number == len(rest) - 1
         if not _alike(state, write.before):
             own.append(Change(change.path, state, write.before))
-        # Announced, and not made by the time the command had ended.
+        # Journalled (write-ahead), but not done before the command ended.
         state = write.before if last and _alike(write.before, change.after) else write.after
     if not _alike(state, change.after):
         own.append(Change(change.path, state, change.after))
@@ -63,12 +62,12 @@ def between(change: Change, writes: Iterable[Change]) -> list[Change]:
 
 
 def _alike(one: PathState, other: PathState) -> bool:
-    """Bits of 0 were not known beforehand."""
+    """Equal; a mode of 0 is unknown and matches any."""
     return one.same(other) and (one.absent or one.mode == other.mode or 0 in (one.mode, other.mode))
 
 
 def fetch(held: PathState, journals: list[JournalFiles], own: JournalFiles, *, to_merge: bool) -> bool:
-    """Make a content ours that others have kept; whether we have it, or need not."""
+    """Copy a content from other journals; False where it is needed and missing."""
     if held.blob is None or own.content(held.blob) is not None:
         return True
     for journal in journals:

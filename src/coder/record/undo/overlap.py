@@ -1,8 +1,8 @@
-"""Sessions tell each other when a command of theirs runs that undo covers: what changes while two of them run
-is not known to be the doing of either.
+"""Sessions announce to each other when a command runs that undo covers: a change made while two of them run
+cannot be attributed to either.
 
-Each has a folder of its own beside the others', in $CODER_HOME. Its lock is held as long as its process
-lives, so that one that was killed is known from the lock alone. Nobody waits for anybody's command.
+Each session has a directory in $CODER_HOME with an advisory lock held for the life of its process, so a
+killed session is one whose lock is free. No session waits for another's command.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 from coder.fs.atomic import write_all
 from coder.record.files import encode
 
-BEAT_SECONDS = 1.0  # how exactly it is known until when a command ran that was killed with its session
+BEAT_SECONDS = 1.0  # heartbeat interval: how exactly the end of a killed command is known
 _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 
 class Overlap(msgspec.Struct, frozen=True):
-    """A session whose command ran at the same time: since when it was met, and whether that has ended and is
-    journalled by now. `under_way_since`: since when it had been under way by then, where it had; `until`: its end."""
+    """A session whose command ran at the same time. `at`: when the overlap began; `ended`: its command has ended
+    and is journalled; `under_way_since`: its start, where before ours; `until`: its end."""
 
     session: str
     at: int
@@ -35,7 +35,7 @@ class Overlap(msgspec.Struct, frozen=True):
 
 
 class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
-    """A covered command begins (nanoseconds)."""
+    """A covered command begins at `at` (nanoseconds)."""
 
     session: str
     turn: int
@@ -44,11 +44,11 @@ class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
 
 
 class _BaseSaved(msgspec.Struct, array_like=True, frozen=True, tag="noted"):
-    """What there was before it is on disk."""
+    """The state before the command is on disk."""
 
 
 class _OverlapBegan(msgspec.Struct, array_like=True, frozen=True, tag="met"):
-    """Another session's command began, or was under way already (since `under_way_since`)."""
+    """Another session's command began, or was already running since `under_way_since`."""
 
     session: str
     token: str
@@ -57,7 +57,7 @@ class _OverlapBegan(msgspec.Struct, array_like=True, frozen=True, tag="met"):
 
 
 class _OverlapEnded(msgspec.Struct, array_like=True, frozen=True, tag="left"):
-    """That one has ended, and its journal says what it changed."""
+    """That command has ended and is journalled."""
 
     token: str
     at: int = 0
@@ -67,19 +67,19 @@ Line = Opened | _BaseSaved | _OverlapBegan | _OverlapEnded
 
 
 class Orphan:
-    """What a killed session left behind, claimed: `commands` were under way until about `until`."""
+    """The remains of a killed session, locked by us: `commands` ran until about `until`."""
 
     def __init__(self, folder: Path, descriptor: int) -> None:
         self.folder = folder
         self._descriptor = descriptor
         lines = _lines(descriptor)
         self.commands = [line for line in lines if isinstance(line, Opened)]
-        # Else what was seen before an earlier command is all there is, and that one has been journalled.
+        # Otherwise the state on disk is that before an earlier command, which has been journalled.
         self.base_saved = any(isinstance(line, _BaseSaved) for line in lines)
 
     @property
     def overlaps(self) -> list[Overlap]:
-        """Also those that have come since: what they do is found here as well."""
+        """Also those that began after the kill: the comparison sees their changes too."""
         return _overlaps(_lines(self._descriptor))
 
     @property
@@ -90,7 +90,7 @@ class Orphan:
         return begun + int(BEAT_SECONDS * 1e9)
 
     def discard(self) -> None:
-        """It has been seen to."""
+        """Delete it, once recovered."""
         from shutil import rmtree
 
         rmtree(self.folder, ignore_errors=True)
@@ -103,20 +103,20 @@ class Orphan:
 
 
 class CommandWindows:
-    """One session's part in it. Nothing here raises: where there are no locks, nobody is known."""
+    """One session's announcements. Never raises: without file locks, other sessions stay unknown."""
 
     def __init__(self, folder: Path, session: str) -> None:
         self._all = folder
         self._session = session
         self._token = f"{time.time_ns():x}-{os.urandom(4).hex()}"
         self.folder = folder / self._token
-        self.others = False  # whether there were any when this was last opened
+        self.others = False  # other sessions existed at the last `open`
         self._descriptor = -1
         self._heartbeat = _Heartbeat(self.folder / _BEAT)
 
     def open(self, turn: int, command: str) -> list[Orphan]:
-        """The command begins once this has returned; those that run are told, and noted. What killed sessions
-        left behind comes back, each for one finder only."""
+        """Announce a command before it starts, and record those that run. Returns the orphans, each to one
+        caller only."""
         now = time.time_ns()
         orphans: list[Orphan] = []
         with contextlib.suppress(OSError), self._exclusive():
@@ -134,20 +134,20 @@ class CommandWindows:
         return orphans
 
     def base_saved(self) -> None:
-        """What there was before the command is on disk, for whoever comes after a kill."""
+        """The state before the command is on disk, for recovery after a kill."""
         with contextlib.suppress(OSError):
             if self._descriptor >= 0:
                 _append(self._descriptor, _BaseSaved())
 
     def orphans(self) -> list[Orphan]:
-        """What killed sessions left behind."""
+        """Claim the remains of killed sessions."""
         found: list[Orphan] = []
         with contextlib.suppress(OSError), self._exclusive():
             self._scan_others(found)
         return found
 
     def _scan_others(self, orphans: list[Orphan]) -> dict[str, Opened]:
-        """The others whose commands run now, by what they are called here: the first command of each."""
+        """The first running command of each other session, by token. Collects orphans on the way."""
         running: dict[str, Opened] = {}
         self.others = False
         with os.scandir(self._all) as found:
@@ -172,11 +172,11 @@ class CommandWindows:
         return running
 
     def overlaps(self) -> list[Overlap]:
-        """Whose commands have run meanwhile."""
+        """Commands of other sessions that have run meanwhile."""
         return _overlaps(_lines(self._descriptor)) if self._descriptor >= 0 else []
 
     def close(self, *, journalled: bool = True) -> None:
-        """The command has ended and, where `journalled`, the journal says what it changed."""
+        """The command has ended and, if `journalled`, its changes are in the journal."""
         self._heartbeat.stop()
         if self._descriptor < 0:
             return
@@ -188,7 +188,7 @@ class CommandWindows:
                 self._notify(token, ended)
 
     def _notify(self, token: str, line: Line) -> None:
-        """Another one whose command runs; where it has ended by now it need not know."""
+        """Append a line for another session, unless its command has ended."""
         with contextlib.suppress(OSError):
             descriptor = os.open(self._all / token / _WINDOW, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
@@ -198,7 +198,6 @@ class CommandWindows:
                 os.close(descriptor)
 
     def unregister(self) -> None:
-        """For good."""
         self._heartbeat.end()
         if self._descriptor >= 0:
             from shutil import rmtree
@@ -236,7 +235,7 @@ class CommandWindows:
 
 
 class _Heartbeat:
-    """While a command runs, a file's time is kept young: what a killed session had got to is seen from it."""
+    """Heartbeat: touches a file while a command runs, so that a killed session's end is known."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -267,7 +266,7 @@ class _Heartbeat:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether it is ours from now on: nobody alive holds it."""
+    """Try to take the lock; False where a live process holds it."""
     import fcntl
 
     try:
@@ -291,7 +290,7 @@ def _lines(descriptor: int) -> list[Line]:
 
 
 def _overlaps(lines: list[Line]) -> list[Overlap]:
-    """One for each: it may have come and left several times."""
+    """One per session, which may have begun and ended commands several times."""
     began: dict[str, list[_OverlapBegan]] = {}
     for line in lines:
         if isinstance(line, _OverlapBegan):

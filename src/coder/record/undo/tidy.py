@@ -1,6 +1,6 @@
-"""What undo takes away of its own: memory that nobody has used for a month, and what a kill left lying about.
+"""Garbage collection: undo data unused for a month, temporary files left by a kill.
 
-What a forced undo set aside of a person's own text stays.
+Copies that a forced undo made of a person's text are kept.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ KEPT = "kept"
 
 
 def forget_unused(folder: Path, own: str) -> None:
-    """Of the folders in `folder`, empty those that have not changed for so long; `own` is in use. Raises
-    nothing: another process may be at the same work."""
+    """Empty stale directories in `folder`, except `own`. Ignores errors: another process may do the same."""
     oldest = time.time() - UNUSED_SECONDS
     with contextlib.suppress(OSError), os.scandir(folder) as found:
         stale = [entry.path for entry in found if entry.name != own and entry.stat().st_mtime < oldest]
@@ -40,13 +39,12 @@ def _empty(folder: Path) -> None:
                 rmtree(child, ignore_errors=True)
         else:
             child.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # something was kept in it
+    with contextlib.suppress(OSError):  # not empty: copies are kept in it
         folder.rmdir()
 
 
 def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
-    """Files that an undo had begun to write beside their places when it was killed. Nobody else's: they hold
-    the beginning of what was to be written there."""
+    """Remove temporary files of an undo that was killed: those that hold a prefix of what it was to write."""
     folders: dict[Path, list[Change]] = {}
     for move in moves:
         folders.setdefault(path_of(move.path).parent, []).append(move)
