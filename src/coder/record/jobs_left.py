@@ -7,8 +7,8 @@ from coder.protocol.history import HistoryEvent
 
 
 class JobsLeft:
-    """Jobs by id, built from the record's events. `running`: no end is recorded, as after a kill; `gone`: ended
-    with the session; `unreported`: ended, but no message to the model says so yet."""
+    """Jobs by id, built from the record's events. `running`: no end is recorded, as after a kill; `gone`:
+    ended with the session; `unreported`: ended, but no message to the model says so yet."""
 
     def __init__(self) -> None:
         self.running: dict[str, str] = {}

@@ -1,5 +1,5 @@
-"""A tree's index on disk: for the next process, which then need not read everything again, and (as `Base`)
-for whoever finds that a command was killed together with its session, and asks what there was before it.
+"""A tree's index on disk: a cache for the next process, and (as `Base`) the state before a command, to
+recover the changes of one that was killed together with its session.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from coder.fs.atomic import write_all, write_atomically
 
 _VERSION = 1
 _LENGTH = struct.Struct("=I")
-_MAX_DELTA = 20_000  # entries after which the whole is written anew
+_MAX_DELTA = 20_000  # entries after which the index is rewritten
 
 Kind = Literal["file", "link", "folder", "other"]
 
 
 class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One entry. `digest`: of a file's content or a link's target; empty where that is not kept."""
+    """One path. `digest`: of a file's content or a symlink's target; empty where that is not kept."""
 
     kind: Kind
     mode: int
@@ -37,7 +37,7 @@ Entries = dict[bytes, IndexEntry]
 
 
 class Saved(msgspec.Struct, array_like=True):
-    """An index as it is written. `packs`: where its contents lie, with their sizes."""
+    """The serialized index. `packs`: pack files that hold its contents, with their sizes."""
 
     version: int
     packs: list[tuple[str, int]]
@@ -46,14 +46,14 @@ class Saved(msgspec.Struct, array_like=True):
 
 
 class IndexFile:
-    """The index that the sessions of a workspace share. The last one that writes it wins: it is a cache."""
+    """The index shared by the sessions of a workspace. A cache: last writer wins."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._inode = 0  # of the version that says what we know
+        self._inode = 0  # of the version that matches our state
 
     def read(self, packs: list[tuple[str, int]]) -> Saved | None:
-        """None where there is none, or its contents are gone: then everything has to be read again."""
+        """None where it is missing or its contents are gone: everything is read again."""
         with contextlib.suppress(OSError):
             with self.path.open("rb") as file:
                 data = file.read()
@@ -62,7 +62,7 @@ class IndexFile:
         return None
 
     def write(self, packs: list[tuple[str, int]], entries: Entries, ignored: list[bytes]) -> None:
-        """Raises nothing: an index that cannot be kept is made again."""
+        """Never raises: a missing index is rebuilt."""
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             data = msgspec.msgpack.encode(Saved(_VERSION, packs, entries, ignored))
@@ -70,7 +70,7 @@ class IndexFile:
             self._inode = self.path.stat().st_ino
 
     def copy_to(self, other: Path) -> bool:
-        """Whether `other` is what we know; not where another session has written its own meanwhile."""
+        """Hard-link to `other`; False where another session has replaced the index meanwhile."""
         try:
             os.link(self.path, other)
         except OSError:
@@ -82,12 +82,12 @@ class IndexFile:
 
 
 class Base:
-    """What a session's tree held before its newest command: an index, and what has changed in it since."""
+    """The tree before a session's newest command: an index and a delta log."""
 
     def __init__(self, folder: Path) -> None:
         self._index = folder / "base"
         self._delta = folder / "later"
-        self._count = -1  # entries written since; negative where there is no index yet
+        self._count = -1  # entries in the delta; negative where there is no index yet
 
     @property
     def needs_rewrite(self) -> bool:

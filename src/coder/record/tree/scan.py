@@ -1,7 +1,7 @@
-"""What a workspace holds, and what has changed in it since last asked: the memory behind undoing the shell.
+"""An index of the workspace that reports what changed since the last scan, for undoing shell commands.
 
-An index of every file by its stat; only what changed is read, hashed and kept. Paths are bytes, as the system
-has them. `.git` is left out, and so is what `.gitignore` hides unless it was asked for (`also`).
+Only files whose stat changed are read, hashed and stored. Paths are bytes, as the system has them. `.git` is
+left out, and so are ignored files unless listed in `also`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from coder.record.tree.watch import Watch
 from coder.record.undo.tidy import forget_unused
 from coder.tools.search.ignore import Rules
 
-_RACY_NS = 50_000_000  # a file touched this recently may change again without its times telling
-_FEW = 1_000  # entries that can all be asked about each time, at the price of a few milliseconds
-_REPOSITORIES = 20  # further down that are asked whether git's own state has changed
+_RACY_NS = 50_000_000  # a file changed this recently may change again with the same timestamp (racy stat)
+_FEW = 1_000  # entries that can all be stat-ed each time, in a few milliseconds
+_REPOSITORIES = 20  # nested ones whose git state is compared
 _GIT, _IGNORE = b".git", b".gitignore"
 
 
 class TreeLimits(msgspec.Struct, frozen=True):
-    """How much is kept: beyond it a change is still noticed and named, but cannot be taken back."""
+    """How much is stored: changes beyond it are reported, but cannot be undone."""
 
     file_bytes: int = 8 << 20
     total_bytes: int = 512 << 20
@@ -51,34 +51,32 @@ class Tree:
         self.store = BlobStore(folder, limits.total_bytes)
         self.entries: Entries = {}
         self.index = IndexFile(folder / "index")
-        self.also: set[bytes] = set()  # kept whatever .gitignore says
-        self.shared = False  # other sessions are at work here
-        self.partial = False  # more entries than the limit: those beyond it are not known
+        self.also: set[bytes] = set()  # covered whatever .gitignore says
+        self.shared = False  # other sessions use this workspace
+        self.partial = False  # more entries than the limit
         self._excluded = {os.fsencode(os.path.realpath(path)) for path in excluded}
         self._ignored: set[bytes] = set()
-        self._repositories: set[bytes] = set()  # git's own folders further down: left out, but missed if gone
-        self._heads: set[bytes] = set()  # what a bare repository has, and little else
-        self._hard_linked: set[bytes] = (
-            set()
-        )  # files with further hard links: those are written unseen by a watch
-        self._new_links: set[int] = set()  # inodes that got a further name
+        self._repositories: set[bytes] = set()  # nested `.git`: not covered, but reported if deleted
+        self._heads: set[bytes] = set()  # HEAD files, which suggest a bare repository
+        self._hard_linked: set[bytes] = set()  # writes through another hard link are not reported
+        self._new_links: set[int] = set()  # inodes that got another hard link
         self._formerly_ignored: set[bytes] = set()
-        self._dropped: list[bytes] = []  # folders that are gone, during one sync
-        self.replaced_dirs: set[bytes] = set()  # folders that are others than before, as of the last sync
+        self._dropped: list[bytes] = []  # directories deleted, during one sync
+        self.replaced_dirs: set[bytes] = set()  # directories new or with another inode, in the last sync
         self._rules: dict[bytes, Rules] = {}
-        self._symlink_free: dict[bytes, bool] = {}  # folders without a link above them, during one sync
+        self._symlink_free: dict[
+            bytes, bool
+        ] = {}  # cache of directories without a symlink above, during one sync
         self._rules_changed = False
-        self._rules_reread = False  # some have, during one sync
-        self._settled = False  # there is a former state that changed rules could disagree with
+        self._rules_reread = False  # during one sync
+        self._settled = False  # a complete scan exists
         self._watch: Watch | None = None
         self._unsaved = False
-        self._touched: set[bytes] = set()  # entries that are others than `save_base` has last written
-
-    # asking
+        self._touched: set[bytes] = set()  # entries changed since `save_base`
 
     def sync(self, *, check_hard_links: bool = False) -> Changed:
-        """Bring the index up to date; what changed since the last time. The first time nothing has.
-        `check_hard_links`: files may have been written by way of further names, which nobody is told of."""
+        """Update the index and return what changed since the last call; nothing on the first.
+        `check_hard_links`: also look for writes through other hard links, which inotify does not report."""
         first = self._watch is None and not self._settled
         if first:
             self._load()
@@ -97,29 +95,29 @@ class Tree:
         for path in self.also | self._hard_linked | (self._stat_changed() if check_hard_links else set()):
             self._recheck(path, changed)
         self._report_missing(notified, changed)
-        if self._rules_reread:  # made and hidden at once: it can be named at least
+        if self._rules_reread:  # created and ignored at once: report it at least
             new = {path for path in self._ignored - ignored if not self._is_within(path, ignored)}
             changed |= dict.fromkeys(new, (_NOT_COVERED, None))
-        self._formerly_ignored.clear()  # all that was hidden is known by now
+        self._formerly_ignored.clear()
         self.store.flush()
         self._unsaved = self._unsaved or bool(self._touched)
         if first:
             self.save()
             with contextlib.suppress(OSError):
-                os.utime(self.folder)  # in use, also where nothing has changed
+                os.utime(self.folder)  # mark as in use, for garbage collection
             forget_unused(self.folder.parent, self.folder.name)
         return {path: pair for path, pair in changed.items() if not first and _differ(*pair)}
 
     def inner_git(self) -> list[Path]:
-        """Git's own folders further down, as far as they are asked whether their state has changed."""
+        """Nested git directories, up to the number whose state is compared."""
         return [Path(os.fsdecode(path)) for path in sorted(self._repositories)[:_REPOSITORIES]]
 
     def content(self, seen: IndexEntry) -> bytes | None:
-        """What an entry held; None where it was not kept."""
+        """An entry's content; None where it was not stored."""
         return self.store.get(seen.digest) if seen.digest else None
 
     def repositories(self) -> list[bytes]:
-        """Git's own folders further down, and folders that may be bare ones, as of the last `sync`."""
+        """Nested git directories and possible bare repositories, as of the last `sync`."""
         return sorted(self._repositories | {os.path.dirname(path) for path in self._heads})
 
     # walking
@@ -141,7 +139,7 @@ class Tree:
             self._reread_rules()
 
     def _refresh_notified(self, notified: set[bytes], changed: Changed) -> None:
-        """Only what the kernel told of; `.gitignore` files first, because they decide about the rest."""
+        """Refresh the paths that inotify reported; `.gitignore` files first, since they affect the rest."""
         for path in sorted(notified, key=lambda p: (not p.endswith(b"/" + _IGNORE), p)):
             self._refresh(path, changed)
             if self._rules_changed:
@@ -152,7 +150,7 @@ class Tree:
     def _reread_rules(self) -> None:
         self._rules_reread = True
         self._rules.clear()
-        # What appears only because a rule is gone was there before: undo must not take it for new.
+        # Files that appear only because a rule is gone are not new.
         self._formerly_ignored |= self._ignored
         self._ignored.clear()
 
@@ -161,7 +159,7 @@ class Tree:
             return
         try:
             info = self._lstat(path)
-        except PermissionError:  # something was done in a folder that was closed to us then
+        except PermissionError:  # a change in a directory that is unreadable now
             changed[path] = (_NOT_COVERED, None)
             return
         if info is None:
@@ -178,14 +176,14 @@ class Tree:
                 self._update(path, info, changed)
                 self._visit(path, changed, set())
                 return
-            if old.mode != stat.S_IMODE(info.st_mode):  # it may have been closed to us up to now
+            if old.mode != stat.S_IMODE(info.st_mode):  # may have been unreadable before
                 self._visit(path, changed, set())
         elif self._is_folder(path):
             self._drop(path, changed)
         self._update(path, info, changed)
 
     def _find_hard_links(self) -> None:
-        """The other names of files that got a further one: nobody is told of those."""
+        """Find the other names of files that got a new hard link."""
         if self._new_links:
             self._hard_linked |= {
                 path for path, seen in self.entries.items() if seen.inode in self._new_links
@@ -193,7 +191,7 @@ class Tree:
             self._new_links.clear()
 
     def _report_missing(self, notified: set[bytes] | None, changed: Changed) -> None:
-        """What is left out cannot be brought back; where it was deleted, that is named."""
+        """Report deleted paths that are not covered."""
         ignored = self._ignored if notified is None else self._ignored & notified
         if self._dropped:
             within = tuple(self._dropped)
@@ -204,7 +202,8 @@ class Tree:
             changed[path] = (_NOT_COVERED, None)
 
     def _stat_changed(self) -> set[bytes]:
-        """Files may be written by way of a further name that is gone by now, or lies where nobody watches."""
+        """Files whose stat changed: they may be written through a hard link that is deleted or not
+        watched."""
         found = set()
         for path, seen in self.entries.items():
             if seen.kind == "file":
@@ -216,12 +215,12 @@ class Tree:
         return found
 
     def _names_vanished(self) -> bool:
-        """Whether there was a name that is gone again: it may have been a further one of any file."""
+        """Whether a name was created and deleted since: it may have been a hard link to any file."""
         created = self._watch.take_created() if self._watch is not None else set()
         return any(path not in self.entries and not os.path.lexists(path) for path in created)
 
     def _recheck(self, path: bytes, changed: Changed) -> None:
-        """A path that has to be asked about each time: a tool wrote it, or it has other names."""
+        """Update a path that is checked on every sync: written by a tool, or hard-linked."""
         try:
             info = self._lstat(path)
         except PermissionError:
@@ -232,8 +231,8 @@ class Tree:
             self._update(path, info, changed)
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
-        """None where there is nothing, or only something else by way of a folder that has become a link.
-        PermissionError where it is in a folder that is closed to us."""
+        """None where absent, also behind a parent that has become a symlink. Raises PermissionError where the
+        parent is unreadable."""
         parent = os.path.dirname(path)
         symlink_free = self._symlink_free.get(parent)
         if symlink_free is None:
@@ -246,7 +245,7 @@ class Tree:
             return None
 
     def _visit(self, top: bytes, changed: Changed, unseen: set[bytes]) -> None:
-        """All below `top`; what is met is taken out of `unseen`."""
+        """Walk `top`; removes what it finds from `unseen`."""
         assert self._watch is not None
         stack = [top]
         while stack:
@@ -256,7 +255,7 @@ class Tree:
                 with os.scandir(folder) as found:
                     listed = list(found)
             except OSError:
-                # Closed to us for now: what is in it has not gone away.
+                # Unreadable: its contents are not deleted.
                 unseen -= {path for path in unseen if path.startswith(folder + b"/")}
                 continue
             for entry in listed:
@@ -386,7 +385,7 @@ class Tree:
             path = os.path.dirname(path)
         return False
 
-    # keeping it from one process to the next
+    # persistence
 
     def _load(self) -> None:
         self.store.forget_old(in_use=self.shared)
@@ -395,8 +394,8 @@ class Tree:
             self._restore(saved)
 
     def restore_from(self, base: Base) -> bool:
-        """Take up what another session saw last, so that `sync` tells what has changed since; False where
-        that is not known any more."""
+        """Load another session's last state, so that `sync` reports what changed since; False where it is
+        lost."""
         saved = base.read(self.store.packs())
         if saved is None:
             return False
@@ -409,14 +408,14 @@ class Tree:
         self._settled = True
 
     def save(self) -> None:
-        """Raises nothing: an index that cannot be kept is made again."""
+        """Never raises: a missing index is rebuilt."""
         if self._unsaved:
             self._unsaved = False
             self.store.flush()
             self.index.write(self.store.packs(), self.entries, sorted(self._ignored))
 
     def save_base(self, base: Base) -> None:
-        """Have what was seen last on disk, for whoever comes after a kill. Raises OSError."""
+        """Write the last state to disk, for recovery after a kill. Raises OSError."""
         if base.needs_rewrite:
             self.save()
             base.write(self.index, self.store.packs(), self.entries, sorted(self._ignored))
@@ -438,19 +437,19 @@ def _differ(old: IndexEntry | None, new: IndexEntry | None) -> bool:
         return True
     if old.digest and new.digest:
         return old.digest != new.digest
-    # Times of modification can be set. The other one is not known where it was too young to be told by.
+    # mtime can be set by programs. ctime is 0 where it was racily recent.
     touched = bool(old.ctime) and old.ctime != new.ctime
     return touched or (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
 
 
 def _became_unreadable(old: IndexEntry, new: IndexEntry) -> bool:
-    """Whether a file that we may not read any more still is what it was."""
+    """Whether a file only lost its read permission."""
     was, now = (old.kind, old.inode, old.size, old.mtime), (new.kind, new.inode, new.size, new.mtime)
     return was == now and not new.mode & stat.S_IRUSR
 
 
 def _content(path: bytes, limit: int) -> bytes | None:
-    """The bytes of a regular file; None where it is none any more, or may not be read."""
+    """The bytes of a regular file; None where it is not one, unreadable or too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""Contents by their digest, in a few large append-only files: fifty thousand small ones would take seconds.
+"""Content-addressed cache in a few append-only pack files: fifty thousand small files would take seconds.
 
-A cache and nothing more: what undo needs is copied out of it, so that all of it may be dropped at any time.
+Undo copies what it needs, so packs may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def digest_of(content: bytes) -> bytes:
 
 
 class BlobStore:
-    """Packs in `folder`. Each process appends to a pack of its own; all are read."""
+    """Packs in `folder`. Each process appends to its own pack and reads all."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class BlobStore:
         self._index = -1
         self._end = 0
         self._pending: list[bytes] = []
-        self._open: dict[str, int] = {}  # what others drop can still be read by those who have it open
+        self._open: dict[str, int] = {}  # kept open: readable after another process unlinks them
 
     def packs(self) -> list[tuple[str, int]]:
         """Names and sizes, oldest first."""
@@ -44,8 +44,8 @@ class BlobStore:
             return []
 
     def forget_old(self, *, in_use: bool = False) -> None:
-        """Keep within the bounds by dropping whole packs, oldest first. `in_use`: by other sessions, which
-        may have made many and need them all."""
+        """Evict packs, oldest first, to stay within the limits. `in_use`: other sessions may need any number
+        of packs."""
         packs = self.packs()
         total = sum(size for _, size in packs)
         most = len(packs) if in_use else _KEPT_PACKS
@@ -72,7 +72,7 @@ class BlobStore:
         return self._where
 
     def add(self, content: bytes) -> bytes | None:
-        """The digest under which `content` can be had again; None where there is no room for it."""
+        """Store `content` and return its digest; None where there is no room."""
         digest = digest_of(content)
         known = self._known()
         if digest in known:
@@ -82,7 +82,7 @@ class BlobStore:
         try:
             self._append(content)
         except OSError:
-            return None  # a full disk: not covered, which is said
+            return None  # disk full: reported as not covered
         known[digest] = (f"{self._name}.pack", self._end, len(content))
         self._pending.append(_RECORD.pack(digest, self._end, len(content)))
         self._end += len(content)
@@ -101,14 +101,14 @@ class BlobStore:
             raise OSError("the disk is full")
 
     def flush(self) -> None:
-        """Make what was added findable by the next process."""
+        """Write the pack's index, for other processes."""
         if self._pending:
             with contextlib.suppress(OSError):
                 os.write(self._index, b"".join(self._pending))
             self._pending.clear()
 
     def get(self, digest: bytes) -> bytes | None:
-        """The content, checked; None where it is no longer there."""
+        """The content, verified against its digest; None where it is gone."""
         place = self._known().get(digest)
         if place is None:
             return None

@@ -1,6 +1,6 @@
-"""Being told by the kernel what changed in a tree, so that fifty thousand files need not be asked one by one.
+"""inotify through ctypes: the kernel reports changes, so that fifty thousand files need no stat each.
 
-inotify by ctypes. Where it is missing, full or overflown the tree is walked instead: slower, and as right.
+Fallback where it is missing, out of watches or overflown: walking the tree, slower and as exact.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ONLYDIR, _DONT_FOLLOW = 0x01000000, 0x02000000
 _MASK = (
     _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR | _DONT_FOLLOW
 )
-MOST_FOLDERS = 20_000  # watches are memory of the kernel, and people's limits are shared with their editors
+MOST_FOLDERS = 20_000  # the per-user limit of watches is shared with editors
 
 
 class Watch:
-    """Folders under watch. `changed` gives the paths to look at, or None where nobody can tell any more."""
+    """Watched directories. `lost`: events may be missing."""
 
     def __init__(self) -> None:
         self._fd = -1
@@ -46,12 +46,12 @@ class Watch:
         return self._fd >= 0
 
     def add(self, folder: bytes) -> None:
-        """Before its entries are read: what is made in between is then told twice rather than never."""
+        """Call before listing the directory, so that no entry is missed in between."""
         if self.lost or self._add is None:
             return
         number = self._add(self._fd, folder, _MASK) if len(self._folders) < MOST_FOLDERS else -1
         if number < 0:
-            # A folder that has vanished meanwhile is no loss; a full table is.
+            # A vanished directory is fine; running out of watches is not.
             self.lost = os.path.isdir(folder)
             return
         old = self._folders.get(number)
@@ -61,11 +61,11 @@ class Watch:
         self._numbers[folder] = number
 
     def watching(self, folder: bytes) -> bool:
-        """True as well where nothing is watched: then nothing is told either."""
+        """Also True once events are lost."""
         return self.lost or folder in self._numbers
 
     def forget(self, folder: bytes) -> None:
-        """This folder and all below it are gone, or are someone else's business now."""
+        """Stop watching this directory and all below it."""
         below = folder + b"/"
         for path in [p for p in self._numbers if p == folder or p.startswith(below)]:
             number = self._numbers.pop(path)
@@ -74,7 +74,7 @@ class Watch:
                 self._remove(self._fd, number)
 
     def changed(self) -> set[bytes] | None:
-        """The paths told of since the last call."""
+        """Paths changed since the last call; None where events are lost."""
         found: set[bytes] = set()
         while not self.lost:
             try:
@@ -106,7 +106,7 @@ class Watch:
         return None
 
     def take_created(self) -> set[bytes]:
-        """The names that came since the last call, whether they are still there or not."""
+        """Paths created since the last call, still present or not."""
         created, self._created = self._created, set()
         return created
 

@@ -152,9 +152,7 @@ def _remove(step: Step) -> None:
         try:
             delete_folder(path)
         except OSError as error:
-            if (
-                error.errno in _NO_PERMISSION
-            ):  # else a person has put something there, and it is told that it stays
+            if error.errno in _NO_PERMISSION:  # otherwise not empty: reported as kept
                 raise
         return
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), alone_with([path]):

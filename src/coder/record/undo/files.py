@@ -3,10 +3,10 @@
     turn-N.jsonl      the changes of a turn that can be undone
     turn-N.undone     those of one that was undone
     redo-N.jsonl      what that undo did to each path: doing it again leads back
-    undoing-N.jsonl   the same while an undo is under way (or was, when it was cut off)
-    redoing-N.jsonl   what a redo that is under way does
-    moves.jsonl       what undo, redo and turns that are forgotten have done lately, for other sessions to
-                      know: a command of theirs may have been running all the while
+    undoing-N.jsonl   the same for an undo in progress or interrupted
+    redoing-N.jsonl   the moves of a redo in progress
+    moves.jsonl       recent changes of undo, redo and forgotten turns, for other sessions whose command may
+                      still be running
     objects/          contents by their digests
 
 A single rename commits: it makes a turn undone or redone.

@@ -1,8 +1,8 @@
 """Turn-level undo, with or without git, across restarts.
 
-What every path held before and after each change of a turn is kept here, whether a file tool or the shell
-made it. Undo goes back through the changes one by one. A person's later change is merged where it is about
-other lines, else it is named and nothing is overwritten.
+A write-ahead journal keeps the state of every path before and after each change of a turn, made by a file
+tool or the shell. A person's later edit of other lines is merged; otherwise it is a conflict and nothing is
+overwritten.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
 
 
 class UndoOutcome(msgspec.Struct, frozen=True):
-    """What an undo or redo did, or would do, or why it did nothing: `turn` is 0 where there was nothing.
+    """What an undo or redo did or would do; `turn` is 0 where there was nothing to do.
 
-    `kept`: left as it is, because something else is in it by now; `shared`: left, because a command of
-    another session ran when it changed; `unsure`: left, because it may have changed after a command was
-    killed; `kept_copies`: where a forced undo put what it replaced."""
+    Left alone: `kept` (directories that are not empty), `shared` (another session's command ran at the time),
+    `unsure` (may have changed after a command was killed). `kept_copies`: what a forced undo replaced.
+    """
 
     turn: int = 0
     restored: list[str] = []
@@ -46,7 +46,7 @@ class UndoOutcome(msgspec.Struct, frozen=True):
 
     @property
     def refused(self) -> bool:
-        """Nothing was done, or would be."""
+        """Nothing was changed because of conflicts or doubts."""
         done = self.restored or self.removed or self.merged
         return bool(self.conflicts or (not done and (self.shared or self.unsure)))
 
@@ -56,28 +56,27 @@ class UndoOutcome(msgspec.Struct, frozen=True):
 
 
 class _Task(msgspec.Struct, frozen=True):
-    """What an undo or redo goes back through. `name`: how it is called in the files while it is under way;
-    `begun`: what it was about to do when it was cut off. `drops`: the one that was cut off, and is gone back
-    on."""
+    """The changes that an undo or redo reverts. `name`: its progress file; `begun`: the moves of an
+    interrupted run; `drops`: the interrupted run that this one reverts."""
 
     turn: int
     changes: list[Change]
     name: str = ""
     begun: list[Change] = []
     drops: str = ""
-    rest: bool = False  # what the undo of a turn has left, because it may be somebody else's doing
+    rest: bool = False  # the doubtful changes that an earlier undo left
 
 
 class UndoJournal:
-    """The undo memory of one session, in `folder`."""
+    """The undo journal of one session, in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files = JournalFiles(folder)
-        self.lock = threading.RLock()  # commands are looked at in threads
+        self.lock = threading.RLock()  # scans run in threads
         self._turn = 0
         self._written: set[Path] | None = None
-        self._has_run = False  # a command, in this process
+        self._has_run = False  # this process has run a command
 
     @property
     def turn(self) -> int:
@@ -86,10 +85,10 @@ class UndoJournal:
     def begin_turn(self, turn: int) -> None:
         self._turn = turn
 
-    # what tools and the shell tell
+    # recording
 
     def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
-        """Durable before it returns: a kill between this and the change loses nothing. `path` is resolved."""
+        """Write ahead: durable before the change is made. `path` is resolved."""
         with self.lock:
             before = self._keep_current(path)
             bits = mode if mode is not None else before.mode
@@ -99,7 +98,7 @@ class UndoJournal:
             self.add([Change(text_of(path), before, later, made, by_tool=True)])
 
     def add(self, changes: Iterable[Change], turn: int = 0) -> None:
-        """Further changes of this turn (or of `turn`), whose contents have been kept with `keep`."""
+        """Append changes of this turn (or of `turn`) whose contents were stored with `keep`."""
         now = time.time_ns()
         changes = [msgspec.structs.replace(change, at=now) for change in changes]
         with self.lock:
@@ -111,7 +110,7 @@ class UndoJournal:
             self.files.add_changes(manifest.name, changes)
 
     def command_begins(self, command: str) -> None:
-        """Kept until `commands_ended`: what a later process finds there was cut off. Raises OSError."""
+        """Recorded until `commands_ended`: a later process finds it if this one is killed. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         running = self.folder / _RUNNING
         if not self._has_run and running.exists():
@@ -121,17 +120,17 @@ class UndoJournal:
         self.files.append(_RUNNING, encode([self._turn, command]) + b"\n")
 
     def commands_ended(self, *, journalled: bool = True) -> None:
-        """Where what they did could not be journalled, that stays known. Raises OSError."""
+        """Commands that could not be journalled count as interrupted. Raises OSError."""
         running = self.folder / _RUNNING
         if not journalled and running.exists():
-            if not (self.folder / _CUT_OFF).exists():  # needs no room on the disk
+            if not (self.folder / _CUT_OFF).exists():  # a rename works on a full disk
                 running.rename(self.folder / _CUT_OFF)
                 return
             self.files.append(_CUT_OFF, running.read_bytes())
         running.unlink(missing_ok=True)
 
     def was_covered(self, commands: Iterable[tuple[int, str]]) -> None:
-        """What these had changed when they were killed has been found out."""
+        """The changes of these interrupted commands have been recovered."""
         found = set(commands)
         left = [one for one in self.cut_off() if one not in found]
         for name in (_CUT_OFF, _RUNNING):
@@ -140,7 +139,7 @@ class UndoJournal:
             self.files.append(_CUT_OFF, b"".join(encode(one) + b"\n" for one in left))
 
     def cut_off(self) -> list[tuple[int, str]]:
-        """Turns and commands that a kill ended: nobody looked at what they had changed by then."""
+        """Turn and command line of interrupted commands whose changes are unknown."""
         found: list[tuple[int, str]] = []
         for name in (_CUT_OFF, _RUNNING):
             with contextlib.suppress(OSError):
@@ -150,20 +149,20 @@ class UndoJournal:
         return found
 
     def written(self) -> set[Path]:
-        """The paths that tools of this session wrote; in a resumed one, all that its turns changed."""
+        """Paths written by this session's tools; after a resume, all that its turns changed."""
         if self._written is None:
             self._written = set(self.pending_changes())
         return self._written
 
     def keep(self, content: bytes, *, only_to_merge: bool = False) -> str:
-        """Keep a content under its digest, which is returned; what is only there to merge has a bound."""
+        """Store a content and return its digest. `only_to_merge`: skip it if it is too large to merge."""
         return self.files.keep(content, MERGED_BYTES if only_to_merge else None)
 
-    # taking back
+    # undo and redo
 
     def undo(self, *, force: bool = False) -> UndoOutcome:
-        """Take back the newest turn that changed files; nothing of it where a file is in conflict. What may
-        be somebody else's doing is left, and taken back by `force`, also afterwards."""
+        """Undo the newest turn that changed files; nothing if a file is in conflict. Doubtful changes are
+        left unless `force`, which may also follow later."""
         self._recover_interrupted()
         for task in self._to_undo(force):
             outcome = self._run(task, force)
@@ -172,11 +171,11 @@ class UndoJournal:
         return UndoOutcome()
 
     def undo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
-        """The newest `count` turns, newest first; stops at the first that cannot be taken back whole."""
+        """Undo `count` turns, newest first; stops at the first that is not complete."""
         return _repeat_while_complete(count, lambda: self.undo(force=force))
 
     def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
-        """What `undo_turns` would do; changes nothing."""
+        """Dry run of `undo_turns`."""
         self._recover_interrupted()
         tree = PlannedTree()
         waiting = self._to_undo(force)
@@ -192,7 +191,7 @@ class UndoJournal:
         return _repeat_while_complete(count, plan_next)
 
     def redo(self, *, force: bool = False) -> UndoOutcome:
-        """Do again the turn that was undone last, unless something was changed since."""
+        """Redo the turn that was undone last, unless files were changed since."""
         self._recover_interrupted()
         for turn, moves in self.files.begun(UNDOING).items():
             return self._run(_Task(turn, moves, begun=moves, drops=UNDOING), force)
@@ -203,17 +202,17 @@ class UndoJournal:
         return self._run(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
 
     def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
-        """The `count` turns that were undone last, in the order in which they once were made."""
+        """Redo `count` turns, oldest first."""
         return _repeat_while_complete(count, lambda: self.redo(force=force))
 
     def pending_changes(self) -> list[Path]:
-        """The paths that the turns which could still be undone have changed."""
+        """Paths changed by turns that can be undone."""
         files = [self.files.turn(turn) for turn in self.files.turns()]
         return [path_of(text) for text in {c.path: None for file in files for c in self.files.changes(file)}]
 
     def contents_before(self) -> dict[Path, bytes | None]:
-        """What each file that could be taken back held before the session first changed it (None: nothing).
-        Not those whose content was not kept, nor links and folders."""
+        """Content of each file before the session first changed it (None: absent). Omits files whose content
+        was not kept, symlinks and directories."""
         first: dict[str, Change] = {}
         for turn in self.files.turns():
             for change in self.files.changes(self.files.turn(turn)):
@@ -227,7 +226,7 @@ class UndoJournal:
         return found
 
     def _to_undo(self, force: bool) -> Iterator[_Task]:
-        """First what was cut off or left, then turn after turn."""
+        """First what was interrupted or left, then turn by turn."""
         for turn, moves in self.files.begun(REDOING).items():
             yield _Task(turn, moves, begun=moves, drops=REDOING)
         last = min(self.files.redos(), default=0)
@@ -239,17 +238,17 @@ class UndoJournal:
             yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
 
     def _recover_interrupted(self) -> None:
-        """First of all, what a kill has left is put in order."""
+        """Clean up after a kill."""
         self.files.settle()
         for name in (UNDOING, REDOING):
             for moves in self.files.begun(name).values():
                 remove_leftovers(moves, self.files.content)
 
-    # how it goes back
+    # running a task
 
     def _run(self, task: _Task, force: bool) -> UndoOutcome:
-        """Go back through these changes. What would bring them about again is kept before the first is made:
-        whoever is cut off in between can go on from either side."""
+        """Revert these changes. The reverse moves are written ahead: an interrupted run can be completed or
+        reverted."""
         found = self._plan(task, PlannedTree(), force)
         outcome = _outcome(task, found, force=force)
         if task.rest and found.nothing_to_do:
@@ -264,7 +263,7 @@ class UndoJournal:
             self.files.drop(task.drops, task.turn)
         elif task.name:
             self.files.end(task.name, task.turn)
-        stayed = [path for path in outcome.removed if path not in applied]  # somebody put something in it
+        stayed = [path for path in outcome.removed if path not in applied]  # no longer empty
         removed = [path for path in outcome.removed if path in applied]
         return msgspec.structs.replace(
             outcome, removed=removed, kept=[*outcome.kept, *stayed], kept_copies=copies
@@ -285,7 +284,7 @@ class UndoJournal:
         self.files.add_changes(MOVES, moves)
 
     def _copy(self, step: Step) -> str:
-        """A forced undo replaces what a person wrote; their text is kept all the same, for good."""
+        """Back up what a forced undo replaces; never deleted."""
         if step.now.blob is None or step.is_noop:
             return ""
         copy = self.folder / KEPT / step.now.blob
@@ -319,7 +318,7 @@ def _repeat_while_complete(count: int, one: Callable[[], UndoOutcome]) -> list[U
 
 
 def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
-    """With conflicts and without force nothing is done, and that is what is told."""
+    """Conflicts without `force` mean that nothing was done."""
     uncovered = list({c.path: None for c in task.changes if c.lost})
     left = {} if force else found.doubtful
     shared = [path for path, doubt in left.items() if doubt != KILLED]

@@ -24,8 +24,8 @@ _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 
 class Overlap(msgspec.Struct, frozen=True):
-    """A session whose command ran at the same time. `at`: when the overlap began; `ended`: its command has ended
-    and is journalled; `under_way_since`: its start, where before ours; `until`: its end."""
+    """A session whose command ran at the same time. `at`: when the overlap began; `ended`: its command has
+    ended and is journalled; `under_way_since`: its start, where before ours; `until`: its end."""
 
     session: str
     at: int

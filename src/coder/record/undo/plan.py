@@ -1,9 +1,8 @@
-"""What an undo would do, worked out before anything is touched.
+"""Plan an undo before any write.
 
-For each path the turn's changes are laid end to end: those that follow on from one another are one change,
-from what the path held first to what it held last. Where it still holds the last, it gets the first back.
-Where a person has changed it since, the turn's change is merged out of theirs by lines; where that is not
-clean, the path is in conflict. What may be the doing of somebody else altogether is left as it is.
+For each path, consecutive changes of the turn are joined into one. Where the path still has the last state,
+the first is restored. Where a person has edited it since, a three-way merge reverts the turn's change; where
+that does not merge cleanly, the path is in conflict. Changes of doubtful origin are left alone.
 """
 
 from __future__ import annotations
@@ -15,35 +14,30 @@ import msgspec
 
 from coder.record.undo.apply import PathState, Step, digest, path_of, state_of, temporarily_readable, text_of
 
-MERGED_BYTES = 1 << 20  # of a file whose later state is kept too, so that a change can be merged out of it
+MERGED_BYTES = 1 << 20  # up to this size the state after a change is kept too, as the merge base
 Content = Callable[[str], bytes | None]  # kept bytes by their digest
-Result = tuple[
-    PathState, bytes | None, bool
-]  # what a path would hold, its bytes, and whether lines were merged
-
-
-_DEFAULT_DIR_MODE = 0o755  # of a folder of which nothing else is known
-KILLED = "/killed"  # no session is called so: a command was killed with its session, this may have come after
+Result = tuple[PathState, bytes | None, bool]  # a path's goal, its bytes, and whether lines were merged
+_DEFAULT_DIR_MODE = 0o755
+KILLED = "/killed"  # not a session id: the change may be later than a command killed with its session
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a turn's manifest. `made`: folders that did not exist before. `at`: when it was journalled
-    (nanoseconds). `doubt`: whose doing it may be instead, the id of a session or `KILLED`."""
+    """One line of a turn's manifest. `made`: directories created for it. `at`: when it was journalled
+    (nanoseconds). `doubt`: who may have made it instead, a session id or `KILLED`."""
 
     path: str
     before: PathState
     after: PathState
     made: list[str] = []
-    lost: bool = False  # what the path held was not kept: it can only be named
-    by_tool: bool = False  # so that nobody else can have made it
+    lost: bool = False  # the old content was not kept: it can only be reported
+    by_tool: bool = False  # exact: nobody else can have made it
     at: int = 0
     doubt: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One step a path; the paths where someone's later change stands in the way; those that are left as they
-    are, because a folder holds something else by now, or because force does not help there; and those that
-    would change, but may be somebody else's doing."""
+    """One step per path. `conflicts`: edited since and not mergeable; `kept`: left alone, because a directory
+    is not empty or force cannot help; `doubtful`: would change, but may be someone else's."""
 
     steps: dict[str, Step]
     conflicts: list[str]
@@ -56,7 +50,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class PlannedTree:
-    """What paths hold: on the disk, or there as the steps taken so far in thought would leave it."""
+    """Overlay: the state of paths on disk as the steps planned so far would leave it."""
 
     def __init__(self) -> None:
         self._planned: dict[str, tuple[PathState, bytes]] = {}
@@ -65,7 +59,7 @@ class PlannedTree:
         self._planned |= {step.path: (step.goal, step.content) for step in steps if not step.is_noop}
 
     def state(self, text: str) -> tuple[PathState, bytes]:
-        """Raises OSError where the path is closed to us."""
+        """Raises OSError where the path is not readable."""
         found = self._planned.get(text)
         if found is not None:
             return found
@@ -75,7 +69,7 @@ class PlannedTree:
         return state_of(path)
 
     def _parent_replaced(self, path: Path) -> bool:
-        """Whether a folder above would be gone, or be another one than now."""
+        """Whether a parent directory would be removed or replaced."""
         for parent in path.parents:
             above = self._planned.get(text_of(parent))
             if above is not None:
@@ -83,7 +77,6 @@ class PlannedTree:
         return False
 
     def inside(self, folder: str) -> list[str]:
-        """The entries of a folder."""
         found = {path: None for path in self._planned if path.rpartition("/")[0] == folder}
         if state_of(path_of(folder))[0].kind == "folder":
             found |= dict.fromkeys(map(text_of, _listed(path_of(folder))))
@@ -107,8 +100,8 @@ def plan(
     begun: Iterable[Change] = (),
     resuming: bool = True,
 ) -> Plan:
-    """How to get back to before these changes. With `force` a conflict is a step like any other, and so is a
-    doubt. `begun`: what one that was cut off was about to do; `resuming`: this is the same one again."""
+    """Plan the way back to before these changes. `force` overwrites conflicts and doubtful changes. `begun`:
+    the moves of an interrupted undo or redo; `resuming`: this call continues it."""
     steps: dict[str, Step] = {}
     conflicts: list[str] = []
     doubtful: dict[str, str] = {}
@@ -116,7 +109,7 @@ def plan(
     for path, own in by_path(changes).items():
         try:
             now, held = tree.state(path)
-        except OSError:  # closed to us: whatever it holds now, it stays
+        except OSError:  # unreadable: leave it
             conflicts.append(path)
             continue
         move = interrupted.get(path)
@@ -139,7 +132,7 @@ def plan(
     if force:
         for path in blocked:
             steps[path] = _unchanged(steps[path])
-        # Closed to us, or what it held is not there any more: force does not help.
+        # Unreadable, or the old content is lost: force does not help.
         unrecoverable = [path for path in conflicts if path not in blocked and _is_unchanged(path, steps)]
         left = [*kept, *blocked, *(path for path in unrecoverable if path not in kept)]
         return Plan(steps, [path for path in conflicts if path not in left], left, doubtful)
@@ -151,8 +144,7 @@ def _is_unchanged(path: str, steps: dict[str, Step]) -> bool:
 
 
 def _add_missing_folders(steps: dict[str, Step], tree: PlannedTree) -> None:
-    """What comes back may have been in a folder that somebody has taken away since: that one is a step as
-    well, so that redo takes it away again."""
+    """Add steps for missing parent directories of restored paths, so that redo removes them again."""
     for step in [step for step in steps.values() if not step.is_noop and not step.goal.absent]:
         for parent in map(text_of, path_of(step.path).parents):
             known = steps.get(parent)
@@ -170,15 +162,15 @@ def _missing(path: str, tree: PlannedTree) -> bool:
 
 
 def _completed(move: Change | None, now: PathState) -> Result | None:
-    """Where a cut-off undo has put this path already; lines that it merged cannot be told from now alone."""
+    """The result where an interrupted undo has already moved this path."""
     if move is None or not now.same(move.after) or now.kind == "folder":
         return None
     return (now, None, False) if now.mode == move.after.mode else None
 
 
 def is_intermediate(move: Change, now: PathState) -> bool:
-    """Whether a path is what it is only for a moment, while it is being moved: what becomes something of
-    another kind is not there, and a folder has other bits while it is being filled."""
+    """Whether `now` is an intermediate state of the move: a path that changes its kind is absent in between,
+    and a directory is writable while it is filled."""
     of_another_kind = move.before.kind != move.after.kind
     if now.absent:
         return of_another_kind and not move.before.absent and not move.after.absent
@@ -187,12 +179,12 @@ def is_intermediate(move: Change, now: PathState) -> bool:
 
 
 def _settled_state(move: Change | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
-    """What a path is on the way is nobody's doing: it counts as where it was to go."""
+    """Treat an intermediate state as the end of the move."""
     return (move.after, None) if move is not None and is_intermediate(move, now) else (now, held)
 
 
 def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
-    """The changes of each path in their order; folders that were made are paths too."""
+    """The changes of each path in order, created directories included."""
     found: dict[str, list[Change]] = {}
     for change in changes:
         for folder in change.made:
@@ -203,7 +195,7 @@ def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
 
 
 def _runs(changes: list[Change]) -> list[list[PathState]]:
-    """What the path held from one change to the next, in stretches in which nobody else changed it."""
+    """States of the path in runs of consecutive changes, split where someone else changed it in between."""
     runs: list[list[PathState]] = []
     for change in changes:
         if runs and runs[-1][-1].same(change.before):
@@ -216,9 +208,9 @@ def _runs(changes: list[Change]) -> list[list[PathState]]:
 def _walk_back(
     runs: list[list[PathState]], now: PathState, held: bytes | None, content: Content
 ) -> Result | None:
-    """From what a path holds now to before the first run; None where that is in conflict.
+    """From the current state to before the first run; None on conflict.
 
-    A run's own states all lead back to its beginning: not every change that was announced was made.
+    Every state of a run leads back to its start: not every journalled (write-ahead) change was made.
     """
     state, current, merged = now, held if now.blob is not None else None, False
     at = len(runs)
@@ -231,7 +223,7 @@ def _walk_back(
         if own is not None:
             before = runs[own[0]][0]
             state, current, at = _with_mode(before, state, own[1], before), None, own[0]
-        elif begun >= 0:  # someone has put it back already, or it was never changed
+        elif begun >= 0:  # reverted already, or never changed
             state, at = _with_mode(state, state, after, runs[begun][0]), begun
         elif before.same(after):
             state, at = _with_mode(state, state, after, before), at - 1
@@ -245,17 +237,17 @@ def _walk_back(
 
 
 def _newest_match(state: PathState, states: list[PathState]) -> PathState | None:
-    """The newest of `states` that is the same; with the same permission bits, where one is."""
+    """The newest of `states` with this content, preferably with the same permission bits."""
     same = [one for one in reversed(states) if one.same(state)]
     return next((one for one in same if one.mode == state.mode), same[0] if same else None)
 
 
 def _with_mode(goal: PathState, state: PathState, after: PathState, before: PathState) -> PathState:
-    """`goal` with the permission bits of before, unless someone has set others since."""
+    """`goal` with the mode of `before`, unless the mode was changed since."""
     one_missing = goal.absent or state.absent or before.absent
     if one_missing or goal.kind == "link" or before.kind != state.kind:
         return goal
-    # 0: what the umask would leave of it was not known beforehand
+    # 0: unknown, since the umask applied
     as_left = after.kind == state.kind and not after.absent and after.mode in (state.mode, 0)
     return PathState(goal.blob, before.mode if as_left else state.mode, goal.kind)
 
@@ -275,9 +267,9 @@ def _merged(
 
 
 def _step(path: str, now: PathState, ended: Result, content: Content) -> Step | None:
-    """None where the content that it would go back to is not there any more."""
+    """None where the content to restore is lost."""
     goal, held, merged = ended
-    if goal.kind == "other":  # a pipe or a socket cannot be made again
+    if goal.kind == "other":  # FIFOs and sockets cannot be restored
         return Step(path, now, now)
     if held is None and goal.blob is not None:
         held = content(goal.blob)
@@ -291,7 +283,7 @@ def _unchanged(step: Step) -> Step:
 
 
 def _keep_nonempty(steps: dict[str, Step], tree: PlannedTree) -> list[str]:
-    """A folder that would go, and in which something would be left, stays. The innermost come first."""
+    """Keep directories that would not be empty. Innermost first."""
     kept = []
     for path in sorted(steps, reverse=True):
         step = steps[path]
@@ -310,8 +302,8 @@ def _has_leftovers(folder: str, steps: dict[str, Step], tree: PlannedTree) -> bo
 
 
 def _is_blocked(step: Step, steps: dict[str, Step], tree: PlannedTree) -> bool:
-    """Whether a folder above has become something else that this undo does not replace, or the path itself a
-    folder with more in it than this undo takes away."""
+    """Whether a parent is no longer a directory and is not restored as one, or the path itself is now a
+    directory with other contents."""
     if step.is_noop:
         return False
     for parent in path_of(step.path).parents:

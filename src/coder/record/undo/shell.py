@@ -1,14 +1,12 @@
-"""Undo for what commands do to files: the tree is looked at before and after, and the difference goes to the
-turn's undo journal.
+"""Undo for shell commands: scan the tree before and after, and journal the difference.
 
-It covers the workspace: bytes, permission bits, links, folders, things made and deleted. It does not cover
-git's own folder, ignored files that no tool wrote, files beyond the bounds, nor anything outside; and what a
-person changes while a command runs counts as the command's. Not so what a file tool of another session writes
-meanwhile: that is theirs. What changes while commands of two sessions run may be the doing of either, and is
-kept as such. What it could not cover it names.
+Covers the workspace: contents, permission bits, symlinks, directories, creation and deletion. Does not cover
+`.git`, ignored files that no tool wrote, files beyond the limits, or anything outside; these are named. What
+a person changes while a command runs counts as the command's; what another session's file tool writes does
+not. A change made while commands of two sessions run is journalled as doubtful.
 
-What there was before is on disk before a command begins: one that is killed together with its session is
-covered too, by the next session that runs a command here, or that is asked to undo it.
+The state before is on disk when a command begins, so one killed together with its session is recovered by the
+next session that runs a command here or undoes it.
 """
 
 from __future__ import annotations
@@ -30,13 +28,13 @@ from coder.record.undo.journal import UndoJournal
 from coder.record.undo.overlap import CommandWindows, Orphan
 from coder.tools.search.ignore import repository_of
 
-_HARD_LINKING = ("ln ", "link", "cp -", "rsync")  # what may give files further names, which nobody is told of
+_HARD_LINKING = ("ln ", "link", "cp -", "rsync")  # may create hard links, which inotify does not report
 _GIT_REFS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
 
 
 class ShellChanges(msgspec.Struct, frozen=True):
-    """What a command changed. `uncovered` can be named but not undone; `partial`: there are more files than
-    are watched over; `git`: commits, branches or stashes changed, which undo leaves alone."""
+    """What a command changed. `uncovered` cannot be undone; `partial`: there are more files than the limit;
+    `git`: commits, branches or stashes changed, which undo leaves alone."""
 
     changed: list[str] = []
     uncovered: list[str] = []
@@ -45,7 +43,7 @@ class ShellChanges(msgspec.Struct, frozen=True):
 
 
 class _StartTime:
-    """Since when, and whether the clock was set meanwhile."""
+    """A start time that detects whether the clock was set since."""
 
     def __init__(self) -> None:
         self._wall, self._steady = time.time_ns(), time.monotonic_ns()
@@ -56,7 +54,8 @@ class _StartTime:
 
 
 class ShellUndo:
-    """One for a session. Not cheap the first time, well under a millisecond from then on."""
+    """Undo of one session's commands. The first scan reads the whole tree; later ones take well under a
+    millisecond."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class ShellUndo:
         limits: TreeLimits | None = None,
         excluded: Sequence[Path] = (),
     ) -> None:
-        """`home` is $CODER_HOME: contents are kept there, never in the person's repository."""
+        """`home` is $CODER_HOME, where contents are kept."""
         self._root = Path(os.path.realpath(workspace))
         name = blake2b(os.fsencode(self._root), digest_size=10).hexdigest()
         self.journal = journal
@@ -80,16 +79,16 @@ class ShellUndo:
         self._git_folders = _git_folders(self._root)
         self._git: dict[Path, list[int]] = {}
         self._check_hard_links = False
-        self._running = 0  # commands of subagents and other tools run beside each other
+        self._running = 0  # commands of subagents run concurrently
         self._clock = _StartTime()
-        self._lock = threading.Lock()  # they look in threads of their own
+        self._lock = threading.Lock()  # scans run in threads
 
     def _new_tree(self) -> Tree:
         return Tree(self._root, self._folder, self._limits, self._excluded)
 
     def before(self, command: str = "") -> None:
-        """Right before a command that is not known to be read-only. Raises nothing. `after` follows, or
-        `not_run`."""
+        """Call before a command that is not known to be read-only, then `after` or `not_run`. Never
+        raises."""
         with self._lock:
             if not self._running:
                 self._clock = _StartTime()
@@ -100,7 +99,7 @@ class ShellUndo:
             self._check_hard_links = linking or (self._check_hard_links and self._running > 0)
             found = self._tree.sync(check_hard_links=self._check_hard_links)
             with contextlib.suppress(OSError):
-                if self._running:  # what has changed by now is the doing of the one that runs
+                if self._running:  # changes so far belong to the running command
                     journal_changes(self._tree, self.journal, found, self._run_context())
                 else:
                     self._git = self._git_state()
@@ -110,7 +109,7 @@ class ShellUndo:
             self._running += 1
 
     def not_run(self) -> None:
-        """The command that `before` was called for did not come to it."""
+        """The command that `before` announced was not run."""
         with self._lock:
             self._command_ended(journalled=True)
 
@@ -122,8 +121,7 @@ class ShellUndo:
                 self.journal.commands_ended(journalled=journalled)
 
     def after(self) -> ShellChanges:
-        """Right after it, however it ended. What it changed is in the journal when this returns; OSError
-        where the journal cannot be written."""
+        """Call after the command, however it ended. Journals what it changed. Raises OSError."""
         with self._lock:
             journalled = False
             try:
@@ -138,11 +136,11 @@ class ShellUndo:
         return ShellChanges(list(dict.fromkeys(rest)), lost, self._tree.partial, git)
 
     def repositories(self) -> list[str]:
-        """Where git's own files lie further down in the workspace, as far as is known without looking."""
+        """Git directories below the workspace's root, as of the last scan."""
         return [os.fsdecode(path) for path in self._tree.repositories()]
 
     def recover(self) -> None:
-        """Find out what commands that were killed with their sessions had changed. Raises nothing."""
+        """Journal what commands changed that were killed with their sessions. Never raises."""
         with self._lock:
             self._recover_orphans(self._windows.orphans())
 
@@ -161,11 +159,11 @@ class ShellUndo:
                 if orphan.base_saved:
                     self._recover_orphan(orphan)
                 orphan.discard()
-            except OSError:  # the disk is full: the next one may have more luck
+            except OSError:  # disk full: leave it to the next session
                 orphan.release()
 
     def _recover_orphan(self, orphan: Orphan) -> None:
-        """Into the journal of the session that was killed, where its command belongs."""
+        """Journal its changes in the journal of the killed session."""
         first = orphan.commands[0]
         own = first.session == self.journal.folder.name
         journal = self.journal if own else UndoJournal(self.journal.folder.parent / first.session)
@@ -186,7 +184,7 @@ class ShellUndo:
         return {folder: _ref_mtimes(folder) for folder in (*self._git_folders, *inner)}
 
     def _git_changed(self) -> bool:
-        """Not where a repository is new; one that is gone is named."""
+        """Ignores new repositories; deleted ones are reported as uncovered."""
         now = self._git_state()
         return any(git in now and now[git] != marks for git, marks in self._git.items())
 
@@ -202,12 +200,12 @@ def _ref_mtimes(git: Path) -> list[int]:
 
 
 def _git_folders(root: Path) -> list[Path]:
-    """Where git keeps its state about a workspace, which may be only a part of a repository."""
+    """Git directories of the repository that contains the workspace."""
     return _state_folders((repository_of(root) or root) / ".git")
 
 
 def _state_folders(git: Path) -> list[Path]:
-    """`.git`, or where it points to: that of a submodule and of a further working tree is a file."""
+    """`.git`, or its target: in submodules and worktrees it is a file."""
     try:
         if git.is_file():
             git = git.parent / _line(git).removeprefix("gitdir: ")
