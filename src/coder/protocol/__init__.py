@@ -1,4 +1,4 @@
-"""What the rooms say to each other: ops, events, messages, history entries, usage.
+"""Data types that packages exchange: ops, events, messages, history entries, usage.
 
-Plain typed data with a JSON form. Imports nothing of ours and does nothing.
+Plain typed data with a JSON form. Imports no other package of coder.
 """

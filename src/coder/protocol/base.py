@@ -1,5 +1,4 @@
-"""The two kinds of data that cross the engine's door, apart from their lists so that a room's ops and
-events can stand in a file of their own."""
+"""Base classes of ops and events, so that a package can define its own in a separate module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What a line of the record can tell: a tagged union; the tag is the line's `type`, the fields its `meta`.
+"""Entries of the record: a tagged union; the tag is the line's `type`, the fields its `meta`.
 
-A field without a default is always written; one with a default only where its value differs from that.
-docs/record.md lists all of this.
+A field with a default is written only where its value differs. docs/record.md is generated from this.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Entry(_Part, frozen=True, kw_only=True):
 
 
 class Config(_Part, frozen=True, kw_only=True):
-    """What answers, and with which tools."""
+    """The model and its tools."""
 
     model: str
     cwd: str
@@ -35,7 +34,7 @@ class Config(_Part, frozen=True, kw_only=True):
 
 
 class SessionStart(Entry, frozen=True, kw_only=True):
-    """A session begins; its content is the system message. `seal` shows whose it is (`record/seal.py`)."""
+    """A session begins; its content is the system message. `seal` authenticates it (`record/seal.py`)."""
 
     mode: str
     operating_mode: str
@@ -49,7 +48,7 @@ class SessionStart(Entry, frozen=True, kw_only=True):
 
 
 class SessionEnd(Entry, frozen=True, kw_only=True):
-    """The process left the session, which may be taken up again."""
+    """The process left the session, which may be resumed."""
 
     mode: str
     operating_mode: str
@@ -60,21 +59,21 @@ class SessionEnd(Entry, frozen=True, kw_only=True):
 
 
 class PromptTokens(_Part, frozen=True, kw_only=True):
-    """The size of a person's message."""
+    """The size of an input."""
 
     prompt: int
 
 
 class Asks(msgspec.Struct, frozen=True):
-    """What an instant mode asks for the turn that it starts."""
+    """Settings of an instant mode for the turn that it starts."""
 
     model: str | None = None
     reasoning_effort: str | None = None
 
 
 class TurnStart(Entry, frozen=True, kw_only=True):
-    """A person's input. `message` is what the model got, where that differs; `said`, the person's own words,
-    where those do; one that was `refused` is no part of the conversation."""
+    """An input. `message`: what the model got, where that differs; `said`: the person's own words, where they
+    differ; `refused`: not part of the conversation."""
 
     prompt_id: str
     tokens: PromptTokens
@@ -93,9 +92,9 @@ class SentCall(_Part, frozen=True, kw_only=True):
 
 
 class Assistant(Entry, frozen=True, kw_only=True):
-    """An answer of the model; its content is what the model wrote. `message` is what the conversation has of
-    it, where that differs; `by`: the engine made it; `partial`: it was cut off; `salvaged`: its calls were
-    found in its text."""
+    """A response of the model; its content is the raw text. `message`: the text in the conversation, where
+    that differs; `by`: made by the engine; `partial`: interrupted; `salvaged`: its calls were parsed from its
+    text."""
 
     by: str = ""
     tokens: Tokens | None = None
@@ -134,8 +133,8 @@ class ChangedFile(_Part, frozen=True, kw_only=True):
 
 
 class Observation(Entry, frozen=True, kw_only=True):
-    """What a call came to; its content is what the model was told. After `denied` the fields of the tool's
-    result follow, in the tool's order; those that a reader asks for are named here."""
+    """The result of a call; its content is what the model got. After `denied` the fields of the tool's result
+    follow, in the tool's order; those that readers use are declared here."""
 
     tool: str
     call_id: str
@@ -150,7 +149,7 @@ class Observation(Entry, frozen=True, kw_only=True):
     name: str = ""
     path: str = ""
     operation: str = ""
-    files: list[ChangedFile] | int | None = None  # a number where a tool looks and changes nothing
+    files: list[ChangedFile] | int | None = None  # a number for tools that only read
     diff: str = ""
     dry_run: bool = False
     todos: list[dict[str, Any]] | None = None
@@ -168,8 +167,8 @@ class Final(Entry, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """What the checks of a turn have shown. `changed_since`: the files that changed after the last check that
-    passed, or in the whole turn where none did. `reason`: why it was not run, or what limits its word."""
+    """Result of a turn's verification. `changed_since`: files changed after the last run that passed, or in
+    the whole turn where none did. `reason`: why it was not run, or what limits the result."""
 
     status: Literal["passed", "failed", "not_run"] = "not_run"
     command: str = ""
@@ -193,7 +192,7 @@ class TurnEnd(Entry, frozen=True, kw_only=True):
 
 
 class Approval(Entry, frozen=True, kw_only=True):
-    """A person is asked about a call (or, without `call_id`, about the turn); once more with the answer.
+    """A person is asked about a call (without `call_id`: about the turn); written again with the answer.
     `because`: why it was answered without them."""
 
     approval_id: str
@@ -207,8 +206,8 @@ class Approval(Entry, frozen=True, kw_only=True):
 
 
 class Verify(Entry, frozen=True, kw_only=True):
-    """A check ended, or (without `command`) there was none to run. `state`: `passed`, `failed`, `skipped`,
-    `gave_up`. `refused`: commands that the person named and that are not on the list."""
+    """A verification run ended, or (without `command`) there was none. `state`: `passed`, `failed`,
+    `skipped`, `gave_up`. `refused`: commands that the person named and that are not on the allowlist."""
 
     command: str = ""
     exit_code: int | None = None
@@ -225,7 +224,7 @@ class Note(Entry, frozen=True, kw_only=True):
 
 
 class Usage(Entry, frozen=True, kw_only=True):
-    """A request of the engine's own, outside the conversation."""
+    """A side request of the engine, outside the conversation."""
 
     model: str
     tokens: Tokens
@@ -254,13 +253,13 @@ class Compaction(Entry, frozen=True, kw_only=True):
 
 
 class Loop(Entry, frozen=True, kw_only=True):
-    """The model goes in circles, for the `strike`th time in the turn."""
+    """Loop detection fired, for the `strike`th time in the turn."""
 
     strike: int
 
 
 class State(Entry, frozen=True, kw_only=True):
-    """Something was chosen: model, modes, budget, loop guard; or a permission was taken back."""
+    """A setting changed: model, modes, budget, loop guard; or a permission was revoked."""
 
     model: str | None = None
     operating_mode: str | None = None
@@ -271,18 +270,18 @@ class State(Entry, frozen=True, kw_only=True):
 
 
 class Instructions(Entry, frozen=True, kw_only=True):
-    """The content is what person and project say, at the head of the conversation."""
+    """The content is the instructions of person and project at the head of the conversation."""
 
 
 class RecordedMode(_Part, frozen=True, kw_only=True):
-    """A persistent mode that is on, with the values that were given for it."""
+    """An active persistent mode with its explicit values."""
 
     mode_id: str
     variables: dict[str, Any]
 
 
 class ModeState(Entry, frozen=True, kw_only=True):
-    """As `instructions`, with the custom modes that are on."""
+    """As `instructions`, with the active custom modes."""
 
     server_rev: int
     modes: list[RecordedMode]
@@ -290,8 +289,8 @@ class ModeState(Entry, frozen=True, kw_only=True):
 
 
 class Command(Entry, frozen=True, kw_only=True):
-    """A `/` or `!` command and what it answered. The fields of a `!` command's result follow; of those,
-    `exit_code` is read."""
+    """A `/` or `!` command and its output. The fields of a `!` command's result follow; of those, `exit_code`
+    is read."""
 
     kind: str
     input: str
@@ -301,7 +300,7 @@ class Command(Entry, frozen=True, kw_only=True):
 
 
 class Undo(Entry, frozen=True, kw_only=True):
-    """The file changes of a turn were undone or done again; paths by what became of them."""
+    """The file changes of a turn were undone or redone; paths by outcome."""
 
     action: str
     undone_turn: int | None = None
@@ -332,7 +331,7 @@ class Job(Entry, frozen=True, kw_only=True):
 
 
 class Inner(_Part, frozen=True, kw_only=True):
-    """A line of a subagent's own."""
+    """A line of a subagent's record."""
 
     type: str
     step: int
@@ -341,7 +340,7 @@ class Inner(_Part, frozen=True, kw_only=True):
 
 
 class Subagent(Entry, frozen=True, kw_only=True):
-    """A line of a subagent's record, its content in the content."""
+    """Wraps a line of a subagent's record; the content is that line's."""
 
     task_id: str
     agent: str
@@ -349,7 +348,7 @@ class Subagent(Entry, frozen=True, kw_only=True):
 
 
 class Accepted(Entry, frozen=True, kw_only=True):
-    """The person took somebody else's record for their own."""
+    """The person accepted a foreign record as trusted."""
 
     seal: str
 
@@ -389,7 +388,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def entry_of(kind: str, meta: dict[str, Any]) -> AnyEntry | None:
-    """None for a type that this version does not know; fields that it does not know are skipped."""
+    """Decode; None for an unknown type. Unknown fields are skipped."""
     form = _FORMS.get(kind)
     if form is None:
         return None
@@ -401,18 +400,18 @@ def entry_of(kind: str, meta: dict[str, Any]) -> AnyEntry | None:
 
 
 def _lenient(meta: dict[str, Any], form: type[_Struct]) -> _Struct:
-    """What another version or anybody wrote: a field that is missing or of another type is taken as empty."""
+    """Lenient parsing of other versions' entries: a missing or mistyped field counts as empty."""
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(form):
         for value in (meta.get(field.encode_name), *(_EMPTY if field.required else ())):
             with contextlib.suppress(msgspec.ValidationError):
-                fields[field.name] = _fitted(value, field.type)
+                fields[field.name] = _drop_invalid(value, field.type)
                 break
     return form(**fields)
 
 
-def _fitted(value: Any, form: Any) -> Any:
-    """Of a list the elements that fit, of an object the fields that do. Raises `ValidationError`."""
+def _drop_invalid(value: Any, form: Any) -> Any:
+    """`value` without the list elements and object fields that do not validate. Raises `ValidationError`."""
     try:
         return msgspec.convert(value, form)
     except msgspec.ValidationError:
@@ -420,12 +419,12 @@ def _fitted(value: Any, form: Any) -> Any:
             if isinstance(value, dict) and isinstance(one, type) and issubclass(one, msgspec.Struct):
                 return _lenient(value, one)
             if isinstance(value, list) and get_origin(one) is list:
-                return [fit for element in value for fit in _if_fitting(element, get_args(one)[0])]
+                return [fit for element in value for fit in _valid_or_nothing(element, get_args(one)[0])]
         raise
 
 
-def _if_fitting(value: Any, form: Any) -> list[Any]:
+def _valid_or_nothing(value: Any, form: Any) -> list[Any]:
     try:
-        return [_fitted(value, form)]
+        return [_drop_invalid(value, form)]
     except msgspec.ValidationError:
         return []

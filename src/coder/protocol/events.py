@@ -1,7 +1,7 @@
-"""What the engine tells its front ends. They read nothing else.
+"""Events from the engine to front ends.
 
-An event is a fact that has happened; a front end may ignore any of them but
-`ApprovalRequested`, which waits for an `ApprovalReply` (or a `Cancel`).
+A front end may ignore any of them but `ApprovalRequested`, which waits for an `ApprovalReply` (or a
+`Cancel`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
 
 
 class PastTurn(msgspec.Struct, frozen=True):
-    """A turn of a resumed session in short. `answer` is the last thing that was said in it; `status` is empty
-    for a turn that was cut off."""
+    """A turn of a resumed session, shortened. `answer` is its last answer; `status` is empty for an
+    interrupted turn."""
 
     text: str
     answer: str = ""
@@ -30,7 +30,7 @@ class PastTurn(msgspec.Struct, frozen=True):
 
 
 class SessionStarted(Event, frozen=True):
-    """A session is current from here on: new, or resumed with its earlier turns, the newest in `recent`."""
+    """A session became current: new, or resumed with its newest turns in `recent`."""
 
     session_id: str
     cwd: str
@@ -62,7 +62,7 @@ class StateChanged(Event, frozen=True):
 
 
 class TurnStarted(Event, frozen=True):
-    """A user message has been taken up."""
+    """A user message is being processed."""
 
     turn: int
     text: str
@@ -70,20 +70,20 @@ class TurnStarted(Event, frozen=True):
 
 
 class Thought(Event, frozen=True):
-    """A piece of the model's reasoning."""
+    """A chunk of the model's reasoning."""
 
     text: str
 
 
 class Content(Event, frozen=True):
-    """A piece of the model's answer."""
+    """A chunk of the model's answer."""
 
     text: str
 
 
 class ContentRestarted(Event, frozen=True):
-    """What was shown of the answer no longer counts: a broken stream was asked for again and answers
-    differently, another model took over, or the model began its answer anew."""
+    """Discard the answer shown so far: a retry of a broken stream differs, another model took over, or the
+    model restarted its answer."""
 
 
 class ToolCallChanged(Event, frozen=True):
@@ -109,8 +109,8 @@ class ToolOutput(Event, frozen=True):
 class ApprovalRequested(Event, frozen=True):
     """A call waits for a person: the command or diff in full, and every reason at once.
 
-    `subject` and `reasons` are the true text, secrets included: they are for whoever decides, and for no
-    model, record or log. `always_names`: what `always` would let run unasked in this project.
+    `subject` and `reasons` are not redacted: they are for the person only, never for a model, record or log.
+    `always_names`: what `always` would allow in this project.
     """
 
     approval_id: str
@@ -168,13 +168,13 @@ class ChatCompressed(Event, frozen=True):
 
 
 class Citation(Event, frozen=True):
-    """A source that the provider says the answer rests on."""
+    """A source that the provider cites for the answer."""
 
     text: str
 
 
 class LoopDetected(Event, frozen=True):
-    """The model goes in circles."""
+    """The model repeats itself."""
 
     reason: str
 
@@ -192,7 +192,7 @@ class Finished(Event, frozen=True):
 
 
 class CommandDone(Event, frozen=True):
-    """The text that a `/` or `!` command answers with."""
+    """The output of a `/` or `!` command."""
 
     command: str
     text: str
@@ -201,8 +201,8 @@ class CommandDone(Event, frozen=True):
 
 
 class Notice(Event, frozen=True):
-    """One line the person should see: a retry, a limit near, a setting ignored. `in_answer`: it came while an
-    answer was being given, which goes on after it in the same block."""
+    """One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer
+    that continues in the same block."""
 
     text: str
     level: Literal["info", "warning"] = "info"
@@ -210,7 +210,7 @@ class Notice(Event, frozen=True):
 
 
 class Failed(Event, frozen=True):
-    """What could not be done, in one or two plain sentences."""
+    """An error, in one or two sentences."""
 
     text: str
     code: str = "error"

@@ -1,6 +1,6 @@
-"""One line of the record, as it is written.
+"""One line of the record.
 
-The file is the truth of a session; readers skip types they do not know.
+The file is the source of truth of a session; readers skip unknown types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coder.protocol.entries import Action, AnyEntry, Assistant, Observation, Sub
 
 class HistoryEvent(msgspec.Struct, frozen=True, dict=True):
     """`turn` counts from 1 (0: outside any turn), `step` from 0 within its turn. `meta` is JSON, for sinks;
-    who reads a record goes by `entry`."""
+    readers use the typed `entry`."""
 
     ts: str
     session_id: str
@@ -28,12 +28,12 @@ class HistoryEvent(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def entry(self) -> AnyEntry | None:
-        """`meta` by its type; None for a type that this version does not know."""
+        """`meta`, typed; None for an unknown type."""
         return entry_of(self.type, self.meta)
 
     @property
     def inner(self) -> HistoryEvent:
-        """Of a subagent's event: what it wraps; else the event itself."""
+        """The event that a subagent's event wraps; otherwise the event itself."""
         entry = self.entry
         if not isinstance(entry, Subagent):
             return self
@@ -42,15 +42,14 @@ class HistoryEvent(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def said(self) -> str:
-        """Of an answer: its text as the conversation has it. `content` is what the model wrote, with
-        the calls and tags that were read out of it."""
+        """An answer's text in the conversation. `content` is the raw text, with calls and tags."""
         entry = self.entry
         message = entry.message if isinstance(entry, Assistant) else None
         return self.content if message is None else message
 
     @property
     def for_model_alone(self) -> bool:
-        """The engine's todo list of one item, or the call for it: to a person it only repeats the message."""
+        """The engine's todo list of one item, or its call: it only repeats the person's message."""
         match self.entry:
             case Action(tool="todowrite", call_id=call_id, input={"todos": list(todos)}):
                 pass

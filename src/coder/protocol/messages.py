@@ -1,7 +1,6 @@
 """The conversation in OpenAI Chat Completions form.
 
-`msgspec.json.encode` of these is what goes over the wire and into the snapshot, so there is
-one form of a message in the product and no translation to keep true.
+`msgspec.json.encode` of these is what requests and the snapshot hold.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class FunctionCall(msgspec.Struct, frozen=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """One call that the model asked for."""
+    """A tool call of the model."""
 
     id: str
     function: FunctionCall
@@ -45,7 +44,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FunctionSpec(msgspec.Struct, frozen=True):
-    """What the model is told of a tool."""
+    """A tool's name, description and parameters."""
 
     name: str
     description: str
@@ -53,7 +52,7 @@ class FunctionSpec(msgspec.Struct, frozen=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as the `tools` field of a request carries it."""
+    """A tool in the `tools` field of a request."""
 
     function: FunctionSpec
     type: Literal["function"] = "function"
@@ -67,12 +66,12 @@ def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(id=call_id, function=FunctionCall(name=name, arguments=arguments))
 
 
-# How the message begins that holds the person's and the project's instructions.
+# Prefix of the message that holds the person's and the project's instructions.
 INSTRUCTIONS = "<user_instructions>"
 
 
 def head_length(messages: Sequence[Message]) -> int:
-    """How many messages at the front are not conversation: the system message, and the instructions."""
+    """Number of leading messages that are not conversation: system message and instructions."""
     count = 1 if messages and messages[0].role == "system" else 0
     if len(messages) > count and messages[count].role == "user":
         count += messages[count].content.startswith(INSTRUCTIONS)
@@ -80,7 +79,7 @@ def head_length(messages: Sequence[Message]) -> int:
 
 
 def with_instructions(messages: Sequence[Message], text: str) -> list[Message]:
-    """The same messages with the instructions replaced, put in, or (where `text` is empty) taken out."""
+    """Replace or insert the instructions, or remove them where `text` is empty."""
     head = [m for m in messages[:1] if m.role == "system"]
     said = [Message(role="user", content=text)] if text else []
     return [*head, *said, *messages[head_length(messages) :]]

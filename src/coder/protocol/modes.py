@@ -30,13 +30,13 @@ ModeErrorCode = Literal[
 
 
 class ModeError(msgspec.Struct, frozen=True):
-    """What is wrong with a mode, and with which variable of it where there is one."""
+    """An error in a mode, or in one of its variables."""
 
     mode_id: str
     message: str
     variable: str | None = None
     code: ModeErrorCode = "file"
-    line: int = 0  # of the mode's file, from 1; 0 where it is about no line
+    line: int = 0  # of the mode's file, from 1; 0: none
 
 
 class ModeScope(msgspec.Struct, frozen=True):
@@ -120,14 +120,14 @@ class SetValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: str = msgspec.field(name="set")
 
 
-# What a variable is asked to become: back to its default (JSON `"use_default"`), or an explicit value.
+# Reset a variable to its default (JSON `"use_default"`), or set an explicit value.
 ModeVariableInput = Literal["use_default"] | SetValue
 ModeArg = ModeVariableInput
 USE_DEFAULT: Literal["use_default"] = "use_default"
 
 
 class PersistentModeTarget(msgspec.Struct, frozen=True):
-    """A mode that shall be on. Variables that are not named keep their value."""
+    """A mode to activate. Variables not listed keep their value."""
 
     mode_id: str
     variables: dict[str, ModeVariableInput] = {}
@@ -139,7 +139,7 @@ class ListCustomModes(Op, frozen=True):
 
 
 class SetModeState(Op, frozen=True):
-    """The whole set of persistent modes that shall be on; whatever is not named goes off."""
+    """Set the active persistent modes; all others are deactivated."""
 
     modes: list[PersistentModeTarget]
     client_rev: int | None = None
@@ -160,11 +160,10 @@ class CustomModesListed(Event, frozen=True):
 
 
 class ModeStateChanged(Event, frozen=True):
-    """What is in force after a `SetModeState`, or still is where `errors` say that it was refused.
+    """The state after a `SetModeState`; unchanged where `errors` reject it.
 
-    `enabled_modes` is the only truth of what is on. `refused_modes` shows the modes of a refused
-    target with their values, so that a front end can mark what is missing. `model` and
-    `reasoning_effort` are what the modes that are on ask for, if any does.
+    `enabled_modes` is authoritative. `refused_modes` holds the modes of a rejected target with their values,
+    so that a front end can mark what is missing. `model` and `reasoning_effort` come from the active modes.
     """
 
     enabled_modes: list[RenderedMode]
@@ -178,9 +177,9 @@ class ModeStateChanged(Event, frozen=True):
 
 
 class InstantModeExecuted(Event, frozen=True):
-    """An instant mode was rendered; with `errors` it was not, and nothing is said to the model.
+    """An instant mode was rendered; with `errors` it was not, and nothing is sent to the model.
 
-    `leftover` is what a typed line held beyond the mode and its values: it is not sent by itself.
+    `leftover`: the rest of a typed line after the mode and its values; it is not sent.
     """
 
     mode_id: str

@@ -1,4 +1,4 @@
-"""What a front end may ask of the engine. There is no other way in."""
+"""Ops: the commands of front ends to the engine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMo
 class UserInput(Op, frozen=True):
     """Anything a person could type: a message, `!command` or `/command`.
 
-    `attached` goes with the message as it is: a `@` or `!` in it means nothing (what was piped in).
-    `pasted`: pieces of `text` that the person did not type; whether a task is complex is not judged on them.
+    `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded.
+    `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex.
     """
 
     text: str
@@ -35,7 +35,7 @@ class ApprovalReply(Op, frozen=True):
 
 
 class SetOperatingMode(Op, frozen=True):
-    """Another operating mode, from the next tool call on, also in the middle of a turn."""
+    """Change the operating mode from the next tool call on, also within a turn."""
 
     mode: Literal["plan", "default", "auto-edit", "yolo"]
 

@@ -50,5 +50,4 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def usage(self) -> Usage:
-        """To be summed up."""
         return Usage(self.prompt, self.completion, self.total, self.cached)
