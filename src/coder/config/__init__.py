@@ -1,7 +1,6 @@
-"""What the person, the project, the environment and the command line have set, as one `Config`.
+"""Settings of the person, the project, the environment and the command line, merged into one `Config`.
 
-Layers are read, checked and merged here, and what a project may not set for itself is taken out.
-This room says what is configured; what that permits is the policy's business. It is imported at
-every start, so it stays light: a module here imports the rare paths only when they are taken.
-It may look at `coder.protocol` and `coder.texts` only.
+Layers are read, validated and merged here; settings that a project may not set before it is trusted are
+removed. What the settings permit is decided in `policy`. Imported at every start, so rare paths are imported
+lazily. May import `coder.protocol` and `coder.texts` only.
 """

@@ -1,4 +1,4 @@
-"""Whether a text can be the address of a model server, and which host it names."""
+"""Validate the URL of a model server, and find its host."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LONGEST_SHOWN: Final = 60
 
 
 def check_address(text: str, where: str) -> None:
-    """Refuse what no request could be sent to; `where` is the setting or variable that holds it."""
+    """Raise for an invalid URL; `where` is the setting or variable that holds it."""
     why = _problem(text)
     if why:
-        # What stands before an @ may be a password
+        # The userinfo may hold a password
         user, at, rest = text.rpartition("@")
         short = shown(f"…@{rest}" if at and user else text)[:_LONGEST_SHOWN]
         allowed = Phrase("config.expect_address", why=Phrase(why))

@@ -1,7 +1,6 @@
-"""What the person allowed with `always`, per project, kept in `$CODER_HOME` and not in the project.
+"""Commands that the person allowed with `always`, per project, stored in `$CODER_HOME`.
 
-Every change reads, merges and replaces the file under a lock, so that two processes that add at
-the same time lose nothing.
+Every change is a read-modify-replace under a lock, so concurrent processes lose nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class _AllowFile(msgspec.Struct, frozen=True):
-    """The form of `allowlist.json`; `project` tells a person whose file it is."""
+    """The form of `allowlist.json`; `project` is for human readers."""
 
     project: str = ""
     names: list[str] = []
 
 
 class Allowlist:
-    """The command names that need no question in one project.
+    """Commands that run without approval in one project.
 
-    A file that cannot be read allows nothing; `problem` then says why.
+    An unreadable file allows nothing; `problem` then says why.
     """
 
     def __init__(self, home: Path, root: Path) -> None:
@@ -39,7 +38,7 @@ class Allowlist:
         self.problem: Phrase | None = None
 
     def names(self) -> list[str]:
-        """In the order in which they were allowed."""
+        """In the order of approval."""
         self.problem = None
         try:
             data = read_bounded(self.path, str(self.path))
@@ -51,11 +50,11 @@ class Allowlist:
         return []
 
     def add(self, *names: str) -> None:
-        """Allow these from now on. Raises `ConfigError` if that cannot be kept."""
+        """Allow these from now on. Raises `ConfigError` if that cannot be saved."""
         self._change(lambda known: dict.fromkeys([*known, *names]))
 
     def revoke(self, name: str) -> bool:
-        """Ask about this one again; whether it had been allowed. Raises `ConfigError` if it cannot."""
+        """Revoke one; returns whether it was allowed. Raises `ConfigError`."""
         had: list[bool] = []
 
         def less(known: list[str]) -> list[str]:
@@ -77,7 +76,7 @@ class Allowlist:
 
 
 def project_folder(home: Path, root: Path) -> Path:
-    """Where `$CODER_HOME` keeps what belongs to one project, by the digest of its real path."""
+    """A project's directory in `$CODER_HOME`, named by the digest of its real path."""
     from hashlib import sha256
 
     real = str(root.resolve()).encode("utf-8", errors="surrogateescape")

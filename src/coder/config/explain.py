@@ -1,7 +1,7 @@
-"""Why a configuration was refused: its faults, as sentences that name key, value and what is allowed.
+"""Validation errors as sentences that name key, value and what is allowed.
 
-msgspec is the judge; this module walks the same types to find what it objected to, because its
-own messages name neither the file nor the choices. Imported only when something is wrong.
+msgspec validates; this module walks the same types to locate the error, because msgspec's messages name
+neither the file nor the choices. Imported only on error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coder.texts import Phrase, shortened
 _LONGEST_SHOWN: Final = 60
 _PLAIN_LIMIT: Final = 1_000_000
 _SECRET: Final = ("provider.api_key", "provider.headers", "mcp.servers")
-# The inspected type has lost the order in which the choices were written down
+# The inspected type does not keep the order of the choices
 _CHOICES: Final = {
     frozenset(get_args(kind)): get_args(kind)
     for kind in (
@@ -35,31 +35,31 @@ _CHOICES: Final = {
 
 
 def refusal(settings: object, file: str, said: str) -> ConfigError:
-    """The error for `settings`, which msgspec refused with the words `said`."""
+    """The error for `settings`, which msgspec rejected with the message `said`."""
     return next(faults_in(settings, file), None) or ConfigError("config.invalid", file=file, what=shown(said))
 
 
 def faults_in(settings: object, file: str) -> Iterator[ConfigError]:
-    """Everything that is wrong with the types and ranges of `settings`."""
+    """All type and range errors of `settings`."""
     return _faults(settings, inspect.type_info(schema.Config), "", file)
 
 
 def found(value: object, key: str) -> str:
-    """A value as the person wrote it, short; never the text of a secret."""
+    """A value as written, shortened; secrets are redacted."""
     if isinstance(value, dict):
         return "{…}"
     if isinstance(value, list):
         return "[…]"
     if key.startswith(_SECRET) and value is not None and not isinstance(value, bool):
         return "…"
-    # JSON has integers of any length, its encoder here has not
+    # msgspec cannot encode integers of any length
     is_number = isinstance(value, int) and not isinstance(value, bool)
     text = str(value) if is_number else shown(json.encode(value).decode("utf-8"))
     return shortened(text, _LONGEST_SHOWN)
 
 
 def all_keys() -> list[str]:
-    """Every dotted key there is, sections included."""
+    """Every dotted key, sections included."""
     return list(_keys_of(inspect.type_info(schema.Config), ""))
 
 
@@ -87,7 +87,7 @@ def _faults(value: object, kind: inspect.Type, key: str, file: str) -> Iterator[
 
 
 def bad_value(where: str, found: str, allowed: Phrase | str) -> ConfigError:
-    """`where` is the file and key, or the variable that was set."""
+    """`where` is the file and key, or the variable."""
     return ConfigError("config.bad_value", where=where, found=found, allowed=allowed)
 
 
@@ -112,7 +112,7 @@ def _unknown(path: str, siblings: list[str], file: str) -> ConfigError:
 
 
 def nearest_keys(path: str, siblings: list[str]) -> list[str]:
-    """Known keys that may have been meant: a slip in this section, or the right name elsewhere."""
+    """Suggestions for a mistyped key: similar in this section, or the same name elsewhere."""
     from difflib import get_close_matches
 
     section, _, name = path.rpartition(".")
@@ -122,7 +122,7 @@ def nearest_keys(path: str, siblings: list[str]) -> list[str]:
 
 
 def _fits(value: object, kind: inspect.Type) -> bool:
-    """Whether a value itself (not what it contains) is of the kind and in its range."""
+    """Whether a value itself, not its contents, has the type and range."""
     if isinstance(kind, inspect.StructType | inspect.DictType):
         return isinstance(value, dict)
     if isinstance(kind, inspect.ListType):
@@ -167,7 +167,7 @@ def _allowed_number(kind: inspect.IntType | inspect.FloatType, value: object) ->
     if kind.lt is not None:
         return Phrase(f"{name}_below", low=kind.ge, high=kind.lt)
     too_big = isinstance(value, int | float) and kind.le is not None and value > kind.le
-    # The platform's upper end is news only to who went past it
+    # The platform's maximum matters only to who exceeded it
     if kind.le is None or (kind.le > _PLAIN_LIMIT and not too_big):
         return Phrase(f"{name}_from", low=kind.ge)
     return Phrase(f"{name}_between", low=kind.ge, high=kind.le)

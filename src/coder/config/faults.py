@@ -1,6 +1,6 @@
-"""Everything that is wrong with the settings that hold here, and what is left without it.
+"""All errors of the settings that apply here, and the configuration without the broken files.
 
-A session stops at the first fault; `coder doctor` tells of all of them and goes on.
+A session stops at the first error; `coder doctor` reports all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOWHERE: Final = Path("/no-such-folder/of-coder")  # has no settings
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """The faults, file by file, and the configuration of those files that have none."""
+    """The errors of each file, and the configuration of the files without any."""
 
     faults: list[ConfigError]
     loaded: Loaded
@@ -33,7 +33,7 @@ class Examined(msgspec.Struct, frozen=True):
 def examine(
     cwd: Path, home: Path, environ: Mapping[str, str], config_file: Path | None, gives: PresetGives
 ) -> Examined:
-    """Never raises for what a file or a variable holds."""
+    """Never raises for invalid files or variables."""
     own = _faults_of(home / "config.json", str(home / "config.json"))
     project = _faults_of(cwd / PROJECT_FILE, PROJECT_FILE)
     named = _faults_of(config_file, str(config_file), must_be=True) if config_file else []
@@ -66,7 +66,7 @@ def _faults_of(path: Path, name: str, *, must_be: bool = False) -> list[ConfigEr
 
 
 def _faults_of_provider(settings: object, label: str) -> list[ConfigError]:
-    """What an address and headers must be beyond their types."""
+    """Validate URL and headers beyond their types."""
     provider = settings.get("provider") if isinstance(settings, dict) else None
     if not isinstance(provider, dict):
         return []

@@ -1,4 +1,4 @@
-"""Settings files: read within bounds; and the project's `.coder/`, where they stand."""
+"""Bounded reading of settings files, and the project's `.coder/` directory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ".coder"
 IGNORED_BY_GIT: Final = "/history/\n/sessions/\n"
-MAX_BYTES: Final = 1_048_576  # a configuration is written by a person; more is a mistake or an attack
+MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
 
 def read_bounded(path: Path, label: str) -> bytes | None:
-    """The bytes of an ordinary file, `None` where there is none; `label` is how errors name it."""
+    """The bytes of a regular file, `None` where absent; `label` names it in errors."""
     try:
-        # Never wait on a FIFO that somebody put in the place of a file
+        # Do not block on a FIFO
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
@@ -44,23 +44,20 @@ def read_bounded(path: Path, label: str) -> bytes | None:
 
 
 def reason(error: Exception) -> str:
-    """Why the system refused, without the path, which the sentence around it names already."""
+    """The system's error message without the path."""
     return shown((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 
 def ensure_folder(cwd: Path) -> Path:
-    """`.coder/` with its `.gitignore`, made if missing; an existing one is left alone.
-
-    Raises `OSError` where the folder cannot be made.
-    """
+    """Create `.coder/` with its `.gitignore` if missing (idempotent). Raises `OSError`."""
     folder = cwd / FOLDER
     folder.mkdir(exist_ok=True)
     if not folder.resolve().is_relative_to(cwd.resolve()):
-        return folder  # a link out of the project: nothing of ours is put there
+        return folder  # a symlink out of the project: write nothing there
     ignoring = folder / ".gitignore"
     if not ignoring.is_symlink() and not ignoring.exists():
         from coder.fs.atomic import write_atomically
 
-        with contextlib.suppress(FileExistsError):  # another process was quicker
+        with contextlib.suppress(FileExistsError):  # lost the race to another process
             write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True)
     return folder

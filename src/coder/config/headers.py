@@ -1,7 +1,4 @@
-"""Whether texts can travel as HTTP headers.
-
-What cannot would fail deep in the wire, or smuggle a second header.
-"""
+"""Validate HTTP headers, against header injection and late failures in the client."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ _NAME_EXTRA = frozenset("!#$%&'*+-.^_`|~")
 
 
 def check_headers(headers: Mapping[str, str], where: str) -> None:
-    """Refuse names and values that no request may carry; `where` is the setting that holds them."""
+    """Raise for invalid names or values; `where` is the setting that holds them."""
     for name, value in headers.items():
         if not _is_name(name) or not is_header_value(value):
             raise ConfigError("config.bad_header", where=shown(f"{where}.{name}"))
 
 
 def is_header_value(value: str) -> bool:
-    """Printable ASCII and spaces: keys and tokens need no more, and every server takes it."""
+    """Printable ASCII and spaces: enough for keys and tokens."""
     return value.isascii() and value.isprintable()
 
 

@@ -1,8 +1,7 @@
-"""JSON with comments and trailing commas, read without losing where things stand.
+"""JSONC (JSON with comments and trailing commas) with stable offsets.
 
-Comments and trailing commas are overwritten with blanks of the same length, so that an offset in
-the plain JSON is an offset in the file: errors can name line and column, and a value can be
-replaced in place (`save`).
+Comments and trailing commas are blanked in place, so an offset in the plain JSON is an offset in the file:
+errors name line and column, and a value can be replaced in place (`save`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import msgspec
 from coder.config.errors import ConfigError, shown
 from coder.texts import Phrase
 
-MAX_DEPTH: Final = 100  # far deeper than any setting; keeps every recursive reader of ours safe
+MAX_DEPTH: Final = 100  # bounds recursion; far deeper than any setting
 _BOM: Final = b"\xef\xbb\xbf"
 # strings | line comments | block comments | punctuation | literals and numbers | anything else
 _TOKEN: Final = (
@@ -28,7 +27,7 @@ _TOKEN: Final = (
 
 
 class JsoncFault(Exception):
-    """Not JSON with comments; `offset` is in bytes from the start of the file."""
+    """Invalid JSONC; `offset` is in bytes."""
 
     def __init__(self, offset: int, what: Phrase | str) -> None:
         super().__init__(str(what))
@@ -37,7 +36,7 @@ class JsoncFault(Exception):
 
 
 def decode(data: bytes, file: str) -> Any:
-    """The value of a JSONC text; `file` is how errors name it. An empty text is `None`."""
+    """The value of a JSONC text; `file` names it in errors. An empty text is `None`."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -46,7 +45,7 @@ def decode(data: bytes, file: str) -> Any:
         try:
             return msgspec.json.decode(data)
         except msgspec.DecodeError:
-            pass  # comments, a BOM, or a fault: the slow way tells which
+            pass  # comments, a BOM, or an error: the slow path decides
     try:
         plain = strip(data)
         return _decode_plain(plain) if plain.strip() else None
@@ -97,7 +96,7 @@ def _may_be_deep(data: bytes) -> bool:
 def _blank(plain: bytearray, start: int, comment: bytes) -> None:
     if comment.startswith(b"/*") and (len(comment) < 4 or not comment.endswith(b"*/")):
         raise JsoncFault(start, Phrase("config.syntax_comment"))
-    # Line breaks stay, so that a parser's own line numbers are the file's
+    # Keep line breaks, so that the parser's line numbers match
     plain[start : start + len(comment)] = bytes(c if c in b"\r\n" else 0x20 for c in comment)
 
 
@@ -109,7 +108,7 @@ def _decode_plain(plain: bytes) -> Any:
 
 
 def _fault(plain: bytes) -> JsoncFault:
-    """Where and what is wrong, from the standard library: it names both better than msgspec."""
+    """The error by the standard library, whose position and message are better than msgspec's."""
     import json
 
     text = plain.decode("utf-8")

@@ -1,4 +1,4 @@
-"""Changing one value in the text of a JSONC file, by offsets, leaving every other byte as it is."""
+"""Edit one value in a JSONC text by offset, keeping every other byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+'
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A key of an object, where it stands and where its value does, in bytes."""
+    """A member of an object, with byte offsets of key and value."""
 
     key: str
     start: int
@@ -23,16 +23,16 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | None:
-    """The text with the JSON `value` at `path`: replaced, or put in. `data` must be valid JSONC.
+    """Set the JSON `value` at `path`. `data` must be valid JSONC.
 
-    `None` where something on the way is not an object.
+    `None` where something on the path is not an object.
     """
     plain = strip(data)
     start = _first_token(plain, 0)
     for depth, name in enumerate(path):
         if plain[start : start + 1] != b"{":
             return None
-        # Of equal keys the last one counts, as for every reader
+        # The last of duplicate keys counts
         found = [member for member in members(plain, start) if member.key == name]
         if not found:
             return _inserted(data, plain, start, path[depth:], value)
@@ -41,9 +41,9 @@ def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | Non
 
 
 def without_member(data: bytes, path: tuple[str, ...]) -> bytes | None:
-    """The text with what stands at `path` taken out, with its comma and, where they are its own, its lines.
+    """Remove the member at `path`, with its comma and, where they hold nothing else, its lines.
 
-    `None` where nothing stands there. `data` must be valid JSONC.
+    `None` where it is absent. `data` must be valid JSONC.
     """
     plain = strip(data)
     start = _first_token(plain, 0)
@@ -55,7 +55,7 @@ def without_member(data: bytes, path: tuple[str, ...]) -> bytes | None:
         if depth < len(path) - 1:
             start = found[named[-1]].start
             continue
-        for at in reversed(named):  # of equal keys an earlier one would count next
+        for at in reversed(named):  # duplicate keys too
             data = _cut(data, plain, found, at)
             plain = strip(data)
     return data
@@ -75,7 +75,7 @@ def _cut(data: bytes, plain: bytes, found: list[Member], at: int) -> bytes:
         return data[: member.key_start].rstrip(b" \t") + data[member.end :]
     comma = found[at - 1].end + plain[found[at - 1].end :].index(b",")
     between = data[comma + 1 : member.key_start]
-    # A comment there stays, with the end of its line, without which it would go on over what follows.
+    # Keep a comment with its newline, or it would swallow what follows.
     return data[:comma] + (between.rstrip(b" \t") if between.strip() else b"") + data[member.end :]
 
 
@@ -103,7 +103,7 @@ def members(plain: bytes, start: int) -> Iterator[Member]:
 
 
 def _inserted(data: bytes, plain: bytes, start: int, names: tuple[str, ...], value: bytes) -> bytes:
-    """`names` as a new first member of the object at `start`, in the style of what is there."""
+    """Insert `names` as the first member of the object at `start`, in the existing style."""
     text = _member_text(names, value)
     first = _first_token(plain, start + 1)
     empty = plain[first : first + 1] == b"}"
@@ -136,6 +136,6 @@ def _first_token(plain: bytes, start: int) -> int:
 
 
 def _indent_at(data: bytes, offset: int) -> bytes:
-    """The blanks that begin the line of an offset."""
+    """The indentation of an offset's line."""
     line = data[data.rfind(b"\n", 0, offset) + 1 : offset]
     return line[: len(line) - len(line.lstrip(b" \t"))]

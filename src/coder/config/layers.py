@@ -1,4 +1,4 @@
-"""Settings as plain objects: merging layers, and reaching into them by path."""
+"""Settings as plain objects: deep merge, and access by path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KeyPath = tuple[str, ...]
 
 
 def merged(below: Settings, above: Settings) -> Settings:
-    """`above` laid over `below`: objects are merged, everything else (lists too) is replaced."""
+    """Deep merge: objects are merged, everything else (lists too) is replaced by `above`."""
     if not below or not above:
         return above or below
     result = dict(below)
@@ -20,7 +20,7 @@ def merged(below: Settings, above: Settings) -> Settings:
 
 
 def at(settings: Settings, path: KeyPath) -> Any:
-    """The value at a path, `None` where it leads nowhere."""
+    """The value at a path, or `None`."""
     value: Any = settings
     for name in path:
         if not isinstance(value, dict):
@@ -36,7 +36,7 @@ def has(settings: Settings, path: KeyPath) -> bool:
 
 
 def without(settings: Settings, path: KeyPath) -> Settings:
-    """The settings with one path taken out; the argument stays as it was."""
+    """A copy without one path."""
     if not has(settings, path):
         return settings
     result = dict(settings)
@@ -48,7 +48,7 @@ def without(settings: Settings, path: KeyPath) -> Settings:
 
 
 def nested(dotted: dict[str, Any]) -> Settings:
-    """`{"provider.model": x}` as `{"provider": {"model": x}}`; unset (`None`) values are left out."""
+    """`{"provider.model": x}` as `{"provider": {"model": x}}`; omits `None` values."""
     result: Settings = {}
     for key, value in dotted.items():
         if value is None:

@@ -1,9 +1,8 @@
-"""From files, environment and command line to one `Config`.
+"""Merge files, environment and command line into one `Config`.
 
-Layers, each over the one before: defaults, the person's file in `$CODER_HOME`, the project's
-`.coder/config.json`, a file named with `--config`, `CODER_*` variables, flags. Each is checked by
-itself, so that an error names where the value stands. What the project may not set before the
-person trusts it is taken out and listed (see `loosening`).
+Layers, lowest first: defaults, `$CODER_HOME/config.json`, the project's `.coder/config.json`, a file given
+with `--config`, `CODER_*` variables, flags. Each is validated by itself, so that an error names its source.
+What an untrusted project may not set is removed and listed (see `loosening`).
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ _SECTIONS: Final = {name: type(getattr(Config(), name)) for name in Config.__str
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One layer that set something: where it came from, and what it set (before trust)."""
+    """One layer: its origin and its settings (before trust)."""
 
     origin: Origin
     label: str
     settings: dict[str, Any]
 
     def __repr__(self) -> str:
-        """Without the settings, which may hold keys."""
+        """Omits the settings, which may hold secrets."""
         return f"Source(origin={self.origin!r}, label={self.label!r})"
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The configuration, where it came from, and what of the project's waits for trust.
+    """The configuration, its layers, and the project's settings that need trust.
 
-    `relevant` is every setting of the project that trust decides about (dotted key → value),
-    whether it was honoured or not; `ignored` is those that were not.
+    `relevant`: all settings of the project that need trust (dotted key → value); `ignored`: those that do not
+    apply for lack of it.
     """
 
     config: Config
@@ -59,7 +58,7 @@ class Loaded(msgspec.Struct, frozen=True):
     relevant: dict[str, Any] = {}
 
     def origin_of(self, key: str) -> str:
-        """The label of the layer that decided a dotted key; empty for a default."""
+        """The label of the layer that set a dotted key; empty for a default."""
         path = tuple(key.split("."))
         dropped = {ignored.key for ignored in self.ignored}
         for source in reversed(self.sources):
@@ -90,11 +89,8 @@ def load(
     gives: PresetGives,
     trusted: bool,
 ) -> Loaded:
-    """All layers as one. `home` is coder's own folder; `flags` maps dotted keys to values; `gives` is the
-    presets' table, by which a setting of the project is looser or not.
-
-    Raises `ConfigError`, nothing else.
-    """
+    """Load all layers. `home` is `$CODER_HOME`; `flags` maps dotted keys to values; `gives` is the presets'
+    table, which tells whether a setting of the project is looser. Raises only `ConfigError`."""
     below = _file_layer("home", home / "config.json", str(home / "config.json"))
     project = None if _same_file(cwd, home) else _file_layer("project", cwd / PROJECT_FILE, PROJECT_FILE)
     above = [
@@ -119,7 +115,7 @@ def load(
 
 
 def read_settings(path: Path, label: str) -> Settings | None:
-    """The checked settings of one file, `None` where it does not exist."""
+    """The validated settings of one file, `None` where it does not exist."""
     data = read_bounded(path, label)
     if data is None:
         return None
@@ -141,7 +137,7 @@ def _file_layer(origin: Origin, path: Path, label: str) -> Source | None:
 def _named_layer(path: Path) -> Source | None:
     label = shown(str(path))
     settings = read_settings(path, label)
-    if settings is None:  # unlike the others, somebody says that this one is there
+    if settings is None:  # given explicitly, so it must exist
         raise ConfigError("config.file_missing", file=label)
     return Source(origin="file", label=label, settings=settings) if settings else None
 
@@ -168,7 +164,7 @@ def _flags_layer(flags: Mapping[str, Any]) -> Source | None:
 
 
 def _same_file(cwd: Path, home: Path) -> bool:
-    """In the home folder the project's file is the person's own."""
+    """In the home directory the project's file is the person's own."""
     try:
         return (cwd / ".coder").samefile(home)
     except (OSError, ValueError):
@@ -176,7 +172,7 @@ def _same_file(cwd: Path, home: Path) -> bool:
 
 
 def _check(settings: Any, label: str) -> None:
-    """Refuse a layer with an unknown key, a wrong type or a value out of range."""
+    """Raise for an unknown key, a wrong type or a value out of range."""
     config = _converted(settings, label)
     if config.provider.base_url:
         from coder.config.address import check_address
@@ -189,8 +185,8 @@ def _check(settings: Any, label: str) -> None:
 
 
 def _converted(settings: Any, label: str) -> Config:
-    """The settings as a `Config`. Section by section: the types of one that is not used are never
-    worked out, which is most of the time that a start would spend here."""
+    """The settings as a `Config`, section by section: resolving the types of unused sections would dominate
+    start-up."""
     said = "not an object of known sections"
     if isinstance(settings, dict) and settings.keys() <= _SECTIONS.keys():
         try:

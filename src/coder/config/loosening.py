@@ -1,8 +1,7 @@
-"""What a project's own configuration may not do before the person trusts the folder.
+"""Settings that a project's configuration may not loosen before the person trusts the directory.
 
-For every setting that bears on safety there is one rule: given what the person's layers alone
-say and what they say with the project's on top, is the second one looser? Tightening is always
-honoured. Imported only where a project has a configuration.
+Each safety setting has one rule, which compares the person's layers with and without the project's.
+Tightening always applies. Imported only where a project has a configuration.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from coder.config.schema import Config, Decision, Preset
 from coder.texts import Phrase, Texts
 
 Reason = Literal["loosens", "starts", "sends", "costs"]
-PresetGives = Callable[[Preset, str], Decision]  # what a preset says of the tool of this name
+PresetGives = Callable[[Preset, str], Decision]  # a preset's decision for a tool
 
-_PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)  # from tight to loose
+_PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)  # strictest first
 _SANDBOX: Final = ("require", "auto", "off")
 _DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """A setting of the project's file that waits for trust. `value` is what it asks for, short."""
+    """A setting of the project's file that needs trust. `value` is shortened."""
 
     key: str
     reason: Reason
@@ -42,7 +41,7 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class Loosening(msgspec.Struct, frozen=True):
-    """One setting of the project that trust decides about."""
+    """One setting of the project that needs trust."""
 
     path: KeyPath
     reason: Reason
@@ -50,7 +49,7 @@ class Loosening(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Exactly as written: two names must never become one, or trust in one would cover the other."""
+        """Unnormalized: if two names collided, trust in one would cover the other."""
         return ".".join(self.path)
 
     def as_ignored(self) -> Ignored:
@@ -60,7 +59,7 @@ class Loosening(msgspec.Struct, frozen=True):
 def loosenings(
     project: Settings, person: Config, together: Config, root: Path, gives: PresetGives
 ) -> list[Loosening]:
-    """What `project` loosens. `person`: all layers without it; `together`: all layers with it."""
+    """Settings that `project` loosens. `person`: all layers without it; `together`: with it."""
     return [
         Loosening(path=path, reason=reason, value=at(project, path))
         for path, reason in _loosened_paths(project, person, together, root, gives)
@@ -128,10 +127,10 @@ def _raises(mine: float, theirs: float) -> bool:
 
 
 def _raises_turns(mine: int, theirs: int) -> bool:
-    return theirs < 0 or theirs > mine  # -1: as many as one likes
+    return theirs < 0 or theirs > mine  # -1: unlimited
 
 
-# Settings with one value: section, key, why it matters, and when it is looser
+# Scalar settings: section, key, reason, and the test for looser
 _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
     ("provider", "base_url", "sends", _any_change),
     ("provider", "api_key", "sends", _any_change),
@@ -151,7 +150,7 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("budget", "max_usd", "costs", _may_spend_more),
     ("ide", "enabled", "sends", _becomes_true),
 )
-# Bounds that a project may set for itself, but not lift where the person has set one
+# Limits that a project may set, but not raise where the person has set one
 _BOUNDS: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
     ("workflow", "max_verify_attempts", "costs", _raises),
     ("runtime", "max_steps", "costs", _raises),
@@ -159,7 +158,7 @@ _BOUNDS: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] 
     ("runtime", "max_continuations", "costs", _raises),
     ("budget", "warn_at", "costs", _raises),
 )
-# Settings with an entry per name, where any change matters
+# Settings with named entries, where any change counts
 _ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (
     ("provider", "headers", "sends"),
     ("mcp", "servers", "starts"),
@@ -168,7 +167,7 @@ _ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (
 
 
 def _switches_off(entry: object) -> bool:
-    """An MCP server that is only turned off is a tightening."""
+    """Disabling an MCP server is a tightening."""
     return entry == {"disabled": True}
 
 
@@ -180,7 +179,7 @@ def _tool_is_looser(tool: str, person: Config, together: Config, gives: PresetGi
 
 
 def _person_gives(tool: str, person: Config, gives: PresetGives) -> Decision:
-    """The person's own decision for a tool, or for all tools that a pattern could mean."""
+    """The person's own decision for a tool, or for all tools that a pattern could match."""
     own = person.permission.tools
     if tool in own:
         return own[tool]
@@ -190,7 +189,7 @@ def _person_gives(tool: str, person: Config, gives: PresetGives) -> Decision:
 
 
 def _leads_outside(person: Config, together: Config, root: Path) -> bool:
-    """Whether a skills folder that the person did not name lies outside the project."""
+    """Whether a skills directory that the person did not configure is outside the project."""
     base = Path(root).resolve()
     added = [text for text in together.skills.paths if text not in person.skills.paths]
     return any(text.startswith("~") or not _inside(base, text) for text in added)
@@ -199,5 +198,5 @@ def _leads_outside(person: Config, together: Config, root: Path) -> bool:
 def _inside(base: Path, text: str) -> bool:
     try:
         return (base / text).resolve().is_relative_to(base)
-    except (OSError, ValueError, RuntimeError):  # a name no file system has, or links in a circle
+    except (OSError, ValueError, RuntimeError):  # invalid name, or a symlink loop
         return False

@@ -1,7 +1,7 @@
-"""What is known of models by name: how they count tokens, and how much they can take in.
+"""Tokenizer and context window of models, by name.
 
-Names carry a vendor, a date, a size and a quantisation; the longest known beginning decides. An
-unknown model is counted with o200k_base, and its window is `runtime.context_window` or the default.
+Names carry vendor, date, size and quantisation; the longest known prefix matches. Unknown models use
+o200k_base and `runtime.context_window` or the default.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from coder.config.schema import DEFAULT_CONTEXT_WINDOW, Config
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
 
-# Beginning of the name: tokenizer (as splintr names it), context window in tokens.
-# Closed models without a public tokenizer get the nearest one: it only has to be about right.
+# Prefix of the name: tokenizer (as splintr names it), context window in tokens.
+# Models without a public tokenizer get an approximation.
 _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
     "chatgpt": ("o200k_base", 128_000),
     "claude": ("o200k_base", 200_000),
@@ -105,28 +105,28 @@ _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
 
 
 def tokenizer_of(model: str) -> str:
-    """The name of the tokenizer that counts for this model, exactly or nearly."""
+    """The tokenizer for this model, exact or approximate."""
     return known_tokenizer(model) or DEFAULT_TOKENIZER
 
 
 def known_tokenizer(model: str) -> str:
-    """As `tokenizer_of`; empty for a model that nothing is known of."""
+    """As `tokenizer_of`; empty for an unknown model."""
     known = _known(model)
     return known[0] if known else ""
 
 
 def context_window_of(model: str) -> int | None:
-    """How many tokens the model takes in, where that is known."""
+    """The context window in tokens, where known."""
     known = _known(model)
     return known[1] if known else None
 
 
 def window_for(config: Config, model: str) -> int:
-    """`runtime.context_window`, else what is known of the model, else the default."""
+    """`runtime.context_window`, else the model's, else the default."""
     return config.runtime.context_window or context_window_of(model) or DEFAULT_CONTEXT_WINDOW
 
 
 def _known(model: str) -> tuple[str, int | None] | None:
-    name = model.strip().lower().rpartition("/")[2]  # openrouter and local servers name the vendor first
+    name = model.strip().lower().rpartition("/")[2]  # OpenRouter and local servers prefix the vendor
     beginnings = [beginning for beginning in _KNOWN if name.startswith(beginning)]
     return _KNOWN[max(beginnings, key=len)] if beginnings else None

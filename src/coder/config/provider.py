@@ -1,8 +1,7 @@
-"""Who answers: address, key and model, from the configuration and the providers' own variables.
+"""Resolve the provider: URL, key and model, from the configuration and the providers' own variables.
 
-What `CODER_*` and the files say comes first (`load` has merged them), then the first provider of
-the table whose variables are set. A key is only ever sent to the provider it belongs to: an
-address that the person chose gets the key that came with it, or none.
+The merged settings (`load`) come first, then the first provider of the table whose variables are set. A key
+is sent only to the provider it belongs to: a custom URL gets the key configured with it, or none.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ LOCAL_EXAMPLE: Final = "http://127.0.0.1:11434/v1"
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`base_url` has no slash at its end. `model` is empty where the server must be asked for its
-    models, and `"auto"` where routing chooses."""
+    """`base_url` has no trailing slash. `model` is empty where the server must be asked for its models, and
+    `"auto"` where routing chooses."""
 
     name: str
     base_url: str
@@ -31,16 +30,16 @@ class Provider(msgspec.Struct, frozen=True):
     model: str = ""
     headers: dict[str, str] = {}
     tokenizer: str = ""
-    key_from: str = ""  # the variable or setting that the key stands in
-    base_from: str = ""  # and the address, where it is not the provider's own
+    key_from: str = ""  # the variable or setting that holds the key
+    base_from: str = ""  # the same for a custom URL
 
     def __repr__(self) -> str:
-        """Without key and headers, so that a log or a failed assertion cannot leak them."""
+        """Omits key and headers, so that logs cannot leak them."""
         return f"Provider(name={self.name!r}, base_url={self.base_url!r}, model={self.model!r})"
 
 
 class NoProvider(ConfigError):
-    """Nothing says who should answer; names what to set, and `coder demo`."""
+    """No provider is configured; the message says what to set, and names `coder demo`."""
 
     def __init__(self) -> None:
         keys = ", ".join(["CODER_API_KEY", *(known.key_variable for known in KNOWN[:3]), "…"])
@@ -48,15 +47,15 @@ class NoProvider(ConfigError):
 
 
 class KnownProvider(msgspec.Struct, frozen=True):
-    """A service whose variables and address are known; it speaks Chat Completions at `base_url`."""
+    """A known service with a Chat Completions API at `base_url`, and its variables."""
 
     name: str
     base_url: str
     model: str
     key_prefix: str = ""
-    models: tuple[str, ...] = ()  # how the names of its models begin
+    models: tuple[str, ...] = ()  # prefixes of its model names
     own_base_variable: str = ""
-    tail: str = ""  # what its base variable leaves out of the address
+    tail: str = ""  # the path that its base variable omits
 
     @property
     def key_variable(self) -> str:
@@ -112,7 +111,7 @@ KNOWN: Final = (
 
 
 def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
-    """The provider to talk to. Raises `NoProvider` or another `ConfigError`."""
+    """Raises `NoProvider` or another `ConfigError`."""
     own = config.provider
     base = own.base_url or _value(environ, "CODER_BASE_URL")
     key = own.api_key or _value(environ, "CODER_API_KEY")
@@ -152,7 +151,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
 
 
 def _named(setting: str, environ: Mapping[str, str], variable: str, key: str) -> str:
-    """Where a value stands: `load` has put the variable's into the setting."""
+    """The origin of a value: `load` has copied the variable into the setting."""
     return variable if not setting or setting == _value(environ, variable) else key
 
 
@@ -170,7 +169,7 @@ def _by_key(key: str) -> KnownProvider:
 
 
 def _by_environment(environ: Mapping[str, str], model: str) -> KnownProvider | None:
-    """The first one that is set up; with several, the one whose model was asked for."""
+    """The first configured provider, preferably the one of the requested model."""
     ready = [
         known
         for known in KNOWN
@@ -181,7 +180,7 @@ def _by_environment(environ: Mapping[str, str], model: str) -> KnownProvider | N
 
 
 def _address_of(known: KnownProvider, environ: Mapping[str, str]) -> str:
-    """A provider's own variable is written for its own client, which adds the rest of the path."""
+    """A provider's own base variable lacks the path that its client adds."""
     base = _value(environ, known.base_variable).rstrip("/")
     if not base:
         return known.base_url

@@ -1,7 +1,6 @@
-"""Writing to the project's own settings: the model chosen with `/model`.
+"""Save the model chosen with `/model` in the project's settings.
 
-A person's file is edited in place: only the one value changes; comments, order, spacing, line
-endings and a BOM stay.
+Only the one value changes; comments, order, spacing, line endings and a BOM are preserved.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ _LABEL: Final = ".coder/config.json"
 
 
 def save_model(cwd: Path, name: str, texts: Texts | None = None) -> str:
-    """Keep `provider.model` in the project's configuration. Empty if saved, else a sentence why not."""
+    """Save `provider.model` in the project's configuration. Returns the reason of a failure, or an empty
+    text."""
     try:
         _save_model(cwd, name)
     except ConfigError as error:
@@ -39,7 +39,7 @@ def _save_model(cwd: Path, name: str) -> None:
     path = ensure_folder(cwd) / "config.json"
     target = path.resolve()
     if not target.is_relative_to(cwd.resolve()):
-        # A link in a project must not make us write into somebody's other files
+        # Never write through a symlink that a project ships
         raise _failure(Phrase("config.model_not_saved_link"))
     with locked_by_folder(target):
         _put_model(target, name)
@@ -70,7 +70,7 @@ def _fresh(name: str) -> bytes:
 
 
 def _is_right(before: Any, after: Any, name: str) -> bool:
-    """Whether the edit did what it should and nothing else: a person's file is not a place for luck."""
+    """Verify that the edit changed this value and nothing else."""
     if not isinstance(before, dict) or not isinstance(before.get("provider", {}), dict):
         return False
     return bool(after == {**before, "provider": {**before.get("provider", {}), "model": name}})

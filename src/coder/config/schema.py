@@ -1,7 +1,7 @@
-"""Every setting there is, with its default, its type and its range.
+"""All settings with default, type and range.
 
-Each section is a frozen struct that refuses unknown keys. Annotations stay text until the first
-value is checked, so importing this module builds classes and nothing else.
+Each section is a frozen struct that rejects unknown keys. Annotations are resolved lazily, on first
+validation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Transport = Literal["", "stdio", "http", "streamable-http", "sse"]
 
 DEFAULT_CONTEXT_WINDOW: Final = 128_000
 
-# Upper ends are where timers and counters of the platform end, not opinions.
+# Upper limits are those of the platform's timers and counters.
 Milliseconds = Annotated[int, Meta(ge=1, le=2_147_483_647)]
 Count = Annotated[int, Meta(ge=0, le=2_147_483_647)]
 Positive = Annotated[int, Meta(ge=1, le=2_147_483_647)]
@@ -41,7 +41,7 @@ Usd = Annotated[float, Meta(ge=0)]
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all sections: read once, never changed, no key that is not listed."""
+    """Base of all sections."""
 
 
 class ProviderSection(Section, frozen=True):
@@ -55,7 +55,7 @@ class ProviderSection(Section, frozen=True):
     headers: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        """Without key and headers, so that a log or a failed assertion cannot leak them."""
+        """Omits key and headers, so that logs cannot leak them."""
         return f"ProviderSection(base_url={self.base_url!r}, model={self.model!r}, dialect={self.dialect!r})"
 
 
@@ -172,7 +172,7 @@ class McpServer(Section, frozen=True):
     writable: list[str] = []
 
     def __repr__(self) -> str:
-        """Without environment, arguments and headers, which may hold keys."""
+        """Omits environment, arguments and headers, which may hold secrets."""
         return f"McpServer(command={self.command!r}, disabled={self.disabled!r})"
 
 

@@ -1,8 +1,8 @@
-"""Which folders the person trusts, and with which settings.
+"""Directories that the person trusts, and with which settings.
 
-Remembered in `$CODER_HOME/trust.json` by the folder's real path: of each setting a digest, which decides,
-and the value as it is shown (never a secret's), so that a project that asks for more later asks the person
-again, showing what changed; one that asks for less stays trusted.
+`$CODER_HOME/trust.json` holds, by real path, a digest of each setting and its displayed value (secrets
+redacted). A project that later asks for more needs trust again, and the differences are shown; one that asks
+for less stays trusted.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from coder.config.load import Loaded
     from coder.config.loosening import PresetGives
 
-MODES = "modes/"  # what the keys of the commands in custom modes begin with
-_LONGEST_SHOWN = 400  # characters of a value: a person decides on it, and reads it
+MODES = "modes/"  # key prefix of commands in custom modes
+_LONGEST_SHOWN = 400  # characters of a value
 _SECRET_NAMES = ("key", "token", "secret", "passw", "credential", "auth", "cookie")
 _SECRET_PLACES = ("env", "headers")
 TrustStatus = Literal["trusted", "untrusted", "changed"]
 
 
 class TrustedFolder(msgspec.Struct, frozen=True):
-    """When a folder was trusted, the digest of every setting it was trusted with, and its value as shown."""
+    """When a directory was trusted, and each setting's digest and displayed value."""
 
     at: str = ""
     settings: dict[str, str] = {}
@@ -39,8 +39,8 @@ class TrustedFolder(msgspec.Struct, frozen=True):
 
 
 class TrustDifference(msgspec.Struct, frozen=True):
-    """What a project asks for now against what it was trusted with, as dotted keys, fit to print; and the
-    values that these have now and had then, as far as is known."""
+    """Difference between a project's settings and those it was trusted with: sanitized dotted keys, with
+    their old and new values as far as known."""
 
     added: list[str]
     changed: list[str]
@@ -52,7 +52,7 @@ class TrustDifference(msgspec.Struct, frozen=True):
         return [phrase.text(texts) for phrase in self.phrases()]
 
     def phrases(self) -> list[Phrase]:
-        """One for each setting that is not as it was."""
+        """One for each setting that differs."""
 
         def line(kind: str, key: str) -> Phrase:
             unknown = Phrase("trust.value_unknown")
@@ -73,14 +73,14 @@ class _TrustFile(msgspec.Struct, frozen=True):
 
 
 class TrustStore:
-    """The remembered trust. A file that cannot be read trusts nobody; `problem` then says why."""
+    """The trust file. An unreadable one trusts nothing; `problem` then says why."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / "trust.json"
         self.problem: Phrase | None = None
 
     def status(self, root: Path, relevant: Mapping[str, Any]) -> TrustStatus:
-        """How `root` stands with the settings it has now (`Loaded.relevant`)."""
+        """The status of `root` with its current settings (`Loaded.relevant`)."""
         known = self._read().folders.get(_real(root))
         if known is None:
             return "untrusted"
@@ -88,11 +88,11 @@ class TrustStore:
         return "trusted" if all(known.settings.get(key) == asked[key] for key in asked) else "changed"
 
     def trust(self, root: Path, relevant: Mapping[str, Any]) -> None:
-        """Remember the person's yes, for exactly these settings. Raises `ConfigError` if it cannot."""
+        """Trust exactly these settings. Raises `ConfigError`."""
         self._change(_real(root), lambda _before: _entry(relevant))
 
     def trust_also(self, root: Path, more: Mapping[str, Any]) -> None:
-        """A yes that was for these alone, beside what is trusted already. Raises `ConfigError`."""
+        """Trust these in addition. Raises `ConfigError`."""
         added = _entry(more)
 
         def together(before: TrustedFolder) -> TrustedFolder:
@@ -102,15 +102,15 @@ class TrustStore:
         self._change(_real(root), together)
 
     def revoke(self, root: Path) -> None:
-        """Forget a folder. Raises `ConfigError` if it cannot."""
+        """Forget a directory. Raises `ConfigError`."""
         self._change(_real(root), lambda _before: None)
 
     def difference(self, root: Path, relevant: Mapping[str, Any], *, whole: bool = False) -> TrustDifference:
-        """What changed since the person's yes; everything is new where there was none. `whole`: for whoever
-        decides, the values that there are now as `whole_value` has them."""
+        """What changed since the directory was trusted; all is new where it was not. `whole`: current values
+        as `whole_value`, for the person who decides."""
         then = self._read().folders.get(_real(root), TrustedFolder())
         known, asked = then.settings, _digests(relevant)
-        # Whoever asks about settings alone, or about modes alone, does not know what is gone of the others.
+        # A caller that passes only settings or only modes does not know what is gone of the others.
         kinds = {key.startswith(MODES) for key in asked}
         gone = [key for key in known if key not in asked and key.startswith(MODES) in kinds]
         return TrustDifference(
@@ -159,8 +159,8 @@ def load_with_trust(
     config_file: Path | None,
     gives: PresetGives,
 ) -> tuple[Loaded, TrustStatus]:
-    """The configuration as far as this folder is trusted, and how it stands (`trusted` also where
-    there is nothing to trust). Raises `ConfigError`, nothing else."""
+    """The configuration as far as this directory is trusted, and its status (`trusted` also where nothing
+    needs trust). Raises only `ConfigError`."""
     from coder.config.load import load
 
     loaded = load(cwd, home, environ, flags, config_file, gives, trusted=False)
@@ -169,21 +169,21 @@ def load_with_trust(
     status = TrustStore(home).status(cwd, loaded.relevant)
     if status == "trusted":
         trusted = load(cwd, home, environ, flags, config_file, gives, trusted=True)
-        # Trust is for what was compared, not for what may have been written a moment later
+        # TOCTOU: trust covers what was compared, not what was written since
         return (trusted, status) if trusted.relevant == loaded.relevant else (loaded, "changed")
     return loaded, status
 
 
 def whole_value(value: Any) -> str:
-    """A setting's value for the person who decides on it: nothing masked, nothing cut. A masked variable of a
-    server's environment may name a program, and the end of a long command be the part that matters."""
+    """A setting's value for the person who decides: neither redacted nor shortened. A server's environment
+    may name a program, and the end of a long command may be what matters."""
     return msgspec.json.encode(value).decode("utf-8")
 
 
 def shown_value(value: Any, key: str) -> str:
-    """A setting's value as the store and a notice may have it: no secret, and of bounded length.
+    """A setting's value for the store and notices: redacted and shortened.
 
-    What is left out is marked by a few digits of its digest, so that another value looks different.
+    Omitted text is marked with digits of its digest, so that another value looks different.
     """
     path = tuple(key.split("."))
     text = shown(msgspec.json.encode(_masked(value, path)).decode("utf-8"))

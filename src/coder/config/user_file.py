@@ -1,7 +1,4 @@
-"""The person's own file, `$CODER_HOME/config.json`, changed in one place at their word.
-
-It is edited in place, under a lock, and only if nothing else of it changes by that.
-"""
+"""Edit one setting of `$CODER_HOME/config.json`, under a lock and only if nothing else of it changes."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def set_in_user_file(home: Path, path: KeyPath, value: Any) -> Path:
-    """Put `value` at `path`. The file that was written; raises `ConfigError`."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a line of its own in the person's file
+    """Set `value` at `path`; returns the file. Raises `ConfigError`."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=0)  # on one line
 
     def change(data: bytes | None, before: dict[str, Any]) -> bytes:
         if data is None or not data.strip():
@@ -34,14 +31,14 @@ def set_in_user_file(home: Path, path: KeyPath, value: Any) -> Path:
 
 
 def is_in_user_file(home: Path, path: KeyPath) -> bool:
-    """Whether something stands at `path`. Raises `ConfigError`."""
+    """Whether `path` is set. Raises `ConfigError`."""
     file = home / "config.json"
     data = read_bounded(file, shown(str(file)))
     return data is not None and has(decode(data, shown(str(file))) or {}, path)
 
 
 def unset_in_user_file(home: Path, path: KeyPath) -> bool:
-    """Take out what stands at `path`; False where nothing does. Raises `ConfigError`."""
+    """Remove `path`; False where it is not set. Raises `ConfigError`."""
     if not is_in_user_file(home, path):
         return False
     _changed(
@@ -73,7 +70,7 @@ def _changed(
 
 
 def _with(settings: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
-    """Settings with exactly `value` at `path`, not merged into what stood there."""
+    """Settings with exactly `value` at `path`: replaced, not merged."""
     for name in reversed(path):
         value = {name: value}
     return merged(without(settings, path), value)
