@@ -18,7 +18,8 @@ from coder.protocol.events import (
     ToolCallChanged,
     TurnEnded,
 )
-from coder.protocol.ops import UserInput
+from coder.protocol.ops import ApprovalReply, UserInput
+from coder.tools.bash import Bash
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -337,3 +338,47 @@ def test_a_fault_of_ours_in_one_call_is_that_call_s_result(
     (kept,) = (project.home / ".coder" / "crashes").iterdir()
     assert "in broken" in kept.read_text(encoding="utf-8")
     assert any(str(kept) in notice.text for notice in of(driver.seen, Notice))
+
+
+@pytest.mark.parametrize("healthy", [0, 1, 2, 3], ids="fails after {}".format)
+@pytest.mark.parametrize("declaration", ["argument", "paths", "command", "preview"])
+def test_a_fault_in_what_a_tool_declares_is_that_call_s_result(
+    project: Project, monkeypatch: pytest.MonkeyPatch, declaration: str, healthy: int
+) -> None:
+    """Whether it is shown, judged, asked about, recorded or summed up: the turn goes on."""
+    sound, asked = getattr(Bash(), declaration), []
+
+    def broken(*args: Any) -> object:
+        asked.append(args)
+        if len(asked) <= healthy:
+            return sound(*args)
+        raise ZeroDivisionError("of ours")
+
+    # As an instance's and as a class's: events and record go by the name alone.
+    monkeypatch.setattr(Bash, declaration, staticmethod(broken))
+    project.write("a.txt", "text of a\n")
+    calls = [
+        call("read", "c1", path="a.txt"),
+        call("bash", "c2", command="touch made"),
+        call("read", "c3", path="a.txt"),
+    ]
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        for text in ("go", "/compact"):
+            await driver.send(text, lambda asked: ApprovalReply(asked.approval_id, "yes"))
+        await driver.close()
+        return driver
+
+    with ScriptedServer([{"calls": calls}, {"text": "went on"}, {"text": "summary"}]) as server:
+        driver = asyncio.run(scenario(server.url))
+        told = {m["tool_call_id"]: m["content"] for m in server.chats[1]["messages"] if m["role"] == "tool"}
+    assert of(driver.seen, TurnEnded)[0].status == "ok"
+    assert "text of a" in told["c1"]
+    assert "text of a" in told["c3"]
+    if not healthy:
+        assert "ZeroDivisionError: of ours" in told["c2"]
+        assert not (project.cwd / "made").exists()
+        (kept,) = (project.home / ".coder" / "crashes").iterdir()
+        assert any(str(kept) in notice.text for notice in of(driver.seen, Notice))

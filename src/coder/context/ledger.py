@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from coder.protocol.entries import Action, AnyEntry, Approval, Command, Observation, Subagent, Undo, Verify
 from coder.protocol.history import HistoryEvent
 from coder.texts import one_line
-from coder.tools.registry import built_in
+from coder.tools.registry import built_in, declared
 
 _LINE = 200  # characters of one command, error or decision
 
@@ -70,12 +70,13 @@ class Ledger:
         given = arguments if isinstance(arguments, dict) else {}
         known = built_in(entry.tool)
         if known.kind == "runs":
-            self._ran(known.command(given), _outcome(entry, content))
+            self._ran(declared(known.command, given, ""), _outcome(entry, content))
             return
         if entry.ok:
             self._done(entry, given)
         else:
-            call = f"{entry.tool} {_short(known.argument(given))}".rstrip()
+            argument = declared(known.argument, given, "")
+            call = f"{entry.tool} {_short(argument)}".rstrip()
             _, times = self.failures.pop(call, ("", 0))
             self.failures[call] = _short(content), times + 1
 
@@ -90,7 +91,7 @@ class Ledger:
         elif entry.tool == "todowrite":
             self.todos = entry.todos or []
         elif known.kind == "looks" and known.touches == "files":
-            named = known.paths(given)  # as the tool shows it: `./a.py` is a.py
+            named = declared(known.paths, given, [])  # as the tool shows it: `./a.py` is a.py
             self.read |= dict.fromkeys([entry.path] if len(named) == 1 and entry.path else named)
         elif known.edits_files() and not entry.dry_run:
             for path in [file.path for file in entry.changed_files] or [entry.path]:

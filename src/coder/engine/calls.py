@@ -43,14 +43,19 @@ class _Job:
         self.call = call  # under the name of the tool that it means
         self.tool: Tool | None = None
         self.args: Mapping[str, Any] = {}
+        self.argument = ""  # what the tool declares of the call, asked once: a tool may fail at it
+        self.line = ""
         self.result: ToolResult | None = None
         self.begun = 0.0
         self.unasked = True
         self.cut = False  # ended before it had a result of its own
 
-    @property
-    def argument(self) -> str:
-        return "" if self.tool is None else one_line(self.tool.argument(self.args), 200)
+    def take(self, tool: Tool, args: Mapping[str, Any]) -> None:
+        """What cannot be shown cannot be judged either: whatever the tool declares is asked for here."""
+        tool.paths(args)
+        line = tool.command(args) if tool.kind == "runs" else ""
+        self.argument, self.line = one_line(tool.argument(args), 200), line
+        self.tool, self.args = tool, args
 
 
 async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) -> None:
@@ -93,13 +98,12 @@ def _job(session: Session, ready: CallReady) -> _Job:
     arguments: Any = ready.call.function.arguments
     try:
         arguments = _arguments(ready)
-        job.tool, job.args = _meant(session, ready.call.name, arguments)
-        job.call = _resolved(ready.call, job.tool.spec.name)
-        job.argument  # noqa: B018 - what cannot be shown cannot be judged either
+        tool, args = _meant(session, ready.call.name, arguments)
+        job.take(tool, args)
+        job.call = _resolved(ready.call, tool.spec.name)
     except _NotUnderstood as error:
         job.result = failed(str(error))
     except Exception as error:
-        job.call, job.tool, job.args = ready.call, None, {}
         job.result = _crashed(session, f"the call of {ready.call.name} could not be understood", error)
     session.add_action(job.call, arguments, sent=ready.call, meant=job.args)
     _show(session, job, "scheduled")
@@ -272,7 +276,7 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
         from coder.engine.verify.run import saw_command, saw_edits
 
         if tool.kind == "runs":
-            saw_command(session, turn, tool.command(job.args), result)
+            saw_command(session, turn, job.line, result)
         else:
             saw_edits(session, turn, edits_of(event))
     _show(session, job, "cancelled" if cancelled else "success" if result.ok else "error")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from coder.tools.base import Tool
+from coder.tools.base import Arguments, Tool
 
 if TYPE_CHECKING:
     from coder.tools.save_memory import MemoryFile
     from coder.tools.skill import SkillSource
 
+T = TypeVar("T")
 # One line a tool, in the order the model is told of them.
 _TOOLS = (
     "coder.tools.read:Read",
@@ -43,6 +45,15 @@ def built_in_tools() -> dict[str, type[Tool]]:
 def built_in(name: str) -> type[Tool]:
     """The tool of this name; for any other name the bare `Tool`, of which nothing is known."""
     return built_in_tools().get(name, Tool)
+
+
+def declared(declaration: Callable[[Arguments], T], args: Arguments, otherwise: T) -> T:
+    """What a tool declares of a call that was made; `otherwise` where it fails at that: the fault was told with
+    the call's result, and whoever only retells the call goes on."""
+    try:
+        return declaration(args)
+    except Exception:
+        return otherwise
 
 
 def make_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:

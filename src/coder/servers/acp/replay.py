@@ -25,7 +25,7 @@ from coder.servers.acp.tools import (
 )
 from coder.servers.acp.updates import Updates
 from coder.texts import head_and_tail
-from coder.tools.registry import built_in
+from coder.tools.registry import built_in, declared
 
 
 class Retelling:
@@ -135,4 +135,4 @@ def _argument(tool: str, args: Any) -> str:
             return ""
     if not isinstance(args, dict):
         return ""
-    return built_in(tool).argument(args)
+    return declared(built_in(tool).argument, args, "")
