@@ -155,6 +155,8 @@ for n in range(10):
 
 
 class _Folder:
+    closed = ()
+
     def __init__(self, root: Path) -> None:
         self.root = root
 

@@ -13,6 +13,8 @@ from coder.tools.base import Limits, OutsideWorkspace, Tool, ToolContext, ToolRe
 class Folder:
     """A workspace that contains what lies below `root`, links followed."""
 
+    closed = ()
+
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 

@@ -16,9 +16,9 @@ import msgspec
 from coder.config.errors import shown
 from coder.fs.safe_open import open_file
 from coder.texts import Phrase
-from coder.tools.base import OutsideWorkspace, Workspace
+from coder.tools.base import ClosedPlace, OutsideWorkspace, Workspace
 from coder.tools.search.globs import BadGlob, matcher
-from coder.tools.search.ignore import Rules
+from coder.tools.search.ignore import Place, Rules
 from coder.tools.search.walk import Walk
 from coder.tools.text.file import NotText, load
 
@@ -67,6 +67,9 @@ def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
             continue
         try:
             path = workspace.resolve(candidate)
+        except ClosedPlace:
+            taken.notes.append(Phrase("attach.closed", name=candidate))
+            return
         except OutsideWorkspace:
             taken.notes.append(Phrase("attach.outside", name=candidate))
             return
@@ -97,7 +100,7 @@ def _attach_folder(name: str, path: Path, workspace: Workspace, taken: _Taken) -
     if _ignored(path, workspace.root, is_folder=True):
         taken.notes.append(Phrase("attach.ignored", name=name))
     else:
-        _attach_many(name, _files(workspace.root, path), workspace, taken)
+        _attach_many(name, _files(workspace, path, taken), workspace, taken)
 
 
 def _attach_named_file(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
@@ -114,7 +117,7 @@ def _attach_glob(pattern: str, workspace: Workspace, taken: _Taken) -> None:
         taken.notes.append(Phrase("attach.missing", name=pattern))
         return
     base = len(os.fspath(workspace.root).rstrip("/")) + 1
-    found = (path for path in _files(workspace.root, workspace.root) if fits(os.fspath(path)[base:]))
+    found = (path for path in _files(workspace, workspace.root, taken) if fits(os.fspath(path)[base:]))
     _attach_many(pattern, found, workspace, taken)
 
 
@@ -164,9 +167,11 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
     taken.parts.append(f'<file path="{path_shown}">\n{body}{end}\n</file>')
 
 
-def _files(root: Path, folder: Path) -> Iterator[Path]:
-    """The files below a folder that are not ignored, in the order of their paths."""
-    return map(Path, Walk(root, folder, _WALK_SECONDS).files())
+def _files(workspace: Workspace, folder: Path, taken: _Taken) -> Iterator[Path]:
+    """The files below a folder that are neither ignored nor closed, in the order of their paths."""
+    place = Place(workspace.root, folder, workspace.closed)
+    taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.left_out]
+    return map(Path, Walk(place.root, folder, _WALK_SECONDS, place.closed).files())
 
 
 def _ignored(path: Path, root: Path, *, is_folder: bool = False) -> bool:

@@ -70,12 +70,12 @@ class Ledger:
         given = arguments if isinstance(arguments, dict) else {}
         known = built_in(entry.tool)
         if known.kind == "runs":
-            self._ran(declared(known.command, given, ""), _outcome(entry, content))
+            self._ran(declared(known.command, given) or "", _outcome(entry, content))
             return
         if entry.ok:
             self._done(entry, given)
         else:
-            argument = declared(known.argument, given, "")
+            argument = declared(known.argument, given) or ""
             call = f"{entry.tool} {_short(argument)}".rstrip()
             _, times = self.failures.pop(call, ("", 0))
             self.failures[call] = _short(content), times + 1
@@ -91,7 +91,7 @@ class Ledger:
         elif entry.tool == "todowrite":
             self.todos = entry.todos or []
         elif known.kind == "looks" and known.touches == "files":
-            named = declared(known.paths, given, [])  # as the tool shows it: `./a.py` is a.py
+            named = declared(known.paths, given) or []  # as the tool shows it: `./a.py` is a.py
             self.read |= dict.fromkeys([entry.path] if len(named) == 1 and entry.path else named)
         elif known.edits_files() and not entry.dry_run:
             for path in [file.path for file in entry.changed_files] or [entry.path]:

@@ -112,7 +112,9 @@ def open_agent(
     person = options.environ.get("HOME")
     skills = Skills(root, settings.home, Path(person) if person else None, config.skills.paths)
     place = Place(
-        workspace=FolderWorkspace(root, readable=skills.readable_folders()),
+        workspace=FolderWorkspace(
+            root, readable=skills.readable_folders(), person=person or "", own=str(settings.home)
+        ),
         home=settings.home,
         store=SessionStore(root, options.log_dir),
         environment=closed_environment(options.environ, provider),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from coder.fs.safe_open import real_path
 from coder.policy.scratch import scratch_of, temporary_folder
-from coder.tools.base import OutsideWorkspace
+from coder.tools.base import ClosedPlace, OutsideWorkspace
 
 _MOST_BYTES = 4095
 _OWN_RECORD = ("config.json", "history", "sessions")
@@ -17,9 +18,11 @@ _OWN_RECORD = ("config.json", "history", "sessions")
 
 class FolderWorkspace:
     """A workspace that is a folder, with its scratch folder. `readable`: further folders that may be read,
-    never written."""
+    never written. `person`, `own`: the home folder and coder's own, whose secrets stay closed where the
+    workspace contains them."""
 
-    def __init__(self, root: Path, readable: Sequence[Path] = ()) -> None:
+    def __init__(self, root: Path, readable: Sequence[Path] = (), *, person: str = "", own: str = "") -> None:
+        self._person, self._own = person, own
         self._root = Path(os.path.realpath(root))
         self._readable = [Path(os.path.realpath(folder)) for folder in readable]
 
@@ -37,18 +40,26 @@ class FolderWorkspace:
 
     def also_reading(self, folder: Path) -> FolderWorkspace:
         """The same, with one more folder that may be read."""
-        return FolderWorkspace(self._root, [*self._readable, folder])
+        return FolderWorkspace(self._root, [*self._readable, folder], person=self._person, own=self._own)
+
+    @cached_property
+    def closed(self) -> Collection[str]:
+        """The places inside that no file tool opens or walks into."""
+        from coder.policy.secrets.home import closed_inside
+
+        return closed_inside(os.fspath(self._root), self._person, self._own)
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path, links followed; raises `OutsideWorkspace` where that may not be touched."""
         wanted = self._absolute(path)
         real = self._real(wanted, path)
+        if not write and any(real.is_relative_to(folder) for folder in self._readable):
+            return real
         if real.is_relative_to(self._root):
+            self._refuse_closed(wanted, real, path)
             if write:
                 self._refuse_own_files(real, path)
                 self._refuse_own_files(Path(os.path.normpath(wanted)), path)
-            return real
-        if not write and any(real.is_relative_to(folder) for folder in self._readable):
             return real
         scratch = self.scratch
         if scratch and real.is_relative_to(scratch):
@@ -118,6 +129,14 @@ class FolderWorkspace:
         if Path(real).is_symlink():
             raise OutsideWorkspace(f"{_printable(given)} is a loop of links.")
         return Path(real)
+
+    def _refuse_closed(self, wanted: Path, real: Path, given: str) -> None:
+        names = [f"{os.path.normpath(wanted)}/", f"{real}/"] if self.closed else []
+        if any(name.startswith(f"{place}/") for place in self.closed for name in names):
+            raise ClosedPlace(
+                f"{_printable(given)} is in a place where secrets are kept (keys, tokens, histories), "
+                "which is closed to you. Do without it, or ask the person for what you need from it."
+            )
 
     def _refuse_own_files(self, path: Path, given: str) -> None:
         """The agent may not rewrite git's internals, loosen its own policy or change its record."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -104,11 +104,20 @@ class OutsideWorkspace(Exception):
     """A path that the workspace does not contain; the text says so in words for the model."""
 
 
+class ClosedPlace(OutsideWorkspace):
+    """A path inside it that is closed all the same, because secrets are kept there."""
+
+
 class Workspace(Protocol):
     """The folder that all tools stay inside."""
 
     @property
     def root(self) -> Path: ...
+
+    @property
+    def closed(self) -> Collection[str]:
+        """Places inside, by their absolute paths, that are neither opened nor walked into."""
+        ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path, links followed; raises `OutsideWorkspace` where it leaves the workspace.

@@ -12,10 +12,14 @@ import os
 import re
 import stat
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from coder.fs.safe_open import LinkInTheWay, status_of
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
+
+if TYPE_CHECKING:
+    from coder.tools.search.ignore import Place
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
@@ -142,6 +146,12 @@ def _inside(context: ToolContext, path: str) -> str:
 def shown(context: ToolContext, path: Path) -> str:
     """The path as it is shown and recorded."""
     return clean(context.workspace.show(path))
+
+
+def closed_note(context: ToolContext, place: Place) -> list[str]:
+    """The line that tells what a search left out because secrets are kept there, if anything."""
+    names = [shown(context, Path(path)) for path in place.left_out]
+    return [f"[not searched, since secrets are kept there: {', '.join(names)}]"] if names else []
 
 
 def status(context: ToolContext, path: Path) -> os.stat_result:

@@ -47,13 +47,13 @@ def built_in(name: str) -> type[Tool]:
     return built_in_tools().get(name, Tool)
 
 
-def declared(declaration: Callable[[Arguments], T], args: Arguments, otherwise: T) -> T:
-    """What a tool declares of a call that was made; `otherwise` where it fails at that: the fault was told with
-    the call's result, and whoever only retells the call goes on."""
+def declared(declaration: Callable[[Arguments], T], args: Arguments) -> T | None:
+    """What a tool declares of a call that was made; None where it fails at that. The fault was told with the
+    call's result: whoever only retells the call goes on."""
     try:
         return declaration(args)
     except Exception:
-        return otherwise
+        return None
 
 
 def make_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:

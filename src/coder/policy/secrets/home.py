@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 _TABLE = """
 # keys and vaults
@@ -63,6 +64,21 @@ HOME_SECRETS = (
     ".config/Bitwarden CLI",
 )
 _PLACES = frozenset(HOME_SECRETS)
+
+
+def closed_inside(root: str, person: str, own: str) -> list[str]:
+    """The places for secrets of the home `person`, and coder's own folder, that lie inside `root` or would:
+    as a rule none. Where one is a link, what it leads to is such a place too."""
+    home = os.path.realpath(person).rstrip("/") if person else ""
+    named = (
+        [(f"{home}/{name}", f"{home}/{name.partition('/')[0]}") for name in HOME_SECRETS] if person else []
+    )
+    paths = [own, os.path.realpath(own)] if own else []
+    for path, top in named:
+        paths.append(path)
+        if Path(path).is_symlink() or Path(top).is_symlink():
+            paths.append(os.path.realpath(path))
+    return [path for path in dict.fromkeys(paths) if path.startswith(root.rstrip("/") + "/")]
 
 
 def names_home_secret(paths: Iterable[str], home: str) -> bool:

@@ -135,4 +135,4 @@ def _argument(tool: str, args: Any) -> str:
             return ""
     if not isinstance(args, dict):
         return ""
-    return declared(built_in(tool).argument, args, "")
+    return declared(built_in(tool).argument, args) or ""

@@ -121,7 +121,7 @@ def locations(tool: str, args: Any, root: Path) -> list[Update]:
     """Where a call is about to look or write, as far as its arguments say."""
     if not isinstance(args, Mapping):
         return []
-    named = [path for path in declared(built_in(own_name(tool)).paths, args, []) if "\0" not in path]
+    named = [path for path in declared(built_in(own_name(tool)).paths, args) or () if "\0" not in path]
     places: list[Update] = [{"path": str(root / path)} for path in named[:_MAX_ITEMS]]
     offset = args.get("offset")
     if len(places) == 1 and type(offset) is int and 0 < offset < 1 << 32:  # `true` is no line

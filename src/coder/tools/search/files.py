@@ -10,7 +10,7 @@ from pathlib import Path
 from coder.texts import Phrase
 from coder.tools.base import ToolContext, ToolResult, failed, summed_up
 from coder.tools.glob import MAX_SHOWN
-from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
+from coder.tools.paths import Stop, clean, closed_note, kind_of, locate_existing, shown, status
 from coder.tools.search.find import Outcome, find_files
 from coder.tools.search.globs import BadGlob, matcher
 from coder.tools.search.ignore import Place
@@ -35,14 +35,14 @@ async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
         name = shown(context, folder)
         return failed(f"{name} is not a folder; give the folder to search as path", path=name)
     pattern = _relative(pattern, folder)
-    place = Place(context.workspace.root, folder)
+    place = Place(context.workspace.root, folder, context.workspace.closed)
     note = ""
     found, ordered = await _find(pattern, place, context)
     if not ordered and "/" not in pattern:
         pattern, note = f"**/{pattern}", "[nothing at this level; these lie deeper]"
         found, ordered = await _find(pattern, place, context)
     return _told(
-        pattern, [shown(context, place.base / path) for path in ordered], found, note, context, folder
+        pattern, [shown(context, place.base / path) for path in ordered], found, note, context, place
     )
 
 
@@ -84,9 +84,9 @@ def _ordered(found: Outcome, base: Path) -> list[str]:
 
 
 def _told(
-    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, folder: Path
+    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, place: Place
 ) -> ToolResult:
-    total, where = len(found.paths), shown(context, folder)
+    total, where = len(found.paths), shown(context, place.start)
     lines = [note] if note and paths else []
     lines += [path.replace("\n", "\\n") for path in paths]
     if not paths:
@@ -101,6 +101,7 @@ def _told(
         )
     if found.timed_out:
         lines.append("[the search took too long and was ended; give a narrower path]")
+    lines += closed_note(context, place)
     meta = {
         "pattern": clean(pattern),
         "path": where,

@@ -10,7 +10,7 @@ import msgspec
 
 from coder.fs.safe_open import entries_of
 from coder.texts import Phrase
-from coder.tools.base import ToolContext, ToolResult, failed, summed_up
+from coder.tools.base import ToolContext, ToolResult, Workspace, failed, summed_up
 from coder.tools.list import MAX_ENTRIES
 from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
 from coder.tools.search.ignore import Rules
@@ -39,12 +39,13 @@ class _Entries(msgspec.Struct, frozen=True):
     folders: list[str]
     files: list[str]
     hidden: list[str]
+    closed: list[str]
 
 
 def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
     """What a folder holds, as `list` and `read` tell it."""
     try:
-        entries = _entries(folder, context.workspace.root)
+        entries = _entries(folder, context.workspace)
     except OSError as error:
         raise Stop(unreachable(context, folder, error, "list")) from error
     lines = entries.folders + entries.files
@@ -56,25 +57,29 @@ def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
         rest = len(entries.hidden) - HIDDEN_NAMED
         names = ", ".join(entries.hidden[:HIDDEN_NAMED]) + (f" and {rest} more" if rest > 0 else "")
         text += f"\n(hidden by .gitignore: {names})"
+    if entries.closed:
+        text += f"\n(closed, since secrets are kept there: {', '.join(entries.closed)})"
     meta = {"path": name, "entries": total, "ignored": len(entries.hidden), "truncated": more > 0}
     return summed_up(Phrase("tool.entries", n=total), text, meta=meta)
 
 
-def _entries(folder: Path, root: Path) -> _Entries:
-    rules = Rules.at(root, folder)
-    folders, files, hidden = [], [], []
+def _entries(folder: Path, workspace: Workspace) -> _Entries:
+    rules = Rules.at(workspace.root, folder)
+    folders, files, hidden, closed = [], [], [], []
     with entries_of(folder) as (found, descriptor):
         for entry in sorted(found, key=lambda entry: entry.name.lower()):
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git":
                 continue
-            if rules.hide(os.fspath(folder / entry.name), is_folder=is_folder):
+            if os.fspath(folder / entry.name) in workspace.closed:
+                closed.append(_one_line(entry.name) + "/" * is_folder)
+            elif rules.hide(os.fspath(folder / entry.name), is_folder=is_folder):
                 hidden.append(_one_line(entry.name) + "/" * is_folder)
             elif is_folder:
                 folders.append(f"{_one_line(entry.name)}/")
             else:
                 files.append(_file_line(entry, descriptor))
-    return _Entries(folders, files, hidden)
+    return _Entries(folders, files, hidden, closed)
 
 
 def _file_line(entry: os.DirEntry[str], folder: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 from stat import S_ISREG
@@ -25,10 +26,18 @@ _MAX_IGNORE_BYTES = 1_000_000
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where to search: `start`, told relative to `base` (the workspace, where it contains `start`)."""
+    """Where to search: `start`, told relative to `base` (the workspace, where it contains `start`).
+    `closed`: places that are not walked into."""
 
     root: Path
     start: Path
+    closed: Collection[str] = ()
+
+    @property
+    def left_out(self) -> list[str]:
+        """The closed places below `start` that there are."""
+        below = os.fspath(self.start).rstrip("/") + "/"
+        return [path for path in self.closed if path.startswith(below) and os.path.lexists(path)]
 
     @property
     def base(self) -> Path:

@@ -16,7 +16,7 @@ from coder.process.output import KEY_MARK
 from coder.texts import Phrase
 from coder.tools.base import Arguments, ToolContext, ToolResult, failed, summed_up
 from coder.tools.grep import DEFAULT_MATCHES, MAX_MATCHES
-from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, status
+from coder.tools.paths import Stop, clean, closed_note, kind_of, locate_existing, shown, status
 from coder.tools.search.find import BadPattern, Line, Outcome, find_lines
 from coder.tools.search.globs import BadGlob, literally, matcher, name_globs
 from coder.tools.search.ignore import Place
@@ -106,7 +106,7 @@ async def _grep_in(regex: str, pattern: str, args: Arguments, context: ToolConte
     if other not in ("", "a folder"):
         return failed(f"{where} is {other} and cannot be searched", path=where)
     limit = min(max(1, args.get("max_matches") or DEFAULT_MATCHES), MAX_MATCHES)
-    place = Place(context.workspace.root, start)
+    place = Place(context.workspace.root, start, context.workspace.closed)
     glob = args.get("glob") or ""
     names = name_globs(glob) if glob else []
     found = await find_lines(context, place, regex, names, _wanted(glob, place), limit)
@@ -178,6 +178,7 @@ def _told(
         )
     if found.timed_out:
         parts.append("[the search took too long and was ended; give a narrower path]")
+    parts += closed_note(context, place)
     meta = {
         "pattern": clean(pattern),
         "path": where,

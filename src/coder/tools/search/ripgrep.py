@@ -25,6 +25,7 @@ SECONDS = 20.0  # a search that takes longer ends with what it found
 MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
 ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?\w*s")
 _TOO_OLD = re.compile(r"unrecognized flag|unexpected argument|wasn't expected")
+_GLOB, _QUOTED = re.compile(r"[\\*?\[\]{}!]"), r"\\\g<0>"
 _CHUNK = 262_144
 _SILENCE = 1.0  # seconds without a record
 
@@ -40,6 +41,8 @@ def find_ripgrep(path: str, workspace: Path | str) -> str | None:
 def common_options(place: Place) -> list[str]:
     options = ["--no-config", "--hidden", "--no-messages", "--color=never"]
     options += ["--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--glob=!.git"]
+    below = len(os.fspath(place.base).rstrip("/")) + 1
+    options += [f"--glob=!/{_GLOB.sub(_QUOTED, path[below:])}" for path in place.left_out]
     folder = place.start if place.start.is_dir() else place.start.parent
     if repository_of(folder) is not None:
         return options

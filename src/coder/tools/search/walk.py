@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from coder.fs.safe_open import entries_of, open_file
@@ -23,8 +23,8 @@ Match = Callable[[str, int, int, str], bool]
 class Walk:
     """A walk over the files below a folder, in path order, that ends at a deadline or when told to."""
 
-    def __init__(self, root: Path, start: Path, seconds: float) -> None:
-        self._root, self._start = root, start
+    def __init__(self, root: Path, start: Path, seconds: float, closed: Collection[str] = ()) -> None:
+        self._root, self._start, self._closed = root, start, closed
         self._deadline = time.monotonic() + seconds
         self._stopped = threading.Event()
         self.timed_out = False
@@ -50,6 +50,8 @@ class Walk:
                 stack.pop()
                 continue
             path, rules = found
+            if path in self._closed:
+                continue
             if rules is None:
                 yield path
             else:
