@@ -10,7 +10,7 @@ from coder.policy.shell.words import NotUnderstood
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-MAX_LINE_BYTES = 32 * 1024
+MAX_LINE_BYTES = 64 * 1024
 # The grammar's scanner indexes C tables with code points and crashes the process on some past ASCII
 # (`{` and U+EAB86). To bash such characters are letters of a word that mean nothing, so the tree is made with
 # a letter that no keyword has in place of each of their bytes; texts are still taken from the line itself.
