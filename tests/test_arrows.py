@@ -16,7 +16,19 @@ SOURCE = Path(__file__).parent.parent / "src" / "coder"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # Each room may import itself, the rooms before it, and the two that all may import.
-ORDER = ("protocol", "process", "model", "tools", "mcp", "policy", "context", "modes", "record", "engine")
+ORDER = (
+    "protocol",
+    "process",
+    "model",
+    "tools",
+    "rpc",
+    "mcp",
+    "policy",
+    "context",
+    "modes",
+    "record",
+    "engine",
+)
 FOR_ALL = {"config", "fs", "texts"}
 FRONT_ENDS = {"terminal", "servers", "cli"}
 ALLOWED = {room: {*ORDER[: at + 1], *FOR_ALL} for at, room in enumerate(ORDER)}

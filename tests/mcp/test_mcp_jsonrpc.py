@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.mcp import jsonrpc
-from coder.mcp.jsonrpc import LineSplitter, RpcError, Waiting
+from coder.mcp.jsonrpc import MAX_MESSAGE, Waiting
 from coder.mcp.shapes import McpFault
+from coder.rpc.peer import METHOD_NOT_FOUND, RpcError
+from coder.rpc.wire import LineSplitter
 
 LIMIT = 20
 LINES = st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"")), max_size=12)
@@ -52,7 +54,7 @@ JSON = st.recursive(
 def test_messages_survive_the_wire(messages: list[dict[str, Any]], data: st.DataObject) -> None:
     wire = b"".join(jsonrpc.encode(message) + b"\n" for message in messages)
     places = data.draw(st.lists(st.integers(0, 10_000), max_size=10))
-    splitter = LineSplitter()
+    splitter = LineSplitter(MAX_MESSAGE)
     lines = [line for chunk in cut(wire, places) for line in splitter.feed(chunk)]
     assert [message for line in lines if line is not None for message in jsonrpc.decode(line)] == messages
 
@@ -83,18 +85,30 @@ def test_an_answer_is_a_result_or_an_error_or_a_fault() -> None:
     assert len(message) <= 500
 
 
+class Nobody:
+    """Is told nothing."""
+
+    root = Path("/")
+
+    def __init__(self) -> None:
+        self.on_tools_changed = lambda: None
+
+
 def test_answers_find_who_waits_by_number_or_by_its_text() -> None:
     async def scenario() -> None:
-        waiting = Waiting("s")
-        one, first = waiting.open(None)
-        two, second = waiting.open(None)
-        waiting.answer({"id": str(two), "result": {}})
+        def heard(message: dict[str, Any]) -> None:
+            assert jsonrpc.hear(message, waiting, Nobody()) is None
+
+        waiting = Waiting()
+        one, first = waiting.open()
+        two, second = waiting.open()
+        heard({"id": str(two), "result": {}})
         assert second.done()
-        waiting.answer({"id": 99, "result": {}})
-        waiting.answer({"id": True, "result": {}})
-        waiting.answer({"id": [one], "result": {}})
+        heard({"id": 99, "result": {}})
+        heard({"id": True, "result": {}})
+        heard({"id": [one], "result": {}})
         assert not first.done()
-        waiting.fail(McpFault("mcp.closed", name="s"))
+        waiting.end(McpFault("mcp.closed", name="s"))
         assert isinstance(first.exception(), McpFault)
         waiting.close(one)
         waiting.close(two)
@@ -110,7 +124,7 @@ def test_what_a_server_may_ask_and_what_not(tmp_path: Path) -> None:
     assert ask("roots/list")["result"] == {"roots": [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]}
     assert "not supported" in ask("sampling/createMessage")["error"]["message"]
     assert "not supported" in ask("elicitation/create")["error"]["message"]
-    assert ask("files/delete")["error"]["code"] == jsonrpc.METHOD_NOT_FOUND
+    assert ask("files/delete")["error"]["code"] == METHOD_NOT_FOUND
     json.dumps(ask("x\ny"))
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coder.servers.acp.server import AcpServer, Chosen
-from coder.servers.stdio import LONGEST_LINE, Outbox
+from coder.servers.stdio import LONGEST_LINE, EditorOutbox
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project
@@ -136,7 +136,7 @@ _JSON = st.recursive(
     max_leaves=12,
 )
 _METHODS = st.sampled_from(
-    ["initialize", *AcpServer(Chosen(environ={}), Outbox(-1, lambda: None))._methods()]
+    ["initialize", *AcpServer(Chosen(environ={}), EditorOutbox(-1, lambda _: None))._methods()]
 )
 _PARAMS = st.fixed_dictionaries(
     {},

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.mcp.jsonrpc import Progress, RpcError, Transport
+from coder.mcp.jsonrpc import Progress, Transport
 from coder.mcp.listing import Listing, list_tools
 from coder.mcp.results import read_result
 from coder.mcp.shapes import (
@@ -28,6 +28,7 @@ from coder.mcp.shapes import (
 )
 from coder.mcp.stdio_transport import StdioTransport
 from coder.mcp.versions import agree, modern_headers, modern_params, shake_hands
+from coder.rpc.peer import RpcError
 from coder.texts import Phrase
 
 if TYPE_CHECKING:

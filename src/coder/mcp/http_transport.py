@@ -12,13 +12,14 @@ from typing import Any
 
 from coder.mcp import jsonrpc
 from coder.mcp.bodies import messages
-from coder.mcp.jsonrpc import Listener, Progress, RpcError, Waiting
+from coder.mcp.jsonrpc import Listener, Progress, Waiting
 from coder.mcp.shapes import HttpEndpoint, Json, McpFault
 from coder.mcp.versions import shake_hands
 from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong
+from coder.rpc.peer import RpcError, notification
 from coder.texts import Phrase
 
 _QUIET = 7 * 86_400.0  # seconds without a byte: how long a call may take is its caller's to say
@@ -63,7 +64,7 @@ class HttpTransport:
         self._listener = listener
         self._http = http or http_client()
         self._own = http is None
-        self._waiting = Waiting(name)
+        self._waiting = Waiting()
         self.refused_with = 0  # the last status that was a refusal
         self._session = ""
         self._version = ""
@@ -93,7 +94,7 @@ class HttpTransport:
             raise McpFault("mcp.session_lost", name=self._name) from None
 
     async def notify(self, method: str, params: Json | None = None) -> None:
-        await self._send(jsonrpc.notification(method, params))
+        await self._send(notification(method, params))
         listening = self._stream is not None and not self._stream.done()
         if method == "notifications/initialized" and self._session and not listening:
             self._stream = asyncio.create_task(self._hear_stream())
@@ -114,7 +115,7 @@ class HttpTransport:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._waiting.fail(McpFault("mcp.closed", name=self._name))
+        self._waiting.end(McpFault("mcp.closed", name=self._name))
         if self._session:
             with contextlib.suppress(TimeoutError, HttpFault):
                 async with asyncio.timeout(_PARTING):
@@ -134,20 +135,11 @@ class HttpTransport:
         *,
         courtesy: bool,
     ) -> Json:
-        number, answer = self._waiting.open(on_progress)
-        if on_progress is not None:
-            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": number}}
-        try:
-            message = jsonrpc.request(number, method, params)
+        # In the new era the closed response says it; before, a closed response said nothing.
+        cancelled = self._leave_behind if courtesy and not self._modern else None
+        with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
             response = await self._post(message, headers or {}, opening=method == "initialize")
-            return await self._answer(response, number, answer)
-        except asyncio.CancelledError:
-            # In the new era the closed response says it; before, a closed response said nothing.
-            if courtesy and not self._modern:
-                self._leave_behind(jsonrpc.notification("notifications/cancelled", {"requestId": number}))
-            raise
-        finally:
-            self._waiting.close(number)
+            return await self._answer(response, message["id"], answer)
 
     async def _answer(self, response: Response, number: int, answer: asyncio.Future[Json]) -> Json:
         done = False

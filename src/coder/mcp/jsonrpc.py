@@ -1,35 +1,32 @@
-"""JSON-RPC as MCP uses it: lines to messages, requests to their answers, and what a server may ask of us.
+"""JSON-RPC as MCP uses it: what a server's bytes say, its answers and progress, and what it may ask of us.
 
-No bytes are read or written here; `stdio.py` and `http.py` do that. Any chunking of the same bytes gives the
-same messages.
+No bytes are read or written here; the transports do that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from coder.mcp.shapes import Json, McpFault, single_line
-from coder.texts import Phrase
+from coder.rpc.peer import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Pending,
+    RpcError,
+    error,
+    notification,
+    request,
+    result,
+)
 
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes of one message; a result that large would fill any context many times
-METHOD_NOT_FOUND = -32601
-_INVALID_REQUEST = -32600
 _COUNTLESS = 10**18  # JSON has whole numbers that no float can hold
-
-
-class RpcError(Exception):
-    """A server's answer is an error. Its message is the server's own, as one line, or a status in words."""
-
-    def __init__(self, code: int, message: str | Phrase, data: object = None) -> None:
-        super().__init__(str(message))
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 class Listener(Protocol):
@@ -73,34 +70,6 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-class LineSplitter:
-    """Bytes in, lines out. A line past the bound is thrown away, and its place taken by `None`."""
-
-    def __init__(self, limit: int = MAX_MESSAGE) -> None:
-        self._limit = limit
-        self._held: list[bytes] = []
-        self._size = 0
-
-    def feed(self, data: bytes) -> list[bytes | None]:
-        *complete, rest = data.split(b"\n")
-        lines = [self._line(piece) for piece in complete]
-        self._hold(rest)
-        return lines
-
-    def _line(self, last: bytes) -> bytes | None:
-        self._hold(last)
-        line = None if self._size > self._limit else b"".join(self._held)
-        self._held, self._size = [], 0
-        return line
-
-    def _hold(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size > self._limit:
-            self._held = []
-        elif piece:
-            self._held.append(piece)
-
-
 def decode(data: bytes) -> list[Json]:
     """The messages of a line or body: one object, or a batch of 2025-03-26. What is neither gives none."""
     try:
@@ -133,56 +102,48 @@ def encode(message: Json) -> bytes:
         return json.dumps(message).encode("ascii")
 
 
-def request(number: int, method: str, params: Json) -> Json:
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-
-def notification(method: str, params: Json | None = None) -> Json:
-    message: Json = {"jsonrpc": "2.0", "method": method}
-    return message if params is None else {**message, "params": params}
-
-
 def result_of(name: str, message: Json) -> Json:
     """The result of an answer; raises `RpcError`, or `McpFault` where it is neither result nor error."""
-    error = message.get("error")
-    if isinstance(error, dict):
-        code = error.get("code")
-        words = single_line(error.get("message"), 500) or f"error {code}"
-        raise RpcError(code if isinstance(code, int) else 0, words, error.get("data"))
-    result = message.get("result")
-    if not isinstance(result, dict):
+    wrong = message.get("error")
+    if isinstance(wrong, dict):
+        code = wrong.get("code")
+        words = single_line(wrong.get("message"), 500) or f"error {code}"
+        raise RpcError(code if isinstance(code, int) else 0, words, wrong.get("data"))
+    told = message.get("result")
+    if not isinstance(told, dict):
         raise McpFault("mcp.invalid", name=name)
-    return result
+    return told
 
 
-class Waiting:
-    """The requests that are out, and who waits for each."""
+class Waiting(Pending[Json]):
+    """The requests that are out, who waits for each and who is told how far it is."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._last = 0
-        self._answers: dict[int, asyncio.Future[Json]] = {}
+    def __init__(self) -> None:
+        super().__init__()
         self._progress: dict[int, Progress] = {}
 
-    def open(self, on_progress: Progress | None) -> tuple[int, asyncio.Future[Json]]:
-        self._last += 1
-        answer = self._answers[self._last] = asyncio.get_running_loop().create_future()
+    @contextmanager
+    def asking(
+        self,
+        method: str,
+        params: Json,
+        on_progress: Progress | None,
+        cancelled: Callable[[Json], None] | None,
+    ) -> Iterator[tuple[Json, asyncio.Future[Json]]]:
+        """The request and its answer to come; `cancelled` is given what a server is told then."""
+        number, answer = self.open()
         if on_progress is not None:
-            self._progress[self._last] = on_progress
-        return self._last, answer
-
-    def close(self, number: int) -> None:
-        self._progress.pop(number, None)
-        answer = self._answers.pop(number, None)
-        if answer is not None and not answer.cancel() and not answer.cancelled():
-            answer.exception()  # looked at, so that a fault nobody waited for is not complained of
-
-    def answer(self, message: Json) -> None:
-        """Hand an answer to whoever waits for it; nobody may (it was cancelled, or it is not ours)."""
-        number = _number(message.get("id"))
-        future = self._answers.get(number) if number is not None else None
-        if future is not None and not future.done():
-            future.set_result(message)
+            self._progress[number] = on_progress
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": number}}
+        try:
+            yield request(number, method, params), answer
+        except asyncio.CancelledError:
+            if cancelled is not None:
+                cancelled(notification("notifications/cancelled", {"requestId": number}))
+            raise
+        finally:
+            self._progress.pop(number, None)
+            self.close(number)
 
     def progress(self, params: Json) -> None:
         number = _number(params.get("progressToken"))
@@ -190,11 +151,8 @@ class Waiting:
         if heard is not None and (text := progress_text(params)):
             heard(text)
 
-    def fail(self, fault: McpFault) -> None:
-        """Nobody will be answered any more."""
-        for future in self._answers.values():
-            if not future.done():
-                future.set_exception(McpFault(fault.phrase))
+    def end(self, fault: McpFault) -> None:
+        self.fail(lambda: McpFault(fault.phrase))
 
 
 def _number(value: object) -> int | None:
@@ -221,24 +179,21 @@ def _counted(value: object) -> str:
 
 def reply_to(message: Json, root: Path) -> Json:
     """Our answer to a server's request: it may ask whether we live and where we work, and nothing else."""
-    answer: Json = {"jsonrpc": "2.0", "id": message.get("id")}
-    method = message.get("method")
+    number, method = message.get("id"), message.get("method")
     if method == "ping":
-        return {**answer, "result": {}}
+        return result(number, {})
     if method == "roots/list":
-        return {**answer, "result": {"roots": [{"uri": root.as_uri(), "name": root.name}]}}
-    code = (
-        _INVALID_REQUEST if method in ("sampling/createMessage", "elicitation/create") else METHOD_NOT_FOUND
-    )
+        return result(number, {"roots": [{"uri": root.as_uri(), "name": root.name}]})
+    known = method in ("sampling/createMessage", "elicitation/create")
     words = f"{single_line(method, 100)} is not supported by this client"
-    return {**answer, "error": {"code": code, "message": words}}
+    return error(number, INVALID_REQUEST if known else METHOD_NOT_FOUND, words)
 
 
 def hear(message: Json, waiting: Waiting, listener: Listener) -> Json | None:
     """Take in one message of a server; the reply, where it asks for one."""
     method = message.get("method")
     if not isinstance(method, str):
-        waiting.answer(message)
+        waiting.answer(_number(message.get("id")), message)
         return None
     if "id" in message:
         return reply_to(message, listener.root)

@@ -18,6 +18,7 @@ from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong
+from coder.rpc.peer import RpcError
 from coder.texts import Phrase
 
 
@@ -58,24 +59,17 @@ class SseTransport(HttpTransport):
     ) -> Json:
         if self._fault is not None:
             raise McpFault(self._fault.phrase)
-        number, answer = self._waiting.open(on_progress)
-        if on_progress is not None:
-            params = {**params, "_meta": {"progressToken": number}}
-        try:
-            (await self._post(jsonrpc.request(number, method, params), {})).abort()
+
+        cancelled = self._leave_behind if courtesy else None
+        with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
+            (await self._post(message, {})).abort()
             return jsonrpc.result_of(self._name, await answer)
-        except asyncio.CancelledError:
-            if courtesy:
-                self._leave_behind(jsonrpc.notification("notifications/cancelled", {"requestId": number}))
-            raise
-        finally:
-            self._waiting.close(number)
 
     async def _hear_all(self) -> None:
         fault = McpFault("mcp.cut_off", name=self._name)
         try:
             await self._hear_events()
-        except (McpFault, jsonrpc.RpcError) as exc:
+        except (McpFault, RpcError) as exc:
             fault = (
                 exc
                 if isinstance(exc, McpFault)
@@ -89,7 +83,7 @@ class SseTransport(HttpTransport):
         if not self._opened.done():
             self._opened.set_exception(fault)
             return
-        self._waiting.fail(fault)
+        self._waiting.end(fault)
         self._on_closed(fault.phrase)
 
     async def _hear_events(self) -> None:

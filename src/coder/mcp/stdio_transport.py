@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Callable
 
 from coder.mcp import jsonrpc
-from coder.mcp.jsonrpc import LineSplitter, Listener, Progress, Waiting
+from coder.mcp.jsonrpc import Listener, Progress, Waiting
 from coder.mcp.shapes import Json, McpFault, StdioEndpoint, telling_line
 from coder.process.child import STDOUT, Child, shell_status
+from coder.rpc.peer import notification
+from coder.rpc.wire import Line, LineSplitter, Outbox
 from coder.texts import Phrase
 
 _STDERR_KEPT = 16_384  # bytes; enough for a traceback
@@ -25,89 +25,6 @@ _UNASKED = 1 << 20  # bytes of replies and notifications that a server may leave
 _LAST_WORDS = 0.2  # seconds for what a server that has ended still has in its pipes
 _LEAVE = 1.0  # seconds for a server to go by itself once its input has ended
 _TERM = 0.5  # and after SIGTERM
-
-
-class Parcel:
-    """A line on its way out; `done` once it is written, or never will be."""
-
-    __slots__ = ("awaited", "begun", "data", "done")
-
-    def __init__(self, data: bytes, *, awaited: bool) -> None:
-        self.awaited = awaited
-        self.data = memoryview(data)
-        self.done = asyncio.Event()
-        self.begun = False
-
-
-class Outbox:
-    """Lines waiting to be written. A line that was begun is finished, whatever becomes of its sender."""
-
-    def __init__(self, fd: int, on_broken: Callable[[], None]) -> None:
-        self.written = 0
-        self._unasked = 0  # bytes in the queue that nobody waits for
-        self._fd = fd
-        self._loop = asyncio.get_running_loop()
-        self._queue: deque[Parcel] = deque()
-        self._on_broken = on_broken
-        self._watching = False
-        self._closed = False
-
-    def put(self, data: bytes, *, awaited: bool = True) -> Parcel:
-        parcel = Parcel(data, awaited=awaited)
-        if self._closed:
-            parcel.done.set()
-        else:
-            self._queue.append(parcel)
-            self._unasked += 0 if awaited else len(data)
-            self._pump()
-        return parcel
-
-    def take_back(self, parcel: Parcel) -> bool:
-        """Whether the server will never see it."""
-        if parcel.begun or parcel not in self._queue:
-            return False
-        self._queue.remove(parcel)
-        return True
-
-    def post(self, data: bytes) -> None:
-        """A line that nobody waits for; dropped where the server leaves too much unread."""
-        if self._unasked < _UNASKED:
-            self.put(data, awaited=False)
-
-    def _pump(self) -> None:
-        while self._queue and not self._closed:
-            parcel = self._queue[0]
-            try:
-                written = os.write(self._fd, parcel.data[:65536])
-            except BlockingIOError:
-                self._watch(True)
-                return
-            except OSError:
-                self.close()
-                self._on_broken()
-                return
-            parcel.begun = True
-            self.written += written
-            self._unasked -= 0 if parcel.awaited else written
-            parcel.data = parcel.data[written:]
-            if not parcel.data:
-                self._queue.popleft().done.set()
-        self._watch(False)
-
-    def _watch(self, wanted: bool) -> None:
-        if wanted and not self._watching:
-            self._loop.add_writer(self._fd, self._pump)
-        elif self._watching and not wanted:
-            self._loop.remove_writer(self._fd)
-        self._watching = wanted
-
-    def close(self) -> None:
-        """Nothing more is written; whoever waits is let go, and learns why from the wire."""
-        self._watch(False)
-        self._closed = True
-        for parcel in self._queue:
-            parcel.done.set()
-        self._queue.clear()
 
 
 class StdioTransport:
@@ -123,8 +40,8 @@ class StdioTransport:
         self._name = name
         self._listener = listener
         self._on_closed = on_closed
-        self._lines = LineSplitter()
-        self._waiting = Waiting(name)
+        self._lines = LineSplitter(jsonrpc.MAX_MESSAGE)
+        self._waiting = Waiting()
         self._stderr = bytearray()
         self._banner = b""
         self._over = asyncio.Event()
@@ -141,7 +58,7 @@ class StdioTransport:
             )
         except (OSError, ValueError) as exc:
             raise _start_fault(name, endpoint, exc) from None
-        self._outbox = Outbox(self._child.stdin, self._over.set)
+        self._outbox = Outbox(self._child.stdin, lambda _: self._over.set())
         self._watch = asyncio.create_task(self._watch_end())
 
     # what is asked of it
@@ -157,22 +74,20 @@ class StdioTransport:
     ) -> Json:
         if self.fault is not None:
             raise McpFault(self.fault.phrase)
-        number, answer = self._waiting.open(on_progress)
-        if on_progress is not None:
-            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": number}}
-        parcel = self._outbox.put(jsonrpc.encode(jsonrpc.request(number, method, params)) + b"\n")
-        try:
-            await parcel.done.wait()
+
+        def cancelled(note: Json) -> None:
+            if not self._outbox.take_back(line) and courtesy:
+                self._post(note)
+
+        with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
+            written = asyncio.Event()
+            line = Line(jsonrpc.encode(message), written.set)
+            self._outbox.enqueue(line)
+            await written.wait()
             return jsonrpc.result_of(self._name, await answer)
-        except asyncio.CancelledError:
-            if not self._outbox.take_back(parcel) and courtesy:
-                self._post(jsonrpc.notification("notifications/cancelled", {"requestId": number}))
-            raise
-        finally:
-            self._waiting.close(number)
 
     async def notify(self, method: str, params: Json | None = None) -> None:
-        self._post(jsonrpc.notification(method, params))
+        self._post(notification(method, params))
 
     def settle(self, version: str, *, modern: bool) -> None:
         """Nothing to remember: on this wire the version is in the messages."""
@@ -199,6 +114,7 @@ class StdioTransport:
     async def close(self, leave: float = _LEAVE) -> None:
         """End its input, give it a moment to go, then end it and whatever it started."""
         self._closing = True
+        self._outbox.pump()  # a cancellation may be among what was said last
         self._outbox.close()
         if not self._watch.done():
             self._child.close_stdin()
@@ -212,7 +128,7 @@ class StdioTransport:
     # what it does
 
     def _post(self, message: Json) -> None:
-        self._outbox.post(jsonrpc.encode(message) + b"\n")
+        self._outbox.post(jsonrpc.encode(message), _UNASKED)
 
     def _printed(self, stream: int, data: bytes) -> None:
         if stream != STDOUT:
@@ -227,7 +143,7 @@ class StdioTransport:
 
     def _line(self, line: bytes | None) -> None:
         if line is None:
-            self._waiting.fail(
+            self._waiting.end(
                 McpFault("mcp.long_message", name=self._name, limit=jsonrpc.MAX_MESSAGE // (1024 * 1024))
             )
             return
@@ -265,7 +181,7 @@ class StdioTransport:
             self.fault = McpFault("mcp.closed", name=self._name)
         else:
             self.fault = _death(self._name, status, self._last_words())
-        self._waiting.fail(self.fault)
+        self._waiting.end(self.fault)
         if not self._closing:
             self._on_closed(self.fault.phrase)
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coder.mcp.jsonrpc import RpcError, Transport
+from coder.mcp.jsonrpc import Transport
 from coder.mcp.shapes import Hello, Json, McpFault, bounded, single_line
+from coder.rpc.peer import RpcError
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")

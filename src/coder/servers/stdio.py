@@ -1,28 +1,34 @@
 """Standard input and output as a line of messages: one JSON text a line, both ways.
 
 The protocol has the two streams for itself: whoever else prints in this process, or in a child, prints to
-stderr. What goes out waits in an `Outbox`, which a reader that is slow makes no longer than it must be: text
+stderr. What goes out waits in an outbox, which a reader that is slow makes no longer than it must be: text
 that streams is put together, and of what replaces itself only the newest is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
+import select
 import sys
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from coder.rpc.peer import INVALID_REQUEST, Json, Method, Peer, notification
+from coder.rpc.wire import Line, LineSplitter, Outbox
 
 LONGEST_LINE = 32 << 20  # bytes of one message; more is thrown away unread
+AUTH_REQUIRED = -32000  # the protocol's own codes of errors
+NOT_FOUND = -32002
 _READ = 1 << 18
-_WRITE = 1 << 16
 _FULL = 8 << 20  # bytes that wait for the reader: nothing more is taken in until they have gone down
 _LONGEST_CHUNK = 8_000  # characters: some clients read lines of at most 64 KiB
-
-
-class TooLong(Exception):
-    """A line came that is longer than a message may be."""
+_STDERR = 2
+_LONGEST_LOG = 1000  # characters
 
 
 def take_over() -> tuple[int, int]:
@@ -41,203 +47,178 @@ def take_over() -> tuple[int, int]:
     return given, taken
 
 
-async def lines(fd: int) -> AsyncIterator[bytes | TooLong]:
-    """Until the other side closes. A last line without its end is a message as well."""
-    parts: list[bytes] = []
-    size = 0
-    async for data in _pieces(fd):
-        *whole, rest = data.split(b"\n")
-        for piece in whole:
-            yield _line(parts, size, piece)
-            parts, size = [], 0
-        size += len(rest)
-        if size <= LONGEST_LINE:
-            parts.append(rest)
-        else:
-            parts.clear()
-    if size:
-        yield _line(parts, size, b"")
+async def lines(fd: int) -> AsyncIterator[bytes | None]:
+    """Until the other side closes; None for one that is too long."""
+    splitter = LineSplitter(LONGEST_LINE)
+    while data := await _read(fd):
+        for line in splitter.feed(data):
+            yield line
+    for line in splitter.finish():
+        yield line
 
 
-def _line(parts: list[bytes], size: int, piece: bytes) -> bytes | TooLong:
-    if size + len(piece) > LONGEST_LINE:
-        return TooLong()
-    return b"".join([*parts, piece])
-
-
-async def _pieces(fd: int) -> AsyncIterator[bytes]:
+async def _read(fd: int) -> bytes:
+    """The next bytes; none at the end."""
     while True:
-        await _ready(fd, asyncio.get_running_loop().add_reader, asyncio.get_running_loop().remove_reader)
+        await _readable(fd)
         try:
-            data = os.read(fd, _READ)
+            return os.read(fd, _READ)
         except BlockingIOError:
             continue
         except OSError:  # a terminal or a socket whose other side is gone
-            return
-        if not data:
-            return
-        yield data
+            return b""
 
 
-async def _ready(fd: int, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
+async def _readable(fd: int) -> None:
     """Wait for it; a regular file need not be waited for, and cannot be."""
-    loop_has_it = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
     try:
-        add(fd, loop_has_it.set)
+        loop.add_reader(fd, ready.set)
     except PermissionError:
         await asyncio.sleep(0)
         return
     try:
-        await loop_has_it.wait()
+        await ready.wait()
     finally:
-        remove(fd)
+        loop.remove_reader(fd)
 
 
-class _Chunk:
-    """A piece of streamed text that may still grow."""
+def encode(value: Any) -> bytes:
+    """JSON, also of text that is not valid Unicode."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        from coder.record.files import encode as encode_leniently
 
-    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
-        self.parts = [text]
+        return encode_leniently(value)
+
+
+def encoded(method: str, params: Any) -> bytes:
+    return encode(notification(method, params))
+
+
+class _Chunk(Line):
+    """A piece of streamed text that may still grow, until its turn has come."""
+
+    def __init__(self, text: str, made: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self.open = True
+        self._parts = [text]
+        self._encode = made
         self.size = len(text)
-        self.encode = encode
+
+    def add(self, text: str) -> None:
+        self._parts.append(text)
+        self.size += len(text)
+
+    def made(self) -> bytes:
+        self.open = False
+        text, self._parts = "".join(self._parts), []
+        return self._encode(text)
 
 
-class _Latest:
+class _Latest(Line):
     """Something that a newer one replaces while it waits."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes, forget: Callable[[], object]) -> None:
+        super().__init__(data)
+        self._forget = forget
+
+    def made(self) -> bytes:
+        self._forget()
+        return self.data
 
 
-class Outbox:
-    """What waits to be written, in order. `lost` is called once where nobody reads any more."""
+class EditorOutbox(Outbox):
+    """What waits for the editor. A message comes after all that was said in its session before."""
 
-    def __init__(self, fd: int, lost: Callable[[], None]) -> None:
-        self._fd = fd
-        self._lost = lost
-        self._waiting: deque[bytes | _Chunk | _Latest] = deque()
+    def __init__(self, fd: int, lost: Callable[[OSError], None]) -> None:
+        super().__init__(fd, lost)
         self._chunks: dict[str, tuple[object, _Chunk]] = {}  # by session: the one that may still grow
         self._latest: dict[tuple[str, str], _Latest] = {}
-        self._bytes = 0  # about what waits
-        self._more = asyncio.Event()
-        self._moved = asyncio.Event()
-        self._writing = False
-        self.gone = False
 
     def put(self, data: bytes, session: str = "") -> None:
-        """A message, without its end of line. It comes after all that was said in its session before."""
-        if self.gone:
-            return
         self._chunks.pop(session, None)
-        self._wait(data, len(data))
+        self.enqueue(Line(data))
 
-    def put_text(self, session: str, key: object, text: str, encode: Callable[[str], bytes]) -> None:
+    def put_text(self, session: str, key: object, text: str, made: Callable[[str], bytes]) -> None:
         """Text that streams: joins what waits under the same `key`, if nothing came in between."""
         if self.gone:
             return
-        last = self._chunks.get(session)
-        if last is not None and last[0] == key and last[1].size + len(text) <= _LONGEST_CHUNK:
-            last[1].parts.append(text)
-            last[1].size += len(text)
-            self._bytes += len(text)
+        last_key, last = self._chunks.get(session, (None, None))
+        if last is not None and last_key == key and last.open and last.size + len(text) <= _LONGEST_CHUNK:
+            last.add(text)
+            self.waiting += len(text)
             return
         for at in range(0, len(text), _LONGEST_CHUNK):
-            chunk = _Chunk(text[at : at + _LONGEST_CHUNK], encode)
+            chunk = _Chunk(text[at : at + _LONGEST_CHUNK], made)
             self._chunks[session] = (key, chunk)
-            self._wait(chunk, chunk.size)
+            self.enqueue(chunk)
 
     def put_latest(self, session: str, key: str, data: bytes) -> None:
         """A state: where an older one under the same `key` still waits, this takes its place."""
         if self.gone:
             return
-        waiting = self._latest.get((session, key))
-        if waiting is not None:
-            self._bytes += len(data) - len(waiting.data)
-            waiting.data = data
+        older = self._latest.get((session, key))
+        if older is not None:
+            self.waiting += len(data) - older.size
+            older.data, older.size = data, len(data)
             return
         self._chunks.pop(session, None)
-        self._latest[(session, key)] = latest = _Latest(data)
-        self._wait(latest, len(data))
-
-    def _wait(self, item: bytes | _Chunk | _Latest, size: int) -> None:
-        self._waiting.append(item)
-        self._bytes += size
-        self._more.set()
+        self._latest[session, key] = latest = _Latest(data, lambda: self._latest.pop((session, key), None))
+        self.enqueue(latest)
 
     async def room(self) -> None:
         """Until the reader has caught up."""
-        while self._bytes > _FULL and not self.gone:
-            self._moved.clear()
-            await self._moved.wait()
+        await self.drained(_FULL)
 
-    async def empty(self) -> None:
-        """Until all of it is written."""
-        while (self._waiting or self._writing) and not self.gone:
-            self._moved.clear()
-            await self._moved.wait()
 
-    async def run(self) -> None:
-        """Write until cancelled, or until nobody reads."""
-        os.set_blocking(self._fd, False)
+class Editor(Peer):
+    """The client at the other end of the line."""
+
+    def __init__(self, outbox: EditorOutbox, methods: Mapping[str, Method]) -> None:
+        super().__init__(methods)
+        self.outbox = outbox
+
+    def send(self, message: Json, session: str = "") -> None:
+        self.outbox.put(encode(message), session)
+
+    def repaired(self, line: bytes) -> bytes | None:
+        r"""The message with half characters (`\ud83d` alone, from editors that cut text by UTF-16) spelt out:
+        it is JSON, and whoever sent it waits for an answer. None where it is wrong in another way."""
+        if b"\\u" not in line:
+            return None
+        import json
+
         try:
-            while not self.gone:
-                await self._more.wait()
-                self._writing = True
-                await self._write(self._batch())
-                self._writing = False
-                self._moved.set()
-        except OSError as error:
-            self._give_up()
-            if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EBADF):
-                print(f"coder acp: cannot write: {error.strerror}", file=sys.stderr)
+            mended = encode(json.loads(line))
+            msgspec.json.decode(mended, type=msgspec.Raw)
+        except (ValueError, OverflowError, RecursionError):
+            return None
+        return mended if mended != line else None
 
-    def _give_up(self) -> None:
-        self.gone = True
-        self._waiting.clear()
-        self._chunks.clear()
-        self._latest.clear()
-        self._bytes = 0
-        self._moved.set()
-        self._lost()
+    def log(self, text: str) -> None:
+        log(text)
 
-    def _batch(self) -> bytes:
-        """As much as goes into one write, from the front."""
-        out: list[bytes] = []
-        size = 0
-        while self._waiting and size < _WRITE:
-            data = self._encoded(self._waiting.popleft())
-            out.append(data)
-            size += len(data) + 1
-        if not self._waiting:
-            self._more.clear()
-            self._bytes = 0
-        out.append(b"")
-        return b"\n".join(out)
+    async def hear(self, fd: int) -> None:
+        """Take in what comes, to its end, as fast as our answers are read."""
+        async for line in lines(fd):
+            if line is None:
+                self.refuse(None, INVALID_REQUEST, f"the message is longer than {LONGEST_LINE >> 20} MiB")
+            else:
+                self.take(line)
+            await self.outbox.room()
 
-    def _encoded(self, item: bytes | _Chunk | _Latest) -> bytes:
-        if isinstance(item, _Chunk):
-            self._chunks = {s: kept for s, kept in self._chunks.items() if kept[1] is not item}
-            self._bytes -= item.size
-            return item.encode("".join(item.parts))
-        if isinstance(item, _Latest):
-            self._latest = {k: kept for k, kept in self._latest.items() if kept is not item}
-            item = item.data
-        self._bytes -= len(item)
-        return item
 
-    async def _write(self, data: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(self._fd, view) :]
-            except BlockingIOError:
-                await _ready(self._fd, loop.add_writer, loop.remove_writer)
+def log(text: str) -> None:
+    """For whoever reads the editor's log. Where nobody does it is dropped: all sessions would wait for it."""
+    line = f"coder acp: {text[:_LONGEST_LOG]}\n".encode("ascii", "backslashreplace")
+    with contextlib.suppress(OSError):
+        if select.select([], [_STDERR], [], 0)[1]:
+            os.write(_STDERR, line[: select.PIPE_BUF])
 
-    def close(self) -> None:
-        """The stream is handed back as it was."""
-        try:
-            os.set_blocking(self._fd, True)
-            os.close(self._fd)
-        except OSError:
-            return
+
+def log_loss(error: OSError) -> None:
+    if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EBADF):
+        log(f"cannot write: {error.strerror}")

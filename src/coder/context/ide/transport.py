@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from coder.mcp import jsonrpc
 from coder.mcp.bodies import messages
+from coder.mcp.jsonrpc import encode
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong
+from coder.rpc.peer import METHOD_NOT_FOUND, error, notification, request, result
 from coder.texts import Fault
 
 PROTOCOL = "2025-06-18"
@@ -58,7 +59,7 @@ class CompanionTransport:
         """The result; raises `IdeFault`."""
         self._next_id += 1
         wanted = self._next_id
-        response = await self._post(jsonrpc.request(wanted, method, params))
+        response = await self._post(request(wanted, method, params))
         try:
             if session := response.headers.get("mcp-session-id"):
                 self._headers["Mcp-Session-Id"] = session
@@ -98,16 +99,12 @@ class CompanionTransport:
         await self._http.close()
 
     async def _notify(self, method: str) -> None:
-        (await self._post(jsonrpc.notification(method))).abort()
+        (await self._post(notification(method))).abort()
 
     async def _answer(self, request_id: object, method: str) -> None:
         """A ping gets its answer; nothing else can be asked of us."""
-        body: Message = {"jsonrpc": "2.0", "id": request_id}
-        if method == "ping":
-            body["result"] = {}
-        else:
-            body["error"] = {"code": jsonrpc.METHOD_NOT_FOUND, "message": f"{method} is not supported"}
-        (await self._post(body)).abort()
+        no = error(request_id, METHOD_NOT_FOUND, f"{method} is not supported")
+        (await self._post(result(request_id, {}) if method == "ping" else no)).abort()
 
     async def _post(self, message: Message) -> Response:
         headers = {
@@ -116,7 +113,7 @@ class CompanionTransport:
             "Accept": "application/json, text/event-stream",
         }
         try:
-            response = await self._http.request("POST", self._url, headers, jsonrpc.encode(message))
+            response = await self._http.request("POST", self._url, headers, encode(message))
         except HttpFault as fault:
             raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         if response.status >= 300:

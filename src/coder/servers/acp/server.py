@@ -7,6 +7,7 @@ loaded before `initialize` is answered.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder import __version__
+from coder.rpc.peer import INTERNAL, INVALID_PARAMS, Answered, Method, RpcError
 from coder.servers.acp.params import (
     PROTOCOL_VERSION,
     Authenticate,
@@ -30,17 +32,7 @@ from coder.servers.acp.params import (
     SetMode,
     SetOption,
 )
-from coder.servers.jsonrpc import (
-    AUTH_REQUIRED,
-    INTERNAL,
-    INVALID_PARAMS,
-    NOT_FOUND,
-    Answered,
-    Method,
-    Peer,
-    RpcError,
-)
-from coder.servers.stdio import Outbox, lines, take_over
+from coder.servers.stdio import AUTH_REQUIRED, NOT_FOUND, Editor, EditorOutbox, log_loss, take_over
 from coder.texts import Texts, pick_language
 
 if TYPE_CHECKING:
@@ -74,14 +66,14 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class AcpServer:
     """Knows the sessions that are open, and what each method does."""
 
-    def __init__(self, chosen: Chosen, outbox: Outbox) -> None:
+    def __init__(self, chosen: Chosen, outbox: EditorOutbox) -> None:
         self._chosen = chosen
         self._texts = Texts(pick_language(chosen.lang, "", chosen.environ))
         self._sessions: dict[str, EditorSession] = {}
         self._folders: dict[str, str] = {}  # where sessions were asked for, in order: as the client names it
         self._opening = asyncio.Lock()
         self._outbox = outbox
-        self.peer = Peer(outbox, self._methods())
+        self.peer = Editor(outbox, self._methods())
 
     def _methods(self) -> dict[str, Method]:
         return {
@@ -348,23 +340,22 @@ async def serve(chosen: Chosen) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stopped, number)
     given, taken = take_over()
-    outbox = Outbox(taken, lost=over.set)
+
+    def lost(error: OSError) -> None:
+        log_loss(error)
+        over.set()
+
+    os.set_blocking(taken, False)
+    outbox = EditorOutbox(taken, lost)
     server = AcpServer(chosen, outbox)
-    writing = asyncio.create_task(outbox.run())
-    reading = asyncio.create_task(_read(given, server.peer, outbox, over))
+    reading = asyncio.create_task(server.peer.hear(given))
+    reading.add_done_callback(lambda _: over.set())
     await over.wait()
     reading.cancel()
     await server.close()
     await asyncio.wait([asyncio.create_task(outbox.empty())], timeout=_FLUSHING)
-    writing.cancel()
     outbox.close()
+    with contextlib.suppress(OSError):
+        os.set_blocking(taken, True)  # the stream is handed back as it was
+        os.close(taken)
     return _CANCELLED if signals else 0
-
-
-async def _read(fd: int, peer: Peer, outbox: Outbox, over: asyncio.Event) -> None:
-    try:
-        async for line in lines(fd):
-            peer.take(line)
-            await outbox.room()
-    finally:
-        over.set()

@@ -28,11 +28,12 @@ from coder.protocol.events import (
 from coder.protocol.modes import CustomModesListed, ListCustomModes, ModeDefinition
 from coder.protocol.ops import ApprovalReply, Cancel, SetOperatingMode, UserInput
 from coder.protocol.usage import Usage
+from coder.rpc.peer import INTERNAL, INVALID_PARAMS, Gone, RpcError
 from coder.servers.acp import offers
 from coder.servers.acp.params import Block, Outcome, PermissionAnswer
 from coder.servers.acp.prompt import CannotRead, message_of
 from coder.servers.acp.updates import Updates
-from coder.servers.jsonrpc import INTERNAL, INVALID_PARAMS, Gone, Peer, RpcError, log
+from coder.servers.stdio import Editor, log
 from coder.texts import Texts
 
 _MOST_MODELS = 500
@@ -106,7 +107,7 @@ def _usage(usage: Usage) -> dict[str, int]:
 class EditorSession:
     """Reads the engine's events from `begin` on, to their end."""
 
-    def __init__(self, peer: Peer, engine: Engine, provider: Provider, texts: Texts) -> None:
+    def __init__(self, peer: Editor, engine: Engine, provider: Provider, texts: Texts) -> None:
         self._peer = peer
         self.engine = engine
         self._provider = provider

@@ -52,7 +52,7 @@ from coder.servers.acp.tools import (
     text_block,
     title_of,
 )
-from coder.servers.jsonrpc import Peer, notification
+from coder.servers.stdio import Editor, encoded
 from coder.texts import Texts
 
 _STATUS = {"success": "completed", "error": "failed", "cancelled": "failed", "executing": "in_progress"}
@@ -73,7 +73,7 @@ class _Call(msgspec.Struct):
 class Updates:
     """Tells one session's client. Knows nothing of prompts and their answers."""
 
-    def __init__(self, peer: Peer, session_id: str, root: Path, texts: Texts) -> None:
+    def __init__(self, peer: Editor, session_id: str, root: Path, texts: Texts) -> None:
         self._peer = peer
         self.id = session_id
         self.root = root
@@ -100,7 +100,7 @@ class Updates:
         def encode(whole: str) -> bytes:
             content = {"type": "text", "text": whole}
             update = {"sessionUpdate": kind, "content": content, "messageId": message}
-            return notification("session/update", {"sessionId": session_id, "update": update})
+            return encoded("session/update", {"sessionId": session_id, "update": update})
 
         self._peer.outbox.put_text(self.id, (kind, message), text, encode)
 
@@ -283,7 +283,7 @@ class Updates:
             "toolCallId": call.shown_as,
             "content": [tail_block(call.printed)],
         }
-        data = notification("session/update", {"sessionId": self.id, "update": update})
+        data = encoded("session/update", {"sessionId": self.id, "update": update})
         self._peer.outbox.put_latest(self.id, call.shown_as, data)
 
     def _progress(self, shown_as: str, **fields: Any) -> None:

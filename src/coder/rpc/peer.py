@@ -1,0 +1,260 @@
+"""JSON-RPC 2.0 between two equals: messages, requests that wait for their answers, and who serves methods.
+
+A message that is wrong is answered with what is wrong about it and ends nothing. The part of a handler that
+runs before its first `await` runs in the order in which messages came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from coder.texts import Phrase
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+
+Id = int | str | float | None
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+class RpcError(Exception):
+    """What a request is answered with instead of a result: ours, or theirs."""
+
+    def __init__(self, code: int, message: str | Phrase, data: Any = None) -> None:
+        super().__init__(str(message))
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Gone(Exception):
+    """The other side is no longer there to answer."""
+
+
+# messages
+
+
+def request(number: int, method: str, params: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def notification(method: str, params: Any = None) -> Json:
+    message: Json = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def result(number: object, value: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": number, "result": value}
+
+
+def error(number: object, code: int, message: str, data: Any = None) -> Json:
+    told: Json = {"code": code, "message": message}
+    return {"jsonrpc": "2.0", "id": number, "error": told if data is None else {**told, "data": data}}
+
+
+class Pending(Generic[T]):
+    """The requests that are out, and who waits for each."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._answers: dict[int, asyncio.Future[T]] = {}
+
+    def open(self) -> tuple[int, asyncio.Future[T]]:
+        self._last += 1
+        answer = self._answers[self._last] = asyncio.get_running_loop().create_future()
+        return self._last, answer
+
+    def close(self, number: int) -> None:
+        answer = self._answers.pop(number, None)
+        if answer is not None and not answer.cancel() and not answer.cancelled():
+            answer.exception()  # looked at, so that a fault nobody waited for is not complained of
+
+    def answer(self, number: int | None, value: T | BaseException) -> None:
+        """Hand an answer to whoever waits for it; nobody may (it was cancelled, or it is not ours)."""
+        waiting = self._answers.get(number) if number is not None else None
+        if waiting is None or waiting.done():
+            return
+        if isinstance(value, BaseException):
+            waiting.set_exception(value)
+        else:
+            waiting.set_result(value)
+
+    def fail(self, fault: Callable[[], BaseException]) -> None:
+        """Nobody will be answered any more."""
+        for number in self._answers:
+            self.answer(number, fault())
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A result, and what is to be done once it is on its way."""
+
+    result: Any
+    then: Callable[[], None]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """What a method takes, and who does it."""
+
+    params: Any
+    run: Callable[[Any], Awaitable[Any]]
+
+
+class _Incoming(msgspec.Struct):
+    """Any of the three kinds of message."""
+
+    id: Id | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Any = UNSET
+    jsonrpc: str = "2.0"
+
+
+class _OnlyId(msgspec.Struct):
+    id: Id = None
+
+
+class Peer:
+    """The other side, strictly: who asks it, and what it may ask. Subclasses send."""
+
+    def __init__(self, methods: Mapping[str, Method]) -> None:
+        self._methods = methods
+        self._pending: Pending[Raw] = Pending()
+        self._running: dict[asyncio.Task[None], str] = {}
+        self._decoder = msgspec.json.Decoder(_Incoming)
+
+    # for subclasses
+
+    def send(self, message: Json, session: str = "") -> None:
+        """On its way, after all that was said in its session before."""
+        raise NotImplementedError
+
+    def repaired(self, line: bytes) -> bytes | None:
+        """A line that is no JSON as JSON, where it can be guessed."""
+        return None
+
+    def log(self, text: str) -> None:
+        """What is wrong, and is nobody's answer."""
+
+    # what comes in
+
+    def take(self, line: bytes) -> None:
+        """One line, whatever is in it."""
+        if not line.strip():
+            return
+        try:
+            message = self._decoder.decode(line)
+        except msgspec.ValidationError as wrong:
+            self.refuse(_id_of(line), INVALID_REQUEST, f"not a JSON-RPC message: {wrong}")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+            repaired = self.repaired(line)
+            if repaired is None:
+                self.refuse(None, PARSE_ERROR, f"not JSON: {wrong}")
+            else:
+                self.take(repaired)
+        else:
+            self._dispatch(message)
+
+    def refuse(self, number: Id, code: int, message: str, data: Any = None) -> None:
+        self.send(error(number, code, message, data))
+
+    def _dispatch(self, message: _Incoming) -> None:
+        number = None if isinstance(message.id, UnsetType) else message.id
+        if message.jsonrpc != "2.0":
+            self.refuse(number, INVALID_REQUEST, "jsonrpc is not 2.0")
+        elif isinstance(message.method, str):
+            self._called(message.method, message)
+        elif message.id is UNSET or (message.error is UNSET and message.result is UNSET):
+            self.refuse(number, INVALID_REQUEST, "neither a method nor an answer")
+        elif isinstance(number, int):
+            self._pending.answer(number, _outcome(message))
+
+    def _called(self, name: str, message: _Incoming) -> None:
+        try:
+            work = self._begun(name, message.params)
+        except RpcError as wrong:
+            self._fail(message.id, name, wrong)
+            return
+        task = asyncio.get_running_loop().create_task(self._finish(work, message.id, name))
+        self._running[task] = name
+        task.add_done_callback(self._running.pop)
+
+    def _begun(self, name: str, params: Raw | UnsetType) -> Awaitable[Any]:
+        method = self._methods.get(name)
+        if method is None:
+            raise RpcError(METHOD_NOT_FOUND, f"there is no method {name[:100]!r}", {"method": name[:100]})
+        raw = params if isinstance(params, Raw) and bytes(params) != b"null" else Raw(b"{}")
+        try:
+            given = msgspec.json.decode(raw, type=method.params)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+            raise RpcError(INVALID_PARAMS, f"wrong params: {wrong}") from wrong
+        return method.run(given)
+
+    async def _finish(self, work: Awaitable[Any], number: Id | UnsetType, name: str) -> None:
+        then: Callable[[], None] | None = None
+        try:
+            value = await work
+            if isinstance(value, Answered):
+                value, then = value.result, value.then
+            if not isinstance(number, UnsetType):
+                self.send(result(number, value))
+        except RpcError as wrong:
+            self._fail(number, name, wrong)
+        except Exception as wrong:  # the last line of defence: a sentence for them, a line for the log
+            words = f"{type(wrong).__name__}: {wrong}"[:500]
+            self._fail(number, name, RpcError(INTERNAL, f"{name} failed inside coder: {words}"))
+        if then is not None:
+            then()
+
+    def _fail(self, number: Id | UnsetType, name: str, wrong: RpcError) -> None:
+        if isinstance(number, UnsetType):  # nobody waits for an answer to a notification
+            self.log(f"{name[:100]!r}: {wrong.message}")
+        else:
+            self.refuse(number, wrong.code, str(wrong.message), wrong.data)
+
+    # what goes out
+
+    async def ask(self, method: str, params: Any, session: str) -> Raw:
+        """Their answer. Raises `RpcError` where it is an error, `Gone` where none can come any more."""
+        number, answer = self._pending.open()
+        try:
+            self.send(request(number, method, params), session)
+            return await answer
+        finally:
+            self._pending.close(number)
+
+    def tell(self, method: str, params: Any, session: str) -> None:
+        self.send(notification(method, params), session)
+
+    # the end
+
+    def hang_up(self) -> None:
+        """Nothing comes in any more: who waits for an answer waits in vain."""
+        self._pending.fail(Gone)
+
+    async def settled(self, seconds: float, but: str = "") -> None:
+        """Until what was asked of us is answered, but no longer than this."""
+        if running := [task for task, name in self._running.items() if name != but]:
+            await asyncio.wait(running, timeout=seconds)
+
+
+def _outcome(message: _Incoming) -> Raw | RpcError:
+    if message.error is UNSET or message.error is None:
+        return message.result if isinstance(message.result, Raw) else Raw(b"null")
+    return RpcError(INTERNAL, str(message.error)[:500])
+
+
+def _id_of(line: bytes) -> Id:
+    try:
+        return msgspec.json.decode(line, type=_OnlyId).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
