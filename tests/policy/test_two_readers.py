@@ -9,7 +9,7 @@ import pytest
 
 from coder.policy.decide import decide
 from coder.policy.shell.judge import judge
-from coder.policy.shell.lexer import Odd, marks_of
+from coder.policy.shell.lexer import Unsupported, marks_of
 
 # The tree takes `$ $` for one variable, and what follows for text; bash runs it.
 HIDDEN = [
@@ -113,5 +113,5 @@ def test_the_lexer_follows_bashs_quoting(line: str, kinds: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_what_is_odd_is_refused(line: str) -> None:
-    with pytest.raises(Odd):
+    with pytest.raises(Unsupported):
         marks_of(line.encode())

@@ -21,14 +21,14 @@ from coder.context.prompt import project_instructions
 from coder.context.skills import Skills
 from coder.fs.atomic import ChangedMeanwhile, exchange_file, replace_file
 from coder.fs.safe_open import (
-    LinkInTheWay,
+    SymlinkRace,
+    delete_directory,
     delete_file,
-    delete_folder,
-    entries_of,
+    open_beneath,
     open_file,
-    open_inside,
     parent_of,
     read_file,
+    scan_directory,
     status_of,
 )
 from coder.modes.discover import ModeRoots, discover, read_text
@@ -172,7 +172,7 @@ def test_reading_and_writing_thousands_of_times(contested: Contested) -> None:
             assert b"PRIVATE" not in (action() or b"")  # type: ignore[operator] # bytes, or nothing
         except (FileNotFoundError, ChangedMeanwhile):
             pass
-        except LinkInTheWay:
+        except SymlinkRace:
             refused += 1
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:  # what was refused to delete is still in the folder
@@ -185,7 +185,7 @@ def test_reading_and_writing_thousands_of_times(contested: Contested) -> None:
         tried(lambda: exchange_file(target, data, data + b"."))
         tried(lambda: replace_file(made, data, 0o600))
         tried(lambda: delete_file(made))
-        tried(lambda: delete_folder(made.parent))
+        tried(lambda: delete_directory(made.parent))
 
     until_it_was_close(place, attempt, 1000)
     assert refused > 0
@@ -286,15 +286,15 @@ def test_a_link_is_not_opened_at_any_place(tmp_path: Path) -> None:
         lambda: open_file(link / "new", os.O_WRONLY | os.O_CREAT),
         lambda: replace_file(link / "deep" / "new", b"x"),
         lambda: delete_file(link / "file.txt"),
-        lambda: delete_folder(link / "deep"),
+        lambda: delete_directory(link / "deep"),
         lambda: status_of(link / "file.txt"),
-        lambda: entries_of(link).__enter__(),
+        lambda: scan_directory(link).__enter__(),
         lambda: parent_of(link / "deep" / "made" / "x", make=True).__enter__(),
     ):
-        with pytest.raises(LinkInTheWay):
+        with pytest.raises(SymlinkRace):
             action()
     with pytest.raises(PermissionError, match="leads out of the project"):
-        open_inside(link / "file.txt", place.root)
+        open_beneath(link / "file.txt", place.root)
     place.check()
 
 
@@ -356,13 +356,13 @@ def test_agents_md_may_be_a_link_inside_the_repository(tmp_path: Path) -> None:
 def test_without_proc_every_folder_is_opened_from_the_one_above(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.fs.safe_open._known_folder", lambda path, flags: None)
+    monkeypatch.setattr("coder.fs.safe_open._open_directory_at_once", lambda path, flags: None)
     place = Contested(tmp_path)
     replace_file(place.root / "made" / "on" / "the" / "way.txt", b"here")
     assert read_file(place.root / "made" / "on" / "the" / "way.txt") == b"here"
-    with entries_of(place.root / "a") as (found, _descriptor):
+    with scan_directory(place.root / "a") as (found, _descriptor):
         assert "deep" in {entry.name for entry in found}
-    with pytest.raises(LinkInTheWay):
+    with pytest.raises(SymlinkRace):
         read_file(place.root / "b" / "deep" / "file.txt")
     with pytest.raises(NotADirectoryError):
         read_file(place.root / "a" / "file.txt" / "below")

@@ -12,7 +12,7 @@ import msgspec
 
 from coder.config.errors import ConfigError
 from coder.config.files import read_bounded, reason
-from coder.fs.private import locked, set_aside, write_whole
+from coder.fs.private import locked, set_aside, write_durably
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Allowlist:
                 file = _AllowFile(project=self._root, names=list(change(self.names())))
                 if self.problem is not None:
                     set_aside(self.path)
-                write_whole(self.path, msgspec.json.format(msgspec.json.encode(file)))
+                write_durably(self.path, msgspec.json.format(msgspec.json.encode(file)))
         except OSError as error:
             raise ConfigError("config.allowlist_not_saved", file=str(self.path), why=reason(error)) from None
 

@@ -14,7 +14,7 @@ from coder.config.errors import ConfigError
 from coder.config.files import ensure_folder, read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member
-from coder.fs.private import locked_by_folder, write_whole
+from coder.fs.private import locked_by_directory, write_durably
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def _save_model(cwd: Path, name: str) -> None:
     if not target.is_relative_to(cwd.resolve()):
         # Never write through a symlink that a project ships
         raise _failure(Phrase("config.model_not_saved_link"))
-    with locked_by_folder(target):
+    with locked_by_directory(target):
         _put_model(target, name)
 
 
 def _put_model(target: Path, name: str) -> None:
     data = read_bounded(target, _LABEL)
     if data is None:
-        write_whole(target, _fresh(name), 0o644)
+        write_durably(target, _fresh(name), 0o644)
         return
     before = decode(data, _LABEL)
     if before is None:  # nothing but blanks and comments
@@ -58,7 +58,7 @@ def _put_model(target: Path, name: str) -> None:
     if not _is_right(before, decode(after, _LABEL), name):
         raise _failure(Phrase("config.model_not_saved_shape"))
     if after != data:
-        write_whole(target, after, stat.S_IMODE(target.stat().st_mode))
+        write_durably(target, after, stat.S_IMODE(target.stat().st_mode))
 
 
 def _failure(why: Phrase | str) -> ConfigError:

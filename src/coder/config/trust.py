@@ -14,7 +14,7 @@ import msgspec
 
 from coder.config.errors import ConfigError, shown
 from coder.config.files import read_bounded, reason
-from coder.fs.private import locked, set_aside, write_whole
+from coder.fs.private import locked, set_aside, write_durably
 from coder.texts import Phrase, Texts
 
 if TYPE_CHECKING:
@@ -146,7 +146,9 @@ class TrustStore:
                     folders[root] = entry
                 if self.problem is not None:
                     set_aside(self.path)
-                write_whole(self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(folders=folders))))
+                write_durably(
+                    self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(folders=folders)))
+                )
         except OSError as error:
             raise ConfigError("config.trust_not_saved", file=str(self.path), why=reason(error)) from None
 

@@ -12,7 +12,7 @@ from coder.config.files import read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member, without_member
 from coder.config.layers import KeyPath, has, merged, without
-from coder.fs.private import locked, write_whole
+from coder.fs.private import locked, write_durably
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def _changed(
             after = change(data, before)
             if decode(after, label) != wanted(before):
                 raise ConfigError("config.own_shape", file=label)
-            write_whole(file.resolve(), after)
+            write_durably(file.resolve(), after)
     except OSError as error:
         raise ConfigError("config.own_not_saved", file=label, why=reason(error)) from None
     return file

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from coder.fs.atomic import replace_file
-from coder.fs.safe_open import open_inside, real_path
+from coder.fs.safe_open import open_beneath, real_path
 from coder.texts import Phrase
 from coder.tools.base import Journal
 from coder.tools.save_memory import NotSaved, Saved, Scope
@@ -170,7 +170,7 @@ class Memory:
         """What the file holds; empty where it is not there. Never waits on a pipe."""
         path = self._paths[scope]
         try:
-            descriptor = open_inside(path, self._bounds[scope])
+            descriptor = open_beneath(path, self._bounds[scope])
         except FileNotFoundError:
             return ""
         try:

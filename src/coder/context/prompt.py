@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from coder.config.errors import shown
-from coder.fs.safe_open import open_inside
+from coder.fs.safe_open import open_beneath
 from coder.texts import Phrase
 
 # Instructions are read at every request; 32 KB are about 8,000 tokens, more than any good one needs.
@@ -180,7 +180,7 @@ def _chain(workspace: Path) -> list[Path]:
 def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Phrase | None]:
     """At most `room` bytes of a text file, cut between lines, and why that is not all of it."""
     try:
-        descriptor = open_inside(path, inside)
+        descriptor = open_beneath(path, inside)
     except (FileNotFoundError, NotADirectoryError):
         return b"", None
     except OSError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from coder.context.frontmatter import MAX_HEADER, HeadFault, Node, read_header, split
-from coder.fs.safe_open import open_inside, read_open, real_path
+from coder.fs.safe_open import open_beneath, read_open, real_path
 from coder.texts import Phrase
 from coder.tools.skill import LoadedSkill, NoSkill
 
@@ -250,7 +250,7 @@ def _checked(fields: dict[str, Node], name: str) -> str:
 
 def _read(file: Path, inside: Path | None, limit: int) -> str:
     """The first `limit` bytes as text. Never waits on a pipe."""
-    data = read_open(open_inside(file, inside), file, limit)
+    data = read_open(open_beneath(file, inside), file, limit)
     if b"\0" in data:
         raise HeadFault("context.skill.binary")
     return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")

@@ -205,7 +205,7 @@ async def _reply(
             tool=call.name,
             subject=preview.subject,
             subject_kind=preview.kind,
-            reasons=ruling.spoken(agent.texts),
+            reasons=ruling.localized(agent.texts),
             can_always=ruling.can_always,
             always_names=list(ruling.always_names),
         )

@@ -237,7 +237,7 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
 
 def _forbidden(session: Session, ruling: Ruling) -> ToolResult:
     reasons = " ".join(ruling.english)
-    return denied(f"{reasons} {PROPOSE}", " ".join(ruling.spoken(session.agent.texts)))
+    return denied(f"{reasons} {PROPOSE}", " ".join(ruling.localized(session.agent.texts)))
 
 
 async def _execute(

@@ -204,7 +204,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
     ruling = ruling_of(session, tool, args)
     if ruling.decision == "deny":
-        raise Refused(" ".join(ruling.spoken(agent.texts)))
+        raise Refused(" ".join(ruling.localized(agent.texts)))
     if ruling.decision == "ask":
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:

@@ -285,9 +285,9 @@ class Session:
 
     def job_notes(self) -> list[str]:
         """What the model has not heard yet of jobs that have ended, to go with the next message or result."""
-        ended = [job for job in self.jobs if not (job.running or job.told) and job.owner == self.id]
+        ended = [job for job in self.jobs if not (job.running or job.end_reported) and job.owner == self.id]
         for job in ended:
-            job.told = True
+            job.end_reported = True
         return [self.redactor.redact(ending(job)) for job in ended]
 
     def _recorded(self, event: HistoryEvent) -> None:

@@ -1,1 +1,1 @@
-"""Files on disk: opened without following links that came in between, replaced whole, kept private."""
+"""Files on disk: opened without symlink races (TOCTOU), replaced atomically, kept private."""

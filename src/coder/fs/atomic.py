@@ -11,11 +11,11 @@ from pathlib import Path
 
 from coder.fs.safe_open import parent_of, read_at
 
-_LOCK_SECONDS = 1.0  # nobody of ours holds it longer than a write takes; others must not stop us
+_LOCK_SECONDS = 1.0  # our own writes take less; a foreign holder must not block us
 
 
 class ChangedMeanwhile(Exception):
-    """The file is not any more what the change was computed from; nothing was done."""
+    """The file differs from what the change was computed from (optimistic concurrency); nothing was done."""
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -27,80 +27,80 @@ def write_all(descriptor: int, data: bytes) -> None:
 def write_atomically(
     path: Path, data: bytes, mode: int = 0o600, *, beside: str = "", sync: bool = False, new: bool = False
 ) -> None:
-    """Make `path`, in a folder of ours, hold `data` with the bits `mode`, whatever the umask says.
+    """Atomically write `path`, in a directory of ours, with exactly the mode `mode`.
 
-    `beside` names the temporary file where this process alone writes `path`: what a kill left of it is taken
-    away by the next write. `sync` waits for the disk. With `new` an existing file stays: `FileExistsError`.
+    `beside`: the temporary file's name, where only this process writes `path`: the next write removes what
+    a kill left. `sync`: fsync first. `new`: raise `FileExistsError` rather than replace.
     """
     temporary = path.with_name(beside or _temporary_name())
     if beside:
         temporary.unlink(missing_ok=True)
-    with _moved(temporary, path, new=new):
+    with _renamed_into_place(temporary, path, new=new):
         _write_new(temporary, data, mode, sync=sync)
 
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Make `path` hold `data`: written beside it, then moved over it. Raises `OSError`, changing nothing.
+    """Atomically replace `path` with `data` (temporary file and rename). Raises `OSError`, changing nothing.
 
-    `path` is a resolved one: no link in it is followed. An existing file keeps its permission bits and
-    owner, a new one gets what the umask leaves of 0666; `mode` overrides. Missing parent folders are made.
+    `path` must be resolved: symlinks in it are refused. An existing file keeps its mode and owner, a new one
+    gets 0666 minus the umask; `mode` overrides. Missing parent directories are created.
     """
-    with parent_of(path, make=True) as folder:
-        _replace(path.name, folder, data, mode)
+    with parent_of(path, make=True) as directory:
+        _replace(path.name, directory, data, mode)
 
 
 def replace_link(path: Path, target: str) -> None:
-    """As `replace_file`, for a symbolic link."""
+    """As `replace_file`, for a symlink."""
     temporary = _temporary_name()
-    with parent_of(path, make=True) as folder, _moved(temporary, path.name, folder):
-        os.symlink(target, temporary, dir_fd=folder)
+    with parent_of(path, make=True) as directory, _renamed_into_place(temporary, path.name, directory):
+        os.symlink(target, temporary, dir_fd=directory)
 
 
 def exchange_file(path: Path, before: bytes | None, after: bytes | None, mode: int | None = None) -> None:
-    """From `before` to `after` (None: not there), unless the file is something else by now."""
-    with parent_of(path, make=after is not None) as folder:
-        if read_at(path.name, folder) != before:
+    """Compare and swap: from `before` to `after` (None: absent), else `ChangedMeanwhile`."""
+    with parent_of(path, make=after is not None) as directory:
+        if read_at(path.name, directory) != before:
             raise ChangedMeanwhile
         if after is None:
-            os.unlink(path.name, dir_fd=folder)
+            os.unlink(path.name, dir_fd=directory)
         else:
-            _replace(path.name, folder, after, mode)
+            _replace(path.name, directory, after, mode)
 
 
-def content_now(path: Path) -> bytes | None:
-    """What the file holds, None where there is none; also where it cannot be told, which writing will say."""
+def read_or_none(path: Path) -> bytes | None:
+    """The file's content; None if it is missing or unreadable (writing it will report why)."""
     try:
-        with parent_of(path) as folder:
-            return read_at(path.name, folder)
+        with parent_of(path) as directory:
+            return read_at(path.name, directory)
     except OSError:
         return None
 
 
-# the core: write beside, move over, leave nothing behind
+# the core: write a temporary file and rename it
 
 
 def _temporary_name() -> str:
-    """Nobody can have prepared it. Short: a long name has no room for more."""
+    """Unpredictable, so that nobody can plant a symlink; short, because a long name has no room for more."""
     return f".coder-{os.urandom(6).hex()}.tmp"
 
 
 @contextlib.contextmanager
-def _moved(
-    temporary: str | Path, name: str | Path, folder: int | None = None, *, new: bool = False
+def _renamed_into_place(
+    temporary: str | Path, name: str | Path, directory: int | None = None, *, new: bool = False
 ) -> Iterator[None]:
-    """What the block makes under the temporary name gets its own; where it fails, nothing is left of it."""
+    """Rename what the block creates to its final name; clean up on failure."""
     try:
         yield
-        if not new or not _linked(Path(temporary), name):
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        if not new or not _hard_linked(Path(temporary), name):
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 
-def _linked(temporary: Path, name: str | Path) -> bool:
-    """By a link, which unlike a rename replaces nothing; False on a file system without links."""
+def _hard_linked(temporary: Path, name: str | Path) -> bool:
+    """A hard link, unlike a rename, fails if the target exists. False if the file system has none."""
     try:
         os.link(temporary, name)
     except FileExistsError:
@@ -115,19 +115,19 @@ def _write_new(
     temporary: str | Path,
     data: bytes,
     mode: int | None,
-    folder: int | None = None,
+    directory: int | None = None,
     *,
-    kept: os.stat_result | None = None,
+    existing: os.stat_result | None = None,
     sync: bool = False,
 ) -> None:
-    # O_EXCL: a link planted in a project must not be followed
+    # O_EXCL: a symlink planted in a project must not be followed
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Bits are narrow until the owner is right: a private file is not readable for a moment either.
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+    # 0600 until the owner is set: a private file must not be readable even for a moment.
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=directory)
     try:
         write_all(descriptor, data)
-        if kept is not None:
-            _keep_owner(descriptor, kept)
+        if existing is not None:
+            _copy_owner(descriptor, existing)
         if mode is not None:
             os.fchmod(descriptor, mode)
         if sync:
@@ -136,57 +136,55 @@ def _write_new(
         os.close(descriptor)
 
 
-def _replace(name: str, folder: int, data: bytes, mode: int | None) -> None:
-    kept = _stat(name, folder)
-    if mode is None and kept is not None:
-        mode = stat.S_IMODE(kept.st_mode)
+def _replace(name: str, directory: int, data: bytes, mode: int | None) -> None:
+    existing = _stat(name, directory)
+    if mode is None and existing is not None:
+        mode = stat.S_IMODE(existing.st_mode)
     temporary = _temporary_name()
-    with _moved(temporary, name, folder):
-        _write_new(temporary, data, mode, folder, kept=kept)
+    with _renamed_into_place(temporary, name, directory):
+        _write_new(temporary, data, mode, directory, existing=existing)
 
 
-def _stat(name: str, folder: int) -> os.stat_result | None:
-    """Of the regular file that is there; a link that took its place is replaced, and has no bits to keep."""
+def _stat(name: str, directory: int) -> os.stat_result | None:
+    """Of the regular file there. A symlink is replaced, so its mode does not count."""
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
 
 
-def _keep_owner(descriptor: int, kept: os.stat_result) -> None:
+def _copy_owner(descriptor: int, existing: os.stat_result) -> None:
     ours = os.fstat(descriptor)
-    if (ours.st_uid, ours.st_gid) != (kept.st_uid, kept.st_gid):
-        # Only root may give files away; for others the file becomes theirs, as with any editor.
+    if (ours.st_uid, ours.st_gid) != (existing.st_uid, existing.st_gid):
+        # Only root may chown; otherwise the file becomes ours, as with any editor.
         with contextlib.suppress(OSError):
-            os.fchown(descriptor, kept.st_uid, kept.st_gid)
+            os.fchown(descriptor, existing.st_uid, existing.st_gid)
 
 
 # locks
 
 
 @contextlib.contextmanager
-def alone_with(paths: Iterable[Path]) -> Iterator[None]:
-    """With the locks of the folders that these files are in, so that sessions in one workspace take turns.
+def lock_directories(paths: Iterable[Path]) -> Iterator[None]:
+    """Hold advisory locks on the directories of these files, so that sessions in one workspace take turns.
 
-    Where a lock cannot be had soon there is none: it is for those who want one, never in the way.
+    Best effort: a lock that cannot be had within `_LOCK_SECONDS` is skipped.
     """
     with contextlib.ExitStack() as stack:
-        for folder in sorted(
-            {path.parent for path in paths}
-        ):  # the same order for all: nobody waits in a ring
+        for directory in sorted({path.parent for path in paths}):  # one global order: no deadlock
             try:
-                descriptor = stack.enter_context(_opened_folder(folder))
-            except OSError:  # not there yet, or closed to us
+                descriptor = stack.enter_context(_open_directory(directory))
+            except OSError:  # missing, or not readable
                 continue
             _lock(descriptor)
         yield
 
 
 @contextlib.contextmanager
-def _opened_folder(folder: Path) -> Iterator[int]:
-    with parent_of(folder / "x") as passed:
-        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=passed)
+def _open_directory(directory: Path) -> Iterator[int]:
+    with parent_of(directory / "x") as parent:
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
         yield descriptor
     finally:

@@ -1,4 +1,4 @@
-"""Private files, replaced whole or not at all, under a lock where other processes write them too."""
+"""Private files: atomic replacement, and advisory locks where other processes write them too."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ if TYPE_CHECKING:
 PRIVATE: Final = 0o600
 
 
-def write_whole(path: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """Replace a file atomically, and only once the new one is on the disk."""
+def write_durably(path: Path, data: bytes, mode: int = PRIVATE) -> None:
+    """Replace a file atomically, after the new content is on disk (fsync)."""
     from coder.fs.atomic import write_atomically
 
-    # a name that `_tidy` knows for this file's
+    # a name that `_remove_leftovers` recognises
     write_atomically(path, data, mode, beside=f".{path.name}.{os.urandom(6).hex()}.tmp", sync=True)
 
 
-def make_private(folder: Path) -> None:
-    """A folder for the person alone, as are those above it that were missing; `mkdir` opens them to all."""
-    if not folder.is_dir():
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+def make_private(directory: Path) -> None:
+    """Create a directory with mode 0700, its missing parents too (`mkdir(parents=True)` gives those 0777)."""
+    if not directory.is_dir():
+        make_private(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside `path`, so that read, change and replace is one act among processes."""
+    """Hold the lock file beside `path`, so that read-modify-replace is one transaction among processes."""
     make_private(path.parent)
     lock = path.with_name(f"{path.name}.lock")
-    with _held(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)):
-        _tidy(path)
+    with _flock(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)):
+        _remove_leftovers(path)
         yield
 
 
 @contextmanager
-def locked_by_folder(path: Path) -> Iterator[None]:
-    """The same by the folder that `path` is in: in a project a file for the lock would be in the way."""
-    with _held(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)):
-        _tidy(path)
+def locked_by_directory(path: Path) -> Iterator[None]:
+    """The same with the parent directory as the lock: a lock file would litter a project."""
+    with _flock(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)):
+        _remove_leftovers(path)
         yield
 
 
 @contextmanager
-def _held(descriptor: int) -> Iterator[None]:
+def _flock(descriptor: int) -> Iterator[None]:
     import fcntl
 
     try:
@@ -57,8 +57,8 @@ def _held(descriptor: int) -> Iterator[None]:
         os.close(descriptor)  # releases the lock
 
 
-def _tidy(path: Path) -> None:
-    """What a process that was killed while writing has left. Its lock is ours now, so nobody is at it."""
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of a process killed while writing. We hold the lock, so none is in use."""
     with os.scandir(path.parent) as entries:
         left = [e.name for e in entries if e.name.startswith(f".{path.name}.") and e.name.endswith(".tmp")]
     for name in left:
@@ -66,5 +66,5 @@ def _tidy(path: Path) -> None:
 
 
 def set_aside(path: Path) -> None:
-    """A file that cannot be read is about to be made anew: what was in it may be worth a look."""
+    """Rename an unreadable file before it is recreated, so that its content can still be inspected."""
     path.replace(path.with_name(f"{path.name}.damaged"))

@@ -1,8 +1,8 @@
-"""Opening a path so that no link can lead elsewhere: its folder first, surely that one, then what is in it.
+"""Opening paths without symlink races (TOCTOU).
 
-Whoever checks a path and then opens it by name can be fooled: between the two, a folder may be exchanged
-for a link. Paths that come here have been resolved already (`Workspace.resolve`), so none of their parts is
-a link. Should one have become a link since, it is not followed, and `LinkInTheWay` says so.
+Between checking a path and opening it by name, a directory can be swapped for a symlink. Paths that come here
+are resolved (`Workspace.resolve`), so no component is a symlink; one that has become a symlink since is not
+followed (openat with O_NOFOLLOW, component by component) and raises `SymlinkRace`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-# A folder is only passed through: with O_PATH no permission to read it is needed, as in any path.
-_PASS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # never waits, should the file be a pipe
+# O_PATH: traversing a directory needs no permission to read it.
+_TRAVERSE = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # opening a FIFO must not block
 
 
-class LinkInTheWay(OSError):
-    """A part of a resolved path is a link now."""
+class SymlinkRace(OSError):
+    """A component of a resolved path has become a symlink."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ELOOP, "a link took its place while it was being opened", path)
 
 
 def real_path(path: str | Path) -> str:
-    """`os.path.realpath`, which fails where a link becomes a folder while it looks. What comes back then has
-    a link in it, and is not opened here."""
+    """`os.path.realpath`, which raises if a symlink becomes a directory while it resolves. The fallback still
+    contains a symlink and is refused on opening.
+    """
     try:
         return os.path.realpath(path)
     except OSError:
@@ -38,8 +39,8 @@ def real_path(path: str | Path) -> str:
 
 @contextlib.contextmanager
 def parent_of(path: Path, *, make: bool = False) -> Iterator[int]:
-    """The folder that `path` is in, as a descriptor. `make`: missing folders are made on the way."""
-    descriptor = _folder(os.path.dirname(path), make=make)  # noqa: PTH120 - hot: a Path costs more than the opening
+    """A descriptor of the directory that `path` is in. `make`: create missing directories."""
+    descriptor = _open_directory_path(os.path.dirname(path), make=make)  # noqa: PTH120 - hot: a Path costs more than the open
     try:
         yield descriptor
     finally:
@@ -47,24 +48,25 @@ def parent_of(path: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def open_file(path: Path, flags: int = _READ, mode: int = 0o666) -> int:
-    """A descriptor of the file at `path` itself; what is there as a link is not opened."""
-    with parent_of(path) as folder:
-        return _opened(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, folder, path)
+    """A descriptor of the file at `path`; a symlink there is refused."""
+    with parent_of(path) as directory:
+        return _open_nofollow(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, directory, path)
 
 
-def open_folder(path: str) -> int:
-    """The folder at a resolved path, to look things up in (`open_in`)."""
-    return _folder(path, make=False)
+def open_directory(path: str) -> int:
+    """A descriptor of the directory at a resolved path, for `open_at`."""
+    return _open_directory_path(path, make=False)
 
 
-def open_in(name: str, folder: int) -> int:
-    """The file `name` in a folder that is open, to read; what is there as a link is not opened."""
-    return _opened(name, _READ | os.O_NOFOLLOW, 0, folder, name)
+def open_at(name: str, directory: int) -> int:
+    """Open the file `name` in an open directory for reading; a symlink is refused."""
+    return _open_nofollow(name, _READ | os.O_NOFOLLOW, 0, directory, name)
 
 
-def open_inside(path: Path, bound: Path | None, flags: int = _READ, mode: int = 0o666) -> int:
-    """The file that `path` leads to; its links are followed as far as they stay inside `bound`, which is a
-    resolved path (None: the file is the person's own, and may be a link to anywhere)."""
+def open_beneath(path: Path, bound: Path | None, flags: int = _READ, mode: int = 0o666) -> int:
+    """Open what `path` leads to, following symlinks only within the resolved directory `bound`. None: the
+    file is the person's own and may link anywhere.
+    """
     if bound is None:
         return os.open(path, flags | os.O_CLOEXEC, mode)
     real = Path(real_path(path))
@@ -74,23 +76,23 @@ def open_inside(path: Path, bound: Path | None, flags: int = _READ, mode: int = 
 
 
 def status_of(path: Path) -> os.stat_result:
-    """What is at `path`, a link as a link."""
+    """lstat of what is at `path`."""
     if not path.name:
         return os.lstat(path)
-    with parent_of(path) as folder:
-        return os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    with parent_of(path) as directory:
+        return os.stat(path.name, dir_fd=directory, follow_symlinks=False)
 
 
 def read_file(path: Path, most: int | None = None) -> bytes:
-    """The bytes of the regular file at `path`, at most `most` of them."""
     with _regular(open_file(path), path) as stream:
         return stream.read() if most is None else stream.read(most)
 
 
 def read_whole(path: Path, most: int, bound: Path | None = None) -> bytes:
-    """All of the regular file that `path` leads to, as `open_inside` follows it. OSError where that is
-    something else, or longer than `most` bytes."""
-    with _regular(open_inside(path, bound), path) as stream:
+    """The whole regular file that `path` leads to (`open_beneath`). OSError if it is no regular file, or
+    longer than `most` bytes.
+    """
+    with _regular(open_beneath(path, bound), path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
@@ -98,7 +100,7 @@ def read_whole(path: Path, most: int, bound: Path | None = None) -> bytes:
 
 
 def read_open(descriptor: int, path: Path, most: int) -> bytes:
-    """The first `most` bytes of what was opened, which is closed; OSError where it is no regular file."""
+    """Read the first `most` bytes of a descriptor and close it; OSError if it is no regular file."""
     with _regular(descriptor, path) as stream:
         return stream.read(most)
 
@@ -111,10 +113,10 @@ def _regular(descriptor: int, path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
-def read_at(name: str, folder: int) -> bytes | None:
-    """What the regular file `name` in `folder` holds; None where there is nothing of that name."""
+def read_at(name: str, directory: int) -> bytes | None:
+    """The content of the regular file `name` in `directory`; None if there is none."""
     try:
-        descriptor = _opened(name, _READ | os.O_NOFOLLOW, 0, folder, name)
+        descriptor = _open_nofollow(name, _READ | os.O_NOFOLLOW, 0, directory, name)
     except FileNotFoundError:
         return None
     with _regular(descriptor, Path(name)) as stream:
@@ -122,10 +124,13 @@ def read_at(name: str, folder: int) -> bytes | None:
 
 
 @contextlib.contextmanager
-def entries_of(path: Path) -> Iterator[tuple[Iterator[os.DirEntry[str]], int]]:
-    """What the folder at `path` holds, and its descriptor. An entry's `path` is its name alone, and can be
-    asked about while this is open."""
-    descriptor = _folder(os.fspath(path), make=False, last=os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def scan_directory(path: Path) -> Iterator[tuple[Iterator[os.DirEntry[str]], int]]:
+    """The entries of the directory at `path`, and its descriptor. An entry's `path` is its bare name; its
+    `stat` works while this is open.
+    """
+    descriptor = _open_directory_path(
+        os.fspath(path), make=False, last=os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    )
     try:
         with os.scandir(descriptor) as found:
             yield found, descriptor
@@ -134,39 +139,39 @@ def entries_of(path: Path) -> Iterator[tuple[Iterator[os.DirEntry[str]], int]]:
 
 
 def delete_file(path: Path) -> None:
-    with parent_of(path) as folder:
-        os.unlink(path.name, dir_fd=folder)
+    with parent_of(path) as directory:
+        os.unlink(path.name, dir_fd=directory)
 
 
-def delete_folder(path: Path) -> None:
-    """An empty folder; a link to one stays."""
-    with parent_of(path) as folder:
-        os.rmdir(path.name, dir_fd=folder)
+def delete_directory(path: Path) -> None:
+    """Remove an empty directory; a symlink to one stays."""
+    with parent_of(path) as directory:
+        os.rmdir(path.name, dir_fd=directory)
 
 
 def missing_parents(path: Path) -> list[Path]:
-    """The folders that writing `path` would make, innermost first."""
+    """The directories that writing `path` would create, innermost first."""
     missing = []
-    for folder in path.parents:
-        if os.path.lexists(folder):
+    for directory in path.parents:
+        if os.path.lexists(directory):
             break
-        missing.append(folder)
+        missing.append(directory)
     return missing
 
 
-def _folder(path: str, *, make: bool, last: int | None = None) -> int:
-    """A folder by its absolute path; `last` is how the innermost one is opened."""
-    known = _known_folder(path, _PASS if last is None else last | os.O_NOFOLLOW)
+def _open_directory_path(path: str, *, make: bool, last: int | None = None) -> int:
+    """Open a directory by its absolute path; `last`: the flags for the innermost component."""
+    known = _open_directory_at_once(path, _TRAVERSE if last is None else last | os.O_NOFOLLOW)
     if known is not None:
         return known
     parts = [part for part in path.split("/") if part]
     if not path.startswith("/") or ".." in parts or "." in parts:
         raise ValueError(f"not a resolved path: {path!r}")
-    here = os.open("/", _PASS)
+    here = os.open("/", _TRAVERSE)
     try:
         for at, part in enumerate(parts, 1):
-            flags = _PASS if last is None or at < len(parts) else last | os.O_NOFOLLOW
-            below = _entered(part, flags, here, path, make=make)
+            flags = _TRAVERSE if last is None or at < len(parts) else last | os.O_NOFOLLOW
+            below = _open_component(part, flags, here, path, make=make)
             os.close(here)
             here = below
     except BaseException:
@@ -175,9 +180,10 @@ def _folder(path: str, *, make: bool, last: int | None = None) -> int:
     return here
 
 
-def _known_folder(path: str, flags: int) -> int | None:
-    """The folder in one go where the system says that what was opened is at this very path (a fifth of the
-    cost of going there part by part); None where it does not, for whatever reason."""
+def _open_directory_at_once(path: str, flags: int) -> int | None:
+    """Open the directory by its full path where /proc confirms that the path is real: a fifth of the cost of
+    going component by component. None where it does not.
+    """
     descriptor = -1
     try:
         descriptor = os.open(path, flags)
@@ -190,31 +196,31 @@ def _known_folder(path: str, flags: int) -> int | None:
     return None
 
 
-def _entered(part: str, flags: int, folder: int, path: str, *, make: bool) -> int:
+def _open_component(part: str, flags: int, directory: int, path: str, *, make: bool) -> int:
     try:
-        return _opened(part, flags, 0, folder, path)
+        return _open_nofollow(part, flags, 0, directory, path)
     except FileNotFoundError:
         if not make:
             raise
-    with contextlib.suppress(FileExistsError):  # somebody else may have made it meanwhile
-        os.mkdir(part, dir_fd=folder)
-    return _opened(part, flags, 0, folder, path)
+    with contextlib.suppress(FileExistsError):  # created concurrently
+        os.mkdir(part, dir_fd=directory)
+    return _open_nofollow(part, flags, 0, directory, path)
 
 
-def _opened(name: str, flags: int, mode: int, folder: int, path: str | Path) -> int:
+def _open_nofollow(name: str, flags: int, mode: int, directory: int, path: str | Path) -> int:
     try:
-        return os.open(name, flags, mode, dir_fd=folder)
+        return os.open(name, flags, mode, dir_fd=directory)
     except OSError as error:
-        # A link gives one error or the other, depending on the system; so does what is no folder.
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK) and _was_link(name, folder):
-            raise LinkInTheWay(os.fspath(path)) from None
+        # The errno for a symlink depends on the system, and is shared with what is no directory.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK) and _was_link(name, directory):
+            raise SymlinkRace(os.fspath(path)) from None
         raise
 
 
-def _was_link(name: str, folder: int) -> bool:
-    """Whether it was a link that could not be opened: it is one, or is already the folder again."""
+def _was_link(name: str, directory: int) -> bool:
+    """Whether a symlink caused the error: it is one, or has already been swapped back to a directory."""
     try:
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except OSError:
         return False
     return stat.S_ISLNK(mode) or stat.S_ISDIR(mode)

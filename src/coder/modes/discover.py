@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from coder.config.errors import shown
-from coder.fs.safe_open import open_inside, real_path
+from coder.fs.safe_open import open_beneath, real_path
 from coder.modes.faults import ModeFault
 from coder.protocol.modes import ModeCategory, ModeScope
 
@@ -80,7 +80,7 @@ def discover(where: ModeRoots) -> list[Found]:
 def read_text(path: str, bound: str = "") -> str | ModeFault:
     """The file's text, or why it cannot be read. Waits on no FIFO and reads no more than a mode may have."""
     try:
-        descriptor = open_inside(Path(path), Path(bound) if bound else None)
+        descriptor = open_beneath(Path(path), Path(bound) if bound else None)
     except OSError as error:
         return ModeFault("modes.unreadable", code="file", why=error.strerror or error)
     try:

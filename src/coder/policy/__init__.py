@@ -1,4 +1,4 @@
-"""Who may: presets, operating modes, the shell line's verdict, workspace paths, trust.
+"""Permissions: presets, operating modes, analysis of shell lines, workspace paths, the sandbox, secrets.
 
-Decides and explains; never runs anything and never asks anyone.
+Decides and explains; never runs a tool and never prompts.
 """

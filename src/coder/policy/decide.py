@@ -1,7 +1,7 @@
-"""The policy's word on one call: preset, operating mode, overrides, shell verdict, allowlist. Pure.
+"""The policy decision on one call: preset, operating mode, overrides, shell verdict, allowlist. Pure.
 
-Order: the preset's cell (or its override) → the operating mode over it → risks and the allowlist for bash.
-A deny beats everything but yolo mode on bash.
+Order: the preset's cell (or its override) → the operating mode over it → risks and the allowlist for bash. A
+deny beats everything but yolo mode on bash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coder.tools.registry import built_in, built_in_tools
 
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Phrase("policy.plan.leave")
-_READ_ONLY = "runs, read-only"  # of the kind `runs`: a command that is known to only look
+_READ_ONLY = "runs, read-only"  # the row of a `runs` tool whose command is known to be read-only
 
 # The presets, by kind of tool, in the order of `PRESETS`.
 _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
@@ -29,7 +29,7 @@ _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
 
 
 def preset_gives(preset: Preset, tool: str) -> Decision:
-    """The preset's cell for a tool as such: a command counts as one not known to be read-only."""
+    """The preset's cell for a tool; a command counts as not read-only."""
     return _cell(built_in(tool).kind, preset)
 
 
@@ -45,10 +45,12 @@ def decide(
     explores: bool = False,
     verifying: bool = False,
 ) -> Ruling:
-    """What may be done with this call, and every reason for it. `shell`: the verdict on a command's line.
-    `own_name`: of a server's tool, where the model is told another; the settings may use either.
-    `explores`: a subagent that can only read, and may therefore do so where reading is allowed.
-    `verifying`: the line is one of the commands that may verify by themselves (`policy.verification`)."""
+    """The ruling on this call, with every reason.
+
+    `shell`: the verdict on a command's line. `own_name`: an MCP tool's name on its server, where the model
+    sees another; settings may use either. `explores`: a read-only subagent, allowed where reading is.
+    `verifying`: the line is a known verification command (`policy.verification`).
+    """
     known = built_in(tool)
     kind = known.kind
     overridden = _override([tool, own_name or tool], overrides or {}, patterns=kind == "unknown")
@@ -59,19 +61,19 @@ def decide(
     decision = overridden or _cell(kind, preset)
     if decision == "deny":
         return _denied_by(tool, kind, preset, overridden)
-    if tool == "skill" and decision == "ask":  # loading one never waits for a person
+    if tool == "skill" and decision == "ask":  # loading one never prompts
         return Ruling("allow", [Phrase("policy.skill")])
-    if mode == "plan" and kind in ("edits", "unknown"):  # of the others, subagents are in plan mode too
+    if mode == "plan" and kind in ("edits", "unknown"):  # subagents inherit plan mode
         return Ruling("deny", [Phrase("policy.plan", what=tool)], hint=_LEAVE_PLAN)
     if decision == "ask" and known.edits_files() and mode in ("auto-edit", "yolo"):
         return Ruling("allow", [Phrase("policy.lifted", mode=mode, tool=tool)])
-    return Ruling(decision, [_said_by(tool, preset, decision, overridden)])
+    return Ruling(decision, [_reason(tool, preset, decision, overridden)])
 
 
 def matrix(
     preset: Preset, mode: OperatingMode, overrides: Mapping[str, Decision] | None = None
 ) -> list[tuple[str, Decision]]:
-    """What each tool comes to, for a person to read."""
+    """The decision for each tool, for display."""
 
     def row(tool: str, shell: ShellVerdict | None = None) -> Decision:
         return decide(tool, preset, mode, overrides=overrides, shell=shell).decision
@@ -88,20 +90,22 @@ def matrix(
 
 
 def _readers() -> list[str]:
-    """The tools that a subagent which explores reads with."""
+    """The tools that an exploring subagent reads with."""
     return [name for name, tool in built_in_tools().items() if tool.kind == "looks" and tool.touches]
 
 
 def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: bool) -> Decision | None:
-    """What the settings say of a tool. Servers' tools can be named by a pattern; of several the strictest."""
-    said = [overrides[name] for name in names if name in overrides]
-    if not said and patterns:
+    """The decision that the settings give a tool. MCP tools can be matched by a pattern; the strictest match
+    wins.
+    """
+    matches = [overrides[name] for name in names if name in overrides]
+    if not matches and patterns:
         from fnmatch import fnmatchcase
 
-        said = [
+        matches = [
             word for pattern, word in overrides.items() if any(fnmatchcase(name, pattern) for name in names)
         ]
-    return next((word for word in _STRICTEST if word in said), None)
+    return next((word for word in _STRICTEST if word in matches), None)
 
 
 def _cell(row: str, preset: Preset) -> Decision:
@@ -111,14 +115,14 @@ def _cell(row: str, preset: Preset) -> Decision:
 def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> Ruling:
     if overridden == "deny":
         return Ruling("deny", [Phrase("policy.configured.deny", tool=tool)])
-    willing = next(name for name in PRESETS if _cell(row, name) != "deny")
-    decision = _cell(row, willing)
-    hint = Phrase("policy.preset.willing", willing=willing, decision=decision)
+    permissive = next(name for name in PRESETS if _cell(row, name) != "deny")
+    decision = _cell(row, permissive)
+    hint = Phrase("policy.preset.willing", willing=permissive, decision=decision)
     return Ruling("deny", [Phrase("policy.preset.deny", preset=preset, tool=tool)], hint=hint)
 
 
-def _said_by(what: str | Phrase, preset: Preset, decision: Decision, overridden: Decision | None) -> Phrase:
-    """Who lets it through or wants it asked about; a denial is `_denied_by`."""
+def _reason(what: str | Phrase, preset: Preset, decision: Decision, overridden: Decision | None) -> Phrase:
+    """Who allows it or asks; for a denial see `_denied_by`."""
     if overridden:
         return Phrase(f"policy.configured.{decision}", what=what)
     return Phrase(f"policy.preset.{decision}", preset=preset, what=what or Phrase("policy.what.it"))
@@ -145,16 +149,16 @@ def _decide_command(
     if decision == "deny":
         return _denied_by(tool, row, preset, overridden)
     if mode == "plan" and row == "runs":
-        return Ruling("deny", [Phrase("policy.plan", what=what), *_why_not(verdict)], hint=_LEAVE_PLAN)
-    if verifying and mode == "auto-edit" and overridden != "ask":  # what the person set beats what is handy
+        return Ruling("deny", [Phrase("policy.plan", what=what), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
+    if verifying and mode == "auto-edit" and overridden != "ask":  # an explicit `ask` wins
         return Ruling("allow", [Phrase("policy.verification")])
-    reasons = [_said_by(what, preset, decision, overridden)]
+    reasons = [_reason(what, preset, decision, overridden)]
     if len(verdict.segments) > 1:
-        reasons += _why_not(verdict)
+        reasons += _acting_parts(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
         return Ruling("allow", [Phrase("policy.always")])
     if verdict.risks:
-        # What the policy allows is no reason to ask; the risks alone are.
+        # Where the policy allows it, only the risks are reasons to ask.
         return Ruling("ask", [*(reasons if decision == "ask" else []), *verdict.risks])
     if decision == "ask":
         names = _always_names(verdict)
@@ -162,24 +166,24 @@ def _decide_command(
     return Ruling("allow", reasons)
 
 
-def _why_not(verdict: ShellVerdict) -> list[Phrase]:
-    """Which parts are not read-only: a model can do without them, and a person look at those."""
+def _acting_parts(verdict: ShellVerdict) -> list[Phrase]:
+    """The segments that are not read-only: a model can drop them, a person review them."""
     acting = [segment for segment in verdict.segments if not segment.read_only]
     return [Phrase("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 
 
 def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:
-    """Whether every segment is read-only or on the list by its exact name, and none runs something else."""
+    """Whether every segment is read-only or allowlisted by its exact name, and none runs something else."""
     names = _always_names(verdict, opaque_readers=True)
     return bool(names) and all(name in allowlist for name in names)
 
 
 def _always_names(verdict: ShellVerdict, opaque_readers: bool = False) -> list[str]:
-    """The names that `always` would remember; none where it may not be offered.
+    """The names that `always` would add to the allowlist; empty where it may not be offered.
 
-    Read-only segments need no name, unless all are and bash is asked about by configuration, or they are so
-    only in an environment that this line does not get.
-    `opaque_readers`: a wrapper that is seen through and only looks is no obstacle to names already given.
+    Read-only segments need no name, unless all are and bash is set to `ask`, or they are read-only only in an
+    environment that this line does not get. `opaque_readers`: ignore read-only wrappers whose command is
+    known.
     """
     if not verdict.parsed or verdict.risks or not verdict.segments:
         return []

@@ -1,4 +1,4 @@
-"""What the policy would do with a shell line, segment by segment, and why: behind `coder explain`."""
+"""What the policy would do with a shell line, segment by segment, and why (`coder explain`)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coder.policy.verification import may_run
 from coder.texts import Phrase, Texts
 
 
-class Explained(msgspec.Struct, frozen=True):
-    """The ruling on a line, what is known of it, and what each segment would come to by itself."""
+class Explanation(msgspec.Struct, frozen=True):
+    """The ruling on a line, its verdict, and the decision on each segment by itself."""
 
     ruling: Ruling
     verdict: ShellVerdict
@@ -33,12 +33,11 @@ def explain(
     overrides: Mapping[str, Decision] | None = None,
     allowlist: Collection[str] = (),
     verify_allow: Collection[str] = (),
-) -> Explained:
-    """What would be done with this line, and why."""
+) -> Explanation:
     verdict = judge(line, cwd)
     verifying = may_run(line, cwd, verify_allow)
 
-    def ruled(shell: ShellVerdict) -> Ruling:
+    def ruling_of(shell: ShellVerdict) -> Ruling:
         return decide(
             "bash",
             preset,
@@ -49,15 +48,15 @@ def explain(
             verifying=verifying,
         )
 
-    alone = [
+    single = [
         ShellVerdict([segment], segment.read_only, segment.risks, parsed=verdict.parsed)
         for segment in verdict.segments
     ]
-    return Explained(ruled(verdict), verdict, [ruled(one).decision for one in alone])
+    return Explanation(ruling_of(verdict), verdict, [ruling_of(one).decision for one in single])
 
 
-def as_data(explained: Explained) -> dict[str, Any]:
-    """`{"decision", "risks", "segments": [{"command", "decision", "rule"}]}`, for programs: in English."""
+def as_data(explained: Explanation) -> dict[str, Any]:
+    """`{"decision", "risks", "segments": [{"command", "decision", "rule"}]}`, in English for programs."""
     segments = [
         {
             "command": segment.command,
@@ -73,27 +72,27 @@ def as_data(explained: Explained) -> dict[str, Any]:
     }
 
 
-def as_text(explained: Explained, texts: Texts) -> str:
-    """The same for a person to read: what holds for the whole line, then each segment, nothing twice."""
+def as_text(explained: Explanation, texts: Texts) -> str:
+    """The same for a person: the whole line first, then each segment, without repetition."""
     return "\n".join(_lines(explained, texts))
 
 
-def _lines(explained: Explained, texts: Texts) -> Iterator[str]:
+def _lines(explained: Explanation, texts: Texts) -> Iterator[str]:
     verdict = explained.verdict
     yield texts.say("policy.explain.decision", decision=explained.ruling.decision)
-    segments = verdict.segments if verdict.parsed else []  # an unread line is its own and only segment
-    told_below = {risk for segment in segments for risk in segment.risks}
+    segments = verdict.segments if verdict.parsed else []  # an unparsed line is its own single segment
+    repeated = {risk for segment in segments for risk in segment.risks}
     for reason in dict.fromkeys([*explained.ruling.reasons, *verdict.risks]):
-        if reason not in told_below and reason.key != "policy.part":
+        if reason not in repeated and reason.key != "policy.part":
             yield f"  {reason.text(texts)}"
     for at, segment in enumerate(segments):
         yield f"{explained.decisions[at]:<5}  {segment.command}"
-        for why in _whys(segment, segments[at + 1 :]):
+        for why in _reasons(segment, segments[at + 1 :]):
             yield f"       {why.text(texts)}"
 
 
-def _whys(segment: Segment, later: list[Segment]) -> list[Phrase]:
-    """Why it is judged so. What a wrapper runs has its own place below, and its risks are told there."""
+def _reasons(segment: Segment, later: list[Segment]) -> list[Phrase]:
+    """Why it is judged so. A wrapper's inner command is listed separately, with its risks."""
     inner = {risk for other in later for risk in other.risks} if segment.opaque else set()
     risks = [risk for risk in segment.risks if risk not in inner]
     return risks if risks and segment.rule == Phrase("policy.why.dangerous") else [segment.rule, *risks]

@@ -1,6 +1,6 @@
-"""Words of a command that lead to no other code than its name says, so that `always` may cover them unseen.
+"""Arguments that cannot make a command run other code, so that `always` may cover them (an allowlist).
 
-What is not here is not known: it costs one more question, never a program that nobody agreed to.
+What is not listed costs one more prompt, never a program that nobody approved.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from coder.policy.programs.tables import names
 from coder.policy.shell.words import Word
 
-# No word that these can be given runs a program, or `wrappers` and `git_rules` know those that do.
+# No argument of these runs a program, or `wrappers` and `git_rules` know those that do.
 PLAIN = names(
     """
     touch mkdir cp tee mkfifo mktemp csplit split gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd zip
     gtar bsdtar rsync scp sftp install cpio dos2unix unix2dos git
     """
 )
-# Options that say how much is told, or how much is done of the same.
+# Options of verbosity and scope.
 _ANYWHERE = names(
     """
     -q -v -vv -vvv -y --quiet --verbose --silent --color --colour --no-color --help --version --dry-run
@@ -27,7 +27,7 @@ _ANYWHERE = names(
     """
 )
 _PACKAGES = "--save-dev --save --save-exact -D -S -E --legacy-peer-deps --no-audit --no-fund --global -g"
-# The same for one program: whole words, and letters that may stand together (`-xvs`) or before a number.
+# The same per program: whole words, and letters that may be clustered (`-xvs`) or precede a number.
 _WORDS: dict[str, frozenset[str]] = {
     "pytest": names("--tb --maxfail --lf --ff --last-failed --failed-first --durations --no-header"
                     " --exitfirst --collect-only --co --cov --no-cov -k -m -n"),
@@ -52,7 +52,7 @@ _WORDS: dict[str, frozenset[str]] = {
 }  # fmt: skip
 _LETTERS = {"pytest": "xslrqv", "unittest": "fcbqv", "make": "jksBniwO", "gmake": "jksBniwO",
             "curl": "sSLfIiOk", "wget": "cNq", "ninja": "jkv"}  # fmt: skip
-# Subcommands whose operands say which part of the workspace, or what of some server, is meant.
+# Subcommands whose operands select a part of the workspace, or a resource of a server.
 _NARROWED: dict[str, frozenset[str]] = {
     "go": names("test build vet fmt get list"),
     "cargo": names("test build check clippy fmt bench doc"),
@@ -61,7 +61,7 @@ _NARROWED: dict[str, frozenset[str]] = {
     "podman": names("ps images logs inspect pull"),
     "dotnet": names("test build"),
 }
-# Subcommands whose operands are names of packages; a path or an address instead of one is other code.
+# Subcommands whose operands are package names; a path or URL is other code.
 _INSTALLING = names(
     "install add i remove uninstall upgrade update get require show view info search outdated"
 )
@@ -75,14 +75,15 @@ _PACKAGERS = names(
     gem composer rustup dotnet pipenv go
     """
 )
-# What these build or start is named by their operands.
+# Their operands name what is built or run.
 _BY_OPERAND = names("cmake ninja scons waf ctest nox tox")
-_ADDRESSED = names("curl wget")  # what they are given are addresses
+_ADDRESSED = names("curl wget")  # their operands are URLs
 
 
 def harmless(word: Word, program: str, subcommand: str, family: bool, inside: Callable[[str], bool]) -> bool:
-    """Whether `word`, further on in a call of `program`, leads to no other code. `family`: its operands are
-    tasks, plans, charts and the like unless the subcommand is known."""
+    """Whether the argument `word` of `program` runs no other code. `family`: operands are tasks, plans,
+    charts and the like unless the subcommand is known.
+    """
     if word.maybe_option():
         return word.exact and _is_harmless_option(word.text, program)
     if program in _ADDRESSED:

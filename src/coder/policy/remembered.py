@@ -1,8 +1,7 @@
-"""The name by which `always` remembers a command.
+"""The allowlist name by which `always` remembers a command.
 
-A short name (`git commit`, `make test`) covers a call with further words only where each of them is known to
-lead to no other code (`further_words`). Where one is not, the name is the whole command: what was remembered
-then covers the same words and no others.
+A short name (`git commit`, `make test`) covers a call with further arguments only if each is known to run no
+other code (`further_words`). Otherwise the name is the whole command, and covers only that.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from coder.policy.programs.dangers import base_name
 from coder.policy.programs.tables import names
 from coder.policy.shell.words import Word
 
-# Programs whose first word is a program of its own.
+# Programs whose subcommand is a program of its own.
 _FAMILIES = names(
     """
     git npm yarn pnpm bun deno cargo go pip pip3 uv poetry pdm hatch pipx conda mamba docker podman
@@ -32,11 +31,11 @@ _TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh
                         ("docker", "network"), ("docker", "system"), ("go", "run"), ("deno", "run"),
                         ("mix", "run"), ("rails", "runner"), ("coverage", "run"), ("bazel", "run"),
                         ("buck", "run"), ("pipenv", "run")})  # fmt: skip
-# Each of their operands is a script of its own.
+# Task runners: each operand is a script of its own.
 _MAKERS = names("make gmake rake just task invoke inv fab doit ansible-playbook")
-# Not interpreters of ours, but their first operand is what they run.
+# Their first operand is what they run.
 _LOADERS = names("tsx ts-node julia tclsh wish java gunicorn uvicorn hypercorn streamlit")
-# Here a second word, and a third, say what is done: `aws s3 ls` is not `aws s3 rm`.
+# Nested subcommands: `aws s3 ls` is not `aws s3 rm`.
 _DEEP = names("aws gcloud az gh glab doctl heroku fly flyctl")
 _INTERPRETERS = (
     "python",
@@ -55,27 +54,27 @@ _INTERPRETERS = (
 
 
 def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
-    """The command word, with its subcommand or script where that is what is really run. Empty: not known.
-    `listed`: the table of read-only programs knows all its options. `inside`: whether a path is in the
-    workspace."""
+    """The command word, with its subcommand or script where that is what runs. Empty: not known. `listed`:
+    the table of read-only programs knows all its options. `inside`: whether a path is in the workspace.
+    """
     if not words or not words[0].exact or not words[0].text:
         return ""
     head, args = words[0].text, words[1:]
     plain = base_name(head) if head.startswith(("/bin/", "/usr/bin/", "/usr/local/bin/")) else head
-    said = _said(plain, args)
-    if said is None or not _exact(said):
+    identity = _identifying_words(plain, args)
+    if identity is None or not _exact(identity):
         return ""
-    rest = [word for word in args if not any(word is one for one in said)]
-    short = listed or plain in further_words.PLAIN or _all_harmless(plain, said, rest, inside)
+    rest = [word for word in args if not any(word is one for one in identity)]
+    short = listed or plain in further_words.PLAIN or _all_harmless(plain, identity, rest, inside)
     if not short and not _exact(args):
         return ""
     from shlex import join
 
-    return join([plain, *(word.text for word in (said if short else args))])
+    return join([plain, *(word.text for word in (identity if short else args))])
 
 
-def goes_by_folder(words: list[Word], *, listed: bool) -> bool:
-    """Whether another folder may make it run something else: `./run.sh`, `make test`, git by its hooks."""
+def depends_on_directory(words: list[Word], *, listed: bool) -> bool:
+    """Whether another directory may make it run something else: `./run.sh`, `make test`, git by its hooks."""
     head = words[0].text if words else ""
     plain = base_name(head)
     if plain == "git" or ("/" in head and not head.startswith("/")):
@@ -84,29 +83,30 @@ def goes_by_folder(words: list[Word], *, listed: bool) -> bool:
 
 
 def is_interpreter(name: str) -> bool:
-    """Whether the program runs a script that its arguments name."""
+    """Whether the program runs a script named by its arguments."""
     stem = name.rstrip("0123456789.")
     return stem in _INTERPRETERS
 
 
-def _all_harmless(program: str, said: list[Word], rest: list[Word], inside: Callable[[str], bool]) -> bool:
-    while said and said[0].text == "-m" and len(said) > 1:  # `python -m pytest` is pytest
-        program, said = said[1].text, said[2:]
+def _all_harmless(
+    program: str, identity: list[Word], rest: list[Word], inside: Callable[[str], bool]
+) -> bool:
+    while identity and identity[0].text == "-m" and len(identity) > 1:  # `python -m pytest` is pytest
+        program, identity = identity[1].text, identity[2:]
         if program in further_words.PLAIN:
-            program = ""  # a module, and no program of the system's
+            program = ""  # a module, not a system program
     if "/" in program or is_interpreter(program) or program in _LOADERS:
-        return not rest  # a script's words mean what the script says
+        return not rest  # a script's arguments are its own
     family = program in _FAMILIES and program not in _DEEP
-    subcommand = said[0].text if said and (family or program not in _MAKERS) else ""
+    subcommand = identity[0].text if identity and (family or program not in _MAKERS) else ""
     return all(further_words.harmless(word, program, subcommand, family, inside) for word in rest)
 
 
-def _said(name: str, args: list[Word]) -> list[Word] | None:
-    """Of the words after the program those that are its subcommand, script or targets; None: not known."""
+def _identifying_words(name: str, args: list[Word]) -> list[Word] | None:
+    """The arguments that are the subcommand, script or targets; None: not known."""
     if name in _FAMILIES:
         return _family(name, args)
     if name in _MAKERS:
-        # Each target is a script of its own.
         return [w for w in args if not (w.exact and w.text.startswith("-"))] if _exact(args) else None
     if is_interpreter(name) or name in _LOADERS:
         return _script(args)
@@ -125,14 +125,14 @@ def _family(name: str, args: list[Word]) -> list[Word] | None:
 
 
 def _deep(args: list[Word]) -> list[Word]:
-    """All words before the first option, up to three."""
+    """The words before the first option, up to three."""
     first_option = next((n for n, word in enumerate(args) if word.text.startswith("-")), len(args))
     return args[: min(first_option, 3)]
 
 
 def _script(args: list[Word]) -> list[Word] | None:
     if args and args[0].exact and args[0].text == "-m" and len(args) > 1:
-        module = _said(args[1].text, args[2:]) if args[1].exact else None
+        module = _identifying_words(args[1].text, args[2:]) if args[1].exact else None
         return None if module is None else [*args[:2], *module]
     if args and args[0].exact and (not args[0].text.startswith("-") or len(args) == 1):
         return [args[0]]

@@ -1,5 +1,6 @@
-"""The scratch folder: a temporary folder of a workspace's own, outside it. It is `TMPDIR` for commands that
-may write, and the file tools reach it under the same path."""
+"""The scratch directory: a per-workspace temporary directory outside the workspace. It is `TMPDIR` for
+commands that may write, and the file tools reach it under the same path.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +8,33 @@ import os
 from functools import cache
 from pathlib import Path
 
-TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - the shared temporary folders, not files of ours
+TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - shared directories, not files of ours
 
 
 def scratch_of(root: str | Path) -> str:
-    """Made where it is not there; it outlives the command and the session. OSError where it cannot be."""
+    """The scratch directory of a workspace, created if missing; it outlives the session. Raises OSError."""
     from hashlib import blake2b
 
-    path = _ours() / blake2b(os.fsencode(os.path.realpath(root)), digest_size=8).hexdigest()
+    path = _private_base() / blake2b(os.fsencode(os.path.realpath(root)), digest_size=8).hexdigest()
     path.mkdir(mode=0o700, exist_ok=True)
     return str(path)
 
 
-def _ours() -> Path:
-    """A folder that is the user's alone."""
-    ours = Path(os.path.realpath(_base())) / f"coder-{os.getuid()}"
+def _private_base() -> Path:
+    """A directory that only this user can write."""
+    base = Path(os.path.realpath(_base())) / f"coder-{os.getuid()}"
     try:
-        ours.mkdir(0o700)
+        base.mkdir(0o700)
     except FileExistsError:
-        info = os.lstat(ours)
-        # Someone else may have put a folder or a link there first.
+        info = os.lstat(base)
+        # Another user may have planted a directory or symlink there.
         if info.st_uid != os.getuid() or info.st_mode & 0o170077 != 0o040000:
-            return _another()
-    return ours
+            return _fresh_base()
+    return base
 
 
 @cache
-def _another() -> Path:
+def _fresh_base() -> Path:
     from tempfile import mkdtemp
 
     return Path(mkdtemp(prefix="coder-"))
@@ -44,6 +45,6 @@ def _base() -> str:
 
 
 def temporary_folder(path: str) -> str:
-    """Which of the shared temporary folders a path, as it is written, lies in; "" where in none."""
+    """The shared temporary directory that `path`, as written, lies in; "" if none."""
     found = (folder.rstrip("/") for folder in (_base(), *TEMP))
     return next((folder for folder in found if path == folder or path.startswith(f"{folder}/")), "")

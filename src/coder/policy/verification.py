@@ -1,6 +1,6 @@
-"""The commands that may verify by themselves: a fixed list, and what the person's configuration adds.
+"""Commands that may run unprompted to verify edits: a fixed list, and what the person's configuration adds.
 
-A command counts to the letter, alone or in a folder of the workspace (`cd backend && pytest -q`).
+A command must match exactly, alone or in a directory of the workspace (`cd backend && pytest -q`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-# The whole list. `workflow.verify_allow` adds to it.
+# `workflow.verify_allow` adds to it.
 WHITELIST = (
     "go test ./...",
     "pytest -q",
@@ -24,13 +24,13 @@ WHITELIST = (
 )
 TOOL_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 
-# Patterns stay text: they are compiled where they are first needed, off the start-up path.
+# Compiled lazily, off the start-up path.
 _IN_FOLDER = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"
 _PYTHON = r"(?:[\w./-]+/)?python[\d.]*"
 _PYTEST_FLAGS = (
     r"(?: (?:-q+|-v+|-[xls]|-r\w+|--quiet|--verbose|--tb=\w+|--color=\w+|--no-header|--maxfail=\d+))*"
 )
-# A part of the suite: programs by their names or from the project's environment, then files and tests.
+# A part of the suite: pytest by name or from the project's environment, then files and tests.
 _NARROW = (
     rf"(?:(?:\.venv|venv)/bin/)?(?:pytest|python3? -m pytest){_PYTEST_FLAGS}"
     r"((?: [\w.][\w./-]*(?:::[\w\[\]-]+)*)*)" + _PYTEST_FLAGS
@@ -38,7 +38,7 @@ _NARROW = (
 _MAVEN_FLAGS = r"(?: (?:-q|-B|-ntp|--quiet|--batch-mode|--no-transfer-progress))*"
 _GRADLE_FLAGS = r"(?: (?:-q|--quiet|--info|--no-daemon|--offline|--console=\w+))*"
 _NODE_FLAGS = r"(?: (?:-s|--silent))?(?: --(?: (?:--watch=false|--watchAll=false|--run))*)?"
-# Other spellings of the same check: they run the same tests and differ in what they print.
+# Other spellings: they run the same tests and differ only in output.
 _SAME = {
     "go test ./...": r"go test(?: (?:-v|-race|-count=1))* \./\.\.\.(?: (?:-v|-race|-count=1))*",
     "pytest -q": (
@@ -61,13 +61,14 @@ def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
 
 
 def may_run(line: str, root: Path, allow: Collection[str] = ()) -> bool:
-    """Whether a model may run a line by itself where it verifies: a listed check, or a part of one (the tests
-    of some files, the end of what they print)."""
+    """Whether a model may run a line unprompted to verify: a listed check or a narrower one (some test files,
+    the tail of the output).
+    """
     return is_verification(line, root, allow) or _is_narrower(line, root)
 
 
 def _is_narrower(line: str, root: Path) -> bool:
-    # Blanks as they stand: a newline begins another command.
+    # Only spaces: a newline begins another command.
     line = re.sub(r" \| (?:tail|head)(?: -n)? -?[0-9]+\Z", "", line.strip(" ")).removesuffix(" 2>&1")
     found = re.fullmatch(_NARROW, line)
     if found is None:
@@ -76,7 +77,7 @@ def _is_narrower(line: str, root: Path) -> bool:
 
 
 def in_folders(commands: Collection[tuple[str, str]]) -> str:
-    """One line for pairs of folder ("" for the workspace itself) and command."""
+    """One line for pairs of directory ("" for the workspace root) and command."""
     from shlex import quote
 
     lines = [f"cd {quote(folder)} && {command}" if folder else command for folder, command in commands]
@@ -84,7 +85,7 @@ def in_folders(commands: Collection[tuple[str, str]]) -> str:
 
 
 def same_check(line: str, root: Path, allow: Collection[str] = ()) -> str:
-    """The line with its command as the list spells it; "" where it is no such check."""
+    """The line with its command as the list spells it; "" if it is no such check."""
     line = " ".join(line.split()).removesuffix(" 2>&1")
     line = line.removeprefix(f"cd {root} && ")
     line = re.sub(r"^(?:(?:CI|NO_COLOR|TERM)=\w* )+", "", line)
@@ -99,8 +100,8 @@ def _as_listed(command: str, allow: Collection[str]) -> str:
 
 
 def _parts(line: str) -> list[tuple[str, str]]:
-    """Folder and command of each part of a line."""
-    line = line.strip(" \t\n")  # all that is blank to bash
+    """Directory and command of each part of a line."""
+    line = line.strip(" \t\n")  # what is blank to bash
     joined = line.startswith("(") and line.endswith(")")
     return [_split(part) for part in (line[1:-1].split(") && (") if joined else [line])]
 
@@ -111,17 +112,18 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _inside(root: Path, folder: str) -> bool:
-    """Whether the shell would stay in the workspace; `cd -` and `cd ~` go wherever, and `cd link/..` is where
-    the link stands."""
+    """Whether the shell stays in the workspace. `cd -` and `cd ~` may go anywhere; `cd link/..` is lexical,
+    so both the lexical and the real path must be inside.
+    """
     if folder.startswith(("-", "~", "/")):
         return False
     base = os.path.realpath(root)
-    walked, led = Path(os.path.normpath(Path(base, folder))), Path(os.path.realpath(Path(base, folder)))
-    return walked.is_relative_to(base) and led.is_relative_to(base)
+    lexical, real = Path(os.path.normpath(Path(base, folder))), Path(os.path.realpath(Path(base, folder)))
+    return lexical.is_relative_to(base) and real.is_relative_to(base)
 
 
 def with_project_tools(line: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with the project's own tools in front, for a check in these folders."""
+    """The environment with the project's own tools first in PATH."""
     bases = [root / folder for folder, _ in _parts(line) if folder]
     folders = [base / name for base in [*bases, root] for name in TOOL_FOLDERS]
     if environment.get("VIRTUAL_ENV"):

@@ -1,7 +1,7 @@
-"""Make visible what a screen does not show, in text that a person reads to decide on it.
+"""Reveal invisible characters in text that a person is to approve.
 
-Controls, format characters, odd blanks and letters without a shape are replaced by their code (`⟨U+200B⟩`),
-long runs of blanks and of empty lines by their count (`␠×2500`). Nothing is left out.
+Control, format and blank characters become their code point (`⟨U+200B⟩`), long runs of blanks and empty lines
+a count (`␠×2500`). Nothing is left out.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 
 from coder.texts import Texts
 
-_LONGEST_RUN: Final = 24  # blanks in a row: more push what follows out of sight
-_DEEPEST: Final = 60  # the same where a line begins: code is indented
+_LONGEST_RUN: Final = 24  # blanks in a row: more push what follows off the screen
+_DEEPEST: Final = 60  # the same for indentation
 _EMPTY_LINES: Final = 4  # the same for empty lines
-LONG_LINE: Final = 500  # characters of a line about which it is said that it is long
-# Printable by their category and yet blank on the screen, or joined to what stands before them.
+LONG_LINE: Final = 500  # characters, from which a warning is shown
+# Printable by category, yet blank or zero-width.
 _SHAPELESS: Final = (
     0x034F,
     *(0x115F, 0x1160, 0x3164, 0xFFA0),  # Hangul fillers
     *(0x17B4, 0x17B5, 0x16FE4, 0x1D159, 0x2800),
-    *(0x13440, 0x13441, 0x13442),  # Egyptian blanks: letters from Unicode 15 on, so by the newer Pythons
-    *(0x2D7F, 0x1107F, 0x10A3F, 0x11F42, 0x113D0),  # joiners of scripts that few fonts have
+    *(0x13440, 0x13441, 0x13442),  # Egyptian blanks: letters since Unicode 15, so only in newer Pythons
+    *(0x2D7F, 0x1107F, 0x10A3F, 0x11F42, 0x113D0),  # joiners
     *range(0x180B, 0x1810),
     *range(0xFE00, 0xFE10),  # variation selectors
     *range(0xE0100, 0xE01F0),
@@ -29,8 +29,9 @@ _SHAPELESS: Final = (
 
 
 class Visible(NamedTuple):
-    """`text` fit to be shown. `hidden`: how many characters stand there by their code; `runs`: whether blanks
-    are counted; `lines` and `longest` are of the original, which is what will run."""
+    """`text` is safe to display. `hidden`: characters replaced by their code point; `runs`: whether blanks
+    are counted; `lines` and `longest` are of the original, which is what runs.
+    """
 
     text: str
     hidden: int
@@ -40,7 +41,7 @@ class Visible(NamedTuple):
 
 
 class _Codes(dict[int, str | int]):
-    """For `str.translate`: filled as characters come."""
+    """For `str.translate`, filled lazily."""
 
     def __missing__(self, code: int) -> str | int:
         char = chr(code)
@@ -50,7 +51,7 @@ class _Codes(dict[int, str | int]):
 
 
 _CODES: Final = _Codes()
-# What `visible` puts in place of something, so that it can be coloured.
+# What `visible` inserts, for highlighting.
 MARK: Final = r"⟨U\+[0-9A-F]{4,6}⟩(?:×\d+)?|[␠⇥⏎]{1,2}×\d+"
 
 
@@ -83,13 +84,13 @@ def _blanks(found: re.Match[str]) -> str:
     return sign + "".join(f"{'␠' if one[0] == ' ' else '⇥'}×{len(one)}" for one in runs)
 
 
-def warnings(seen: Visible, texts: Texts) -> list[str]:
-    """What a person should know of a text before reading it."""
+def warnings(shown: Visible, texts: Texts) -> list[str]:
+    """What a person should know before reading the text."""
     found = []
-    if seen.hidden:
-        found.append(texts.say("approval.hidden", n=seen.hidden))
-    if seen.runs:
+    if shown.hidden:
+        found.append(texts.say("approval.hidden", n=shown.hidden))
+    if shown.runs:
         found.append(texts.say("approval.runs"))
-    if seen.longest > LONG_LINE:
-        found.append(texts.say("approval.long_line", n=seen.longest))
+    if shown.longest > LONG_LINE:
+        found.append(texts.say("approval.long_line", n=shown.longest))
     return found

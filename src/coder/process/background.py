@@ -1,7 +1,7 @@
-"""Background jobs: programs that run on after the call that started them.
+"""Background jobs: programs that keep running after the call that started them.
 
-A session owns its jobs and ends them. Memory is bounded: of what a job printed and nobody read yet, the head
-and tail are kept; all of it, up to a bound, is in a file.
+A session owns its jobs and ends them. Memory is bounded: of unread output the head and tail are kept; a file
+has all of it, up to a limit.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from coder.process.child import STDERR, STDOUT, Child, shell_status
-from coder.process.output import KEY_MARK, plain
+from coder.process.output import PRIVATE_KEY_MARKER, plain
 from coder.process.run import Capture, LiveOutput, Spill, decode
 
-_KEEP_BYTES = 65_536  # of what was not read yet
-_RECENT_BYTES = 2_000  # of the newest output, read or not: for the person's list and the note at its end
-_LONGEST_LINE = 16_384  # bytes of an unfinished line that are waited for
-_PIPE_GRACE = 0.1  # seconds after a program's end, for what is still in its pipes
+_KEEP_BYTES = 65_536  # of unread output
+_RECENT_BYTES = 2_000  # of the newest output, for the job list and the note at its end
+_LONGEST_LINE = 16_384  # bytes of an unfinished line that are buffered
+_PIPE_GRACE = 0.1  # seconds after exit, to drain the pipes
 
 
 class Job:
-    """One program in the background. `owner`: the session, or subagent, whose model is told of its end."""
+    """One background program. `owner`: the session, or subagent, whose model is told of its end."""
 
     def __init__(self, number: int, command: str, file: Path, file_limit: int, script: Path | None) -> None:
         self.id = str(number)
         self.command = command
         self.owner = ""
         self.exit_code: int | None = None
-        self.stopped_by = ""  # "model", "person" or "session", where it did not end by itself
-        self.told = False  # the model knows that it has ended
+        self.stopped_by = ""  # "model", "person" or "session"; empty if it exited by itself
+        self.end_reported = False  # to the model
         self._begun = time.monotonic()
         self._lasted = 0.0
         self._ended = asyncio.Event()
@@ -48,7 +48,7 @@ class Job:
 
     def start(self, argv: list[str], cwd: Path, environment: Mapping[str, str]) -> None:
         """Raises OSError."""
-        self._child = Child(argv, cwd=cwd, environment=environment, sink=self._printed)
+        self._child = Child(argv, cwd=cwd, environment=environment, sink=self._on_output)
         self._following = asyncio.create_task(self._follow(self._child))
 
     @property
@@ -68,7 +68,7 @@ class Job:
 
     @contextlib.contextmanager
     def watched(self, on_output: Callable[[str], None]) -> Iterator[None]:
-        """What it prints inside is handed on as it comes."""
+        """Stream its output to `on_output` inside this context."""
         live = self._live = LiveOutput(on_output, asyncio.get_running_loop())
         try:
             yield
@@ -77,7 +77,7 @@ class Job:
             self._live = None
 
     def stop(self, by: str) -> None:
-        """End it and all that it started, at once."""
+        """Kill it and all its descendants."""
         if self.running:
             self.stopped_by = by
             self._finish(gently=True)
@@ -87,17 +87,15 @@ class Job:
         text = decode(bytes(self._recent)) + "".join(plain(decode(bytes(p))) for p in self._partial.values())
         return "\n".join([line for line in text.split("\n") if line.strip()][-lines:])
 
-    def take_new(self, limit: int) -> tuple[str, Path | None]:
-        """What was printed since this was last asked, and the file with all of it, where there is one."""
+    def read_new(self, limit: int) -> tuple[str, Path | None]:
+        """The output since the last call, and the file with all of it, if there is one."""
         for stream in self._partial:
             self._keep(stream, len(self._partial[stream]))
         file = self._file.path if self._file.total and not self._file.failed else None
         cut = self._file.total > self._file.limit
         where = f"; {'the beginning' if cut else 'all of it'}: {file}" if file else ""
         unread, self._unread = self._unread, Capture(_KEEP_BYTES)
-        return unread.printed().folded().cut(limit, where).rstrip("\n"), file
-
-    # what happens to it
+        return unread.output().folded().cut(limit, where).rstrip("\n"), file
 
     async def _follow(self, child: Child) -> None:
         await child.exited.wait()
@@ -122,8 +120,8 @@ class Job:
         if self.on_end is not None:
             self.on_end(self)
 
-    def _printed(self, stream: int, data: bytes) -> None:
-        """Kept by whole lines, so that a progress bar is its last state."""
+    def _on_output(self, stream: int, data: bytes) -> None:
+        """Buffered by whole lines, so that a progress bar is reduced to its last state."""
         if self._live is not None and data:
             self._live.add(data)
         partial = self._partial[stream]
@@ -136,14 +134,16 @@ class Job:
         partial = self._partial[stream]
         data = plain(decode(bytes(partial[:size]))).encode("utf-8", "replace")
         del partial[:size]
-        self._has_key = self._has_key or KEY_MARK.encode() in data
+        self._has_key = self._has_key or PRIVATE_KEY_MARKER.encode() in data
         self._unread.add(data)
         self._file.add(data)
         self._recent += data
         del self._recent[:-_RECENT_BYTES]
 
-    def around(self) -> str:
-        """All that it printed, where a private key is among it: a part of one does not look like a secret."""
+    def full_output_with_key(self) -> str:
+        """All output if it contains a private key: redaction needs the whole, as a part does not look like a
+        secret.
+        """
         if not self._has_key:
             return ""
         try:
@@ -151,7 +151,7 @@ class Job:
         except OSError:
             return ""
 
-    def forget(self) -> None:
-        """As if it had never been: its file goes as well."""
+    def discard(self) -> None:
+        """Stop it and delete its output file."""
         self.stop("session")
         self._file.path.unlink(missing_ok=True)

@@ -1,9 +1,8 @@
-"""A child process that this process owns: its pipes, its end, its group and what has left the group.
+"""A child process that this process owns: its pipes, its exit, its process group and what escaped the group.
 
-The child leads its own session, so that one signal to its group reaches whatever it started. Whoever
-makes a `Child` must end it: after `end` nothing of it is left. The loop watches its pipes and its end;
-there is no polling, and no thread but those of a `Mediated` line (and one that waits where the system has no
-pidfd).
+The child leads its own session, so that one signal to its process group reaches its descendants. Whoever
+creates a `Child` must call `end`: afterwards nothing of it is left. The event loop watches the pipes and a
+pidfd; no polling, and no threads but those of a `Mediated` line (and one that waits where there is no pidfd).
 """
 
 from __future__ import annotations
@@ -21,38 +20,38 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-MARK = "CODER_COMMAND"  # in the environment of every child: whose child a stray process is
+MARK = "CODER_COMMAND"  # environment variable that identifies a child's orphans
 STDOUT, STDERR = 1, 2
 _TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
-_DRAIN_READS = 16  # of at most 64 KiB each, which is what a pipe holds
-_TIDYING = (
-    2.0  # seconds for a keeper whose command has ended; it takes milliseconds, and is stopped or broken else
-)
-_ROUNDS = 100  # each may bring to light the children of what it ended
+_DRAIN_READS = 16  # of at most 64 KiB each, a pipe's capacity
+_SUPERVISOR_GRACE = 2.0  # seconds to clean up after its command; normally milliseconds
+_ROUNDS = 100  # each may reparent to us the children of what it killed
 
 _secrets: set[str] = set()
-_owned: set[int] = set()  # children that somebody else has, who wants to learn how they ended
+_owned: set[int] = set()  # children of other owners, who reap them themselves
 
 
 Starting = Callable[[], subprocess.Popen[bytes]]
 
 
 class Mediated(list[str]):
-    """A command line with a way of its own to be started, which a copy would lack: `start` is handed the
-    start itself, and calls it where the child comes under some supervision."""
+    """A command line that is started through a hook: `start` is passed the function that spawns it, and calls
+    it where the child comes under supervision (seccomp).
+    """
 
     def __init__(self, words: Iterable[str], start: Callable[[Starting], subprocess.Popen[bytes]]) -> None:
         super().__init__(words)
         self.start = start
 
 
-class Kept(list[str]):
-    """A command line whose leader is a keeper: it inherits what its command leaves, and puts things in order
-    when that has ended. It must not be killed before."""
+class Supervised(list[str]):
+    """A command line whose group leader is a supervisor: it adopts its command's orphans (subreaper) and
+    cleans up after it. It must not be killed before that.
+    """
 
 
 class Child:
-    """One running program. `sink` gets what it prints, by stream, and empty bytes where a stream ends."""
+    """One running program. `sink` gets its output by stream, and empty bytes at the end of each."""
 
     def __init__(
         self,
@@ -63,15 +62,15 @@ class Child:
         sink: Callable[[int, bytes], None],
         with_stdin: bool = False,
     ) -> None:
-        """Start `argv`, with empty input unless told otherwise. Raises OSError where it cannot be started."""
+        """Start `argv`, with empty stdin by default. Raises OSError."""
         self.loop = asyncio.get_running_loop()
         self.exited = asyncio.Event()
-        self.drained = asyncio.Event()  # both streams are at their end
+        self.drained = asyncio.Event()  # both streams at EOF
         self.stdin = -1
         self._sink = sink
         self._mark = os.urandom(8).hex()
-        self._has_keeper = isinstance(argv, Kept)
-        _close_process()
+        self._has_supervisor = isinstance(argv, Supervised)
+        _harden_process()
         self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, with_stdin=with_stdin)
         self.pid = self._popen.pid
         _owned.add(self.pid)
@@ -87,7 +86,7 @@ class Child:
             os.set_blocking(self.stdin, False)
         for fd in self._pipes:
             os.set_blocking(fd, False)
-            self.loop.add_reader(fd, self._readable, fd)
+            self.loop.add_reader(fd, self._on_readable, fd)
 
     def _watch_end(self) -> None:
         self._pidfd = -1
@@ -95,7 +94,7 @@ class Child:
             with contextlib.suppress(OSError):
                 self._pidfd = os.pidfd_open(self.pid)
         if self._pidfd >= 0:
-            self.loop.add_reader(self._pidfd, self._ended)
+            self.loop.add_reader(self._pidfd, self._on_exit)
         else:  # not Linux, or an old kernel: a thread that waits without reaping
             threading.Thread(target=self._wait_in_thread, daemon=True).start()
 
@@ -104,11 +103,11 @@ class Child:
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
             self.loop.call_soon_threadsafe(self.exited.set)
 
-    def _ended(self) -> None:
+    def _on_exit(self) -> None:
         self.loop.remove_reader(self._pidfd)
         self.exited.set()
 
-    def _readable(self, fd: int) -> None:
+    def _on_readable(self, fd: int) -> None:
         try:
             data = os.read(fd, 65536)
         except BlockingIOError:
@@ -124,7 +123,6 @@ class Child:
         self._sink(stream, data)
 
     def close_stdin(self) -> None:
-        """The program reads the end of its input."""
         if self.stdin >= 0 and self._popen.stdin is not None:
             self.stdin = -1
             with contextlib.suppress(OSError):
@@ -135,17 +133,18 @@ class Child:
             os.killpg(self.pid, number)
 
     def end(self, *, gently: bool = False, drain: bool = False) -> int:
-        """End the group and what has left it, at once; the exit status as `subprocess` tells it. `drain`: the
-        sink still gets what is in the pipes."""
+        """Kill the process group and its orphans, reap them, and return the exit status as `subprocess` does.
+        `drain`: the sink still gets what is in the pipes.
+        """
         self._end_group(gently=gently)
-        self._end_strays()
+        self._end_orphans()
         if drain:
             self._drain()
         self._close()
         return self._popen.returncode
 
     def _drain(self) -> None:
-        """Bounded: a process out of our reach may hold a pipe open and go on writing."""
+        """Bounded: an escaped process may hold a pipe open and keep writing."""
         for fd, stream in list(self._pipes.items()):
             for _ in range(_DRAIN_READS):
                 try:
@@ -157,18 +156,19 @@ class Child:
                 self._sink(stream, data)
 
     def _end_group(self, *, gently: bool) -> None:
-        """End every process of the group. The leader is reaped only afterwards, so the group id cannot
-        have been given to anyone else."""
+        """Kill the process group. The leader is reaped only afterwards, so the group id cannot have been
+        reused.
+        """
         if gently and not self.exited.is_set():
             self.signal_group(signal.SIGTERM)
             self._wait_for_leader(_TERM_GRACE)
-        # What is below a keeper is found there whatever it calls itself; with the keeper gone it is anyone's.
+        # Descendants of a supervisor are found below it only while it lives.
         self._end_tree()
-        if self._has_keeper and not _has_ended(self.pid):
+        if self._has_supervisor and not _has_ended(self.pid):
             os.kill(self.pid, signal.SIGCONT)
-            self._wait_for_leader(_TIDYING)
+            self._wait_for_leader(_SUPERVISOR_GRACE)
         self.signal_group(signal.SIGKILL)
-        _has_ended(self.pid, wait=True)  # its children become ours only then
+        _has_ended(self.pid, wait=True)  # only then are its children reparented to us
 
     def _wait_for_leader(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -176,7 +176,7 @@ class Child:
             time.sleep(0.005)
 
     def _end_tree(self) -> None:
-        """End all that is below the leader, while it is there to hold it together."""
+        """Kill the leader's descendants while it is there to hold them together."""
         for _ in range(_ROUNDS):
             below = _descendants(self.pid)
             if not below:
@@ -185,24 +185,25 @@ class Child:
                 _kill_in_tree(pid, {self.pid, *below})
             time.sleep(0.001)
 
-    def _end_strays(self) -> None:
-        """End what left the group (setsid, a double fork): this process reaps orphans, so they become its
-        children, and the mark in their environment says whose they were."""
+    def _end_orphans(self) -> None:
+        """Kill orphans that left the group (setsid, double fork): as subreaper we inherit them, and the mark
+        in their environment identifies them.
+        """
         for _ in range(_ROUNDS):
-            strays = [pid for pid in _own_children() if self._is_stray(pid)]
-            for pid in strays:
+            orphans = [pid for pid in _own_children() if self._is_orphan(pid)]
+            for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
-            if not strays:
+            if not orphans:
                 return
 
-    def _is_stray(self, pid: int) -> bool:
+    def _is_orphan(self, pid: int) -> bool:
         if pid in _owned:
             return False
         with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(pid) == self.pid:  # ended with the group, but nobody else will collect it
+            if os.getpgid(pid) == self.pid:  # killed with the group: reap it, nobody else will
                 return True
         return _has_mark(pid, self._mark) or _is_dead_wrapper(pid)
 
@@ -223,8 +224,9 @@ class Child:
 def _start(
     argv: list[str], cwd: Path, environment: Mapping[str, str], *, with_stdin: bool
 ) -> subprocess.Popen[bytes]:
-    """A plain Popen: it forks by vfork, and the loop watches its pipes and pidfd itself, which costs a
-    third of what asyncio's own subprocesses do."""
+    """A plain Popen uses vfork, and the loop watches pipes and pidfd itself: a third of the cost of asyncio's
+    subprocesses.
+    """
     return start_program(
         argv,
         bufsize=0,
@@ -247,12 +249,12 @@ def start_program(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """No child may read these from this process: they are taken out before the next one starts."""
+    """Remove these from this process's environment block before the next child starts."""
     _secrets.update(values)
 
 
 def own_environment() -> dict[str, str]:
-    """This process's, for a program that we start for ourselves: without what no child may read."""
+    """This process's environment without secrets, for programs that coder starts for itself."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -260,10 +262,10 @@ def own_environment() -> dict[str, str]:
     }
 
 
-def _close_process() -> None:
-    from coder.process.hardening import close_process
+def _harden_process() -> None:
+    from coder.process.hardening import harden_process
 
-    close_process(_secrets)
+    harden_process(_secrets)
 
 
 if sys.platform != "darwin" or sys.version_info >= (3, 13):
@@ -286,7 +288,7 @@ else:  # Python has no waitid() there before 3.13
         queue = select.kqueue()
         try:
             return bool(queue.control([event], 1, None if wait else 0))
-        except ProcessLookupError:  # a zombie is not found
+        except ProcessLookupError:  # a zombie
             return True
         finally:
             queue.close()
@@ -301,7 +303,7 @@ def _own_children() -> list[int]:
 
 
 def _descendants(pid: int) -> list[int]:
-    """The processes below this one that have not ended."""
+    """The live processes below `pid`."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -314,7 +316,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _kill_in_tree(pid: int, tree: set[int]) -> None:
-    """Kill `pid` if it is still one of the tree: its number may have been given away meanwhile."""
+    """Kill `pid` if it is still in the tree: the pid may have been reused."""
     with contextlib.suppress(OSError):
         process = os.pidfd_open(pid)
         try:
@@ -325,7 +327,7 @@ def _kill_in_tree(pid: int, tree: set[int]) -> None:
 
 
 def _stat(pid: int) -> list[str]:
-    """State, parent and so on, as /proc tells them behind the name; nothing where it is gone."""
+    """The fields of /proc/PID/stat after the name; empty if it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -341,7 +343,7 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _is_dead_wrapper(pid: int) -> bool:
-    """What a sandbox leaves of itself: ended, so without a mark to read, and nobody's to collect but ours."""
+    """A zombie of the sandbox: its environment is gone, and only we can reap it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a program printed, as text for a model: no terminal control, and cut to a size between whole lines."""
+"""Program output as text for a model: sanitized of terminal control, truncated between whole lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-KEY_MARK = "PRIVATE KEY"  # a text that holds a key, of which a part may be shown
+PRIVATE_KEY_MARKER = "PRIVATE KEY"  # text that contains a key, parts of which may be shown
 _COLUMN_ONE = re.compile(r"\x1b\[1?G")
 _ERASE_LINE = re.compile(r"\x1b\[[0-2]?K")
 # CSI; OSC, DCS, SOS, PM and APC strings with their terminator; two-character escapes; the 8-bit CSI.
@@ -21,12 +21,13 @@ _CONTROLS = {code: None for code in (*range(32), *range(0x7F, 0xA0)) if chr(code
 _DROPPED = {**_CONTROLS, 0: "␀"}  # a NUL separates names (`find -print0`): without it they would run together
 _TO_CLEAN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ALIKE = re.compile(r"[\W\d_]+")
-_FOLD_FROM = 10  # identical lines in a row: fewer are quicker read than counted
+_FOLD_FROM = 10  # identical lines in a row
 
 
 class Printed(msgspec.Struct, frozen=True):
-    """One stream of a program. Where it outgrew the memory, `tail` is its end, and `dropped` counts the bytes
-    and lines between."""
+    """One output stream. If it outgrew memory, `tail` is its end, and `dropped` counts the bytes and lines
+    between.
+    """
 
     head: str = ""
     tail: str = ""
@@ -46,8 +47,9 @@ class Printed(msgspec.Struct, frozen=True):
         return not self.dropped[0] and self.size <= limit
 
     def cut(self, limit: int, where: str = "") -> str:
-        """At most about `limit` bytes: the first and last whole lines, and between them how much is missing
-        and `where` it is."""
+        """Truncate to about `limit` bytes: the first and last whole lines, and between them how much is
+        missing and `where` it is.
+        """
         if self.fits(limit):
             return self.head
         first, last = _ends(self.head, self.tail or self.head, limit)
@@ -59,7 +61,7 @@ class Printed(msgspec.Struct, frozen=True):
 
 
 def cut_pair(stdout: Printed, stderr: Printed, limit: int, where: str = "") -> tuple[str, str]:
-    """Both streams in one limit. The shorter is spared, down to a third of it for the longer."""
+    """Truncate both streams to one limit. The shorter gets up to a third of it."""
     if stdout.fits(limit) and stderr.fits(limit) and stdout.size + stderr.size <= limit:
         return stdout.head, stderr.head
     shorter = min(stdout.size, stderr.size, limit // 3)
@@ -75,7 +77,7 @@ def _ends(head: str, tail: str, limit: int) -> tuple[str, str]:
 
 
 def whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-    """Without the halves of lines at the cut, unless lines are very long: half a key looks like none."""
+    """Drop partial lines at the cut, unless lines are very long: half a key is not recognised as a secret."""
     end, start = head.rfind(b"\n", len(head) // 2) + 1, tail.find(b"\n", 0, len(tail) // 2)
     return head[:end] or head, tail[start + 1 :]
 
@@ -85,7 +87,7 @@ def _size(text: str) -> int:
 
 
 def plain(text: str) -> str:
-    """Without escape sequences; backspaces applied; of a line that was drawn over itself its last state."""
+    """Sanitize: strip escape sequences, apply backspaces and carriage returns."""
     if _TO_CLEAN.search(text) is None:
         return text
     text = _COLUMN_ONE.sub("\r", text)
@@ -98,8 +100,9 @@ def plain(text: str) -> str:
 
 
 def _redrawn(line: str) -> str:
-    """A progress bar's last state. Carriage returns between unlike texts are an old Mac's line ends: all of
-    those are kept."""
+    """The last state of a progress bar. Carriage returns between dissimilar texts are old Mac line ends: all
+    are kept.
+    """
     erased = _ERASE_LINE.search(line) is not None
     states = [state for state in (_ESCAPES.sub("", part) for part in line.split("\r")) if state]
     if len(states) < 2:
@@ -121,7 +124,7 @@ def _with_backspaces(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Many identical lines in a row become one and their number."""
+    """Collapse runs of identical lines to one and a count."""
     lines = text.split("\n")
     if len(lines) < _FOLD_FROM:
         return text
@@ -140,7 +143,7 @@ def folded(text: str) -> str:
 
 
 def clean_file(path: Path) -> None:
-    """Make a file of raw output plain, as `read` shows what is there. It stays as it is where that fails."""
+    """Sanitize a file of raw output in place, as `read` shows it raw. Best effort."""
     try:
         text = path.read_bytes().decode("utf-8", errors="replace")
         cleaned = plain(text.replace("\r\n", "\n"))

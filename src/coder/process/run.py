@@ -1,7 +1,7 @@
-"""Run one program to its end: bounded output, time-out, and no process left behind.
+"""Run one program to completion: bounded output, time-out, and no process left behind.
 
-Whoever awaits `run_process` owns the program (`children.py`): on exit, time-out and cancel alike nothing of
-it survives, nor of what it started.
+The caller of `run_process` owns the program (`child.py`): on exit, time-out and cancel alike it and all its
+descendants are gone.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import msgspec
 from coder.process.child import STDOUT, Child, shell_status
 from coder.process.output import Printed, whole_lines
 
-TIMED_OUT = 124  # the exit code that timeout(1) made customary
-_PIPE_GRACE = 0.1  # after the program's end, for what its background children still print
-_OUTPUT_EVERY = 0.05  # seconds between live output callbacks
+TIMED_OUT = 124  # as timeout(1)
+_PIPE_GRACE = 0.1  # seconds after exit, for output of its background children
+_OUTPUT_EVERY = 0.05  # seconds between live output callbacks (throttle)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a program ended. `spilled` is the file with more of the output than was kept."""
+    """How a program ended. `spilled`: the file with more of the output than was kept."""
 
     exit_code: int
     stdout: str
@@ -34,12 +34,12 @@ class Outcome(msgspec.Struct, frozen=True):
     duration_ms: int
     spilled: Path | None = None
     cancelled: bool = False
-    out: Printed = Printed()  # stdout and stderr once more, with what was dropped told apart
+    out: Printed = Printed()  # stdout and stderr again, with the dropped part counted
     err: Printed = Printed()
 
 
-class CutShort(asyncio.CancelledError):
-    """A cancel that came while the program ran, with what it had printed by then."""
+class ProcessCancelled(asyncio.CancelledError):
+    """A cancel while the program ran, with its output so far."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class CutShort(asyncio.CancelledError):
 
 
 class Capture:
-    """The head and tail of one stream; all of it, up to a bound, goes to the spill."""
+    """The head and tail of one stream (bounded buffer); `Spill` has all of it."""
 
     def __init__(self, keep: int) -> None:
         self.head = bytearray()
@@ -66,15 +66,14 @@ class Capture:
         if data:
             self.tail += data
             excess = len(self.tail) - self.keep // 2
-            if excess > self.keep:  # trimmed in large bites: one memmove per `keep` bytes
+            if excess > self.keep:  # amortised: one memmove per `keep` bytes
                 del self.tail[:excess]
 
     @property
     def truncated(self) -> bool:
         return self.total > len(self.head) + self.keep // 2
 
-    def printed(self) -> Printed:
-        """What is kept of it, cut between lines."""
+    def output(self) -> Printed:
         tail = bytes(self.tail[-(self.keep // 2) :]) if self.truncated else bytes(self.tail)
         head = bytes(self.head)
         if self.total <= len(head) + len(tail):
@@ -84,10 +83,10 @@ class Capture:
         return Printed(decode(head), decode(tail), (self.total - len(head) - len(tail), lines))
 
 
-def _text(printed: Printed) -> str:
-    if not printed.dropped[0]:
-        return printed.head
-    return f"{printed.head.removesuffix(chr(10))}\n[… {printed.dropped[0]} bytes left out …]\n{printed.tail}"
+def _text(output: Printed) -> str:
+    if not output.dropped[0]:
+        return output.head
+    return f"{output.head.removesuffix(chr(10))}\n[… {output.dropped[0]} bytes left out …]\n{output.tail}"
 
 
 def decode(data: bytes) -> str:
@@ -95,14 +94,14 @@ def decode(data: bytes) -> str:
 
 
 class Spill:
-    """The file that holds the whole output once it outgrows what is kept in memory."""
+    """Spills the whole output to a file once it outgrows memory."""
 
     def __init__(self, path: Path, limit: int, threshold: int) -> None:
         self.path = path
         self.limit = limit
         self.threshold = threshold
         self.pending = bytearray()
-        self.total = 0  # bytes that were printed, beyond the limit too
+        self.total = 0  # bytes of output, including those beyond the limit
         self.written = 0
         self.file: int | None = None
         self.failed = False
@@ -126,11 +125,11 @@ class Spill:
                 self.written += done
                 del self.pending[:done]
         except OSError:
-            self.failed = True  # a full disk must not fail the command: head and tail are still there
+            self.failed = True  # a full disk must not fail the command: head and tail remain
             self.pending.clear()
 
     def close(self, wanted: bool) -> Path | None:
-        """The file, where it is `wanted`; else there is none any more."""
+        """Close the file; delete it unless `wanted`."""
         if wanted:
             self._flush()
         if self.file is None:
@@ -145,7 +144,7 @@ class Spill:
 
 
 class LiveOutput:
-    """Hands on what is printed, a few times a second however fast it comes, and only the newest of it."""
+    """Throttled callback with the newest output."""
 
     def __init__(self, on_output: Callable[[str], None], loop: asyncio.AbstractEventLoop) -> None:
         self.on_output = on_output
@@ -169,8 +168,8 @@ class LiveOutput:
             self.on_output(text)
 
 
-class _Gathered:
-    """What a program prints, on its three ways: to the result, to the spill and to whoever watches."""
+class _OutputSinks:
+    """Fans output out to the result, the spill file and the live callback."""
 
     def __init__(self, keep_bytes: int, spill: Spill, live: LiveOutput) -> None:
         self.stdout = Capture(keep_bytes)
@@ -205,12 +204,13 @@ async def run_process(
     on_output: Callable[[str], None],
     spill_from: int = 0,
 ) -> Outcome:
-    """Run `argv` with empty stdin. Raises OSError where it cannot be started, `CutShort` on a cancel.
-    `spill_from`: bytes from which on the file is wanted; else where something was dropped from memory."""
+    """Run `argv` with empty stdin. Raises OSError if it cannot be started, `ProcessCancelled` on a cancel.
+    `spill_from`: bytes from which the spill file is kept; by default only if output was dropped from memory.
+    """
     live = LiveOutput(on_output, asyncio.get_running_loop())
-    printed = _Gathered(keep_bytes, Spill(spill_to, spill_limit, spill_from or keep_bytes), live)
+    output = _OutputSinks(keep_bytes, Spill(spill_to, spill_limit, spill_from or keep_bytes), live)
     begun = time.monotonic()
-    child = Child(argv, cwd=cwd, environment=environment, sink=printed.add)
+    child = Child(argv, cwd=cwd, environment=environment, sink=output.add)
     ended = cancelled = False
     try:
         ended = await _wait(child, timeout_ms)
@@ -219,14 +219,14 @@ async def run_process(
     finally:
         returncode = child.end(gently=not child.exited.is_set(), drain=True)
         live.flush()
-        wanted = printed.truncated or bool(spill_from and printed.total > spill_from)
-        spilled = printed.spill.close(wanted)
-    out, err = printed.stdout.printed(), printed.stderr.printed()
+        wanted = output.truncated or bool(spill_from and output.total > spill_from)
+        spilled = output.spill.close(wanted)
+    out, err = output.stdout.output(), output.stderr.output()
     outcome = Outcome(
         exit_code=shell_status(returncode) if ended or cancelled else TIMED_OUT,
         stdout=_text(out),
         stderr=_text(err),
-        truncated=printed.truncated,
+        truncated=output.truncated,
         timed_out=not ended and not cancelled,
         duration_ms=round((time.monotonic() - begun) * 1000),
         spilled=spilled,
@@ -235,12 +235,12 @@ async def run_process(
         err=err,
     )
     if cancelled:
-        raise CutShort(outcome)
+        raise ProcessCancelled(outcome)
     return outcome
 
 
 async def _wait(child: Child, timeout_ms: int) -> bool:
-    """Whether the program ended by itself in time."""
+    """Whether the program exited by itself in time."""
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await child.exited.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from coder.fs.private import locked, write_whole
+from coder.fs.private import locked, write_durably
 from coder.protocol.entries import Accepted, SessionStart
 from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode
@@ -102,5 +102,5 @@ def _new_key(home: Path) -> bytes:
         key = _key(home)  # another process may have won the race
         if key is None:
             key = os.urandom(_KEY_BYTES)
-            write_whole(path, key)
+            write_durably(path, key)
         return key

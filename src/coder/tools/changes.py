@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.atomic import ChangedMeanwhile, alone_with, content_now, exchange_file, replace_file
-from coder.fs.safe_open import delete_file, delete_folder, missing_parents, open_file, status_of
-from coder.process.output import KEY_MARK
+from coder.fs.atomic import ChangedMeanwhile, exchange_file, lock_directories, read_or_none, replace_file
+from coder.fs.safe_open import delete_directory, delete_file, missing_parents, open_file, status_of
+from coder.process.output import PRIVATE_KEY_MARKER
 from coder.texts import Phrase
 from coder.tools.base import Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
@@ -155,7 +155,7 @@ def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
     if short:
         result = msgspec.structs.replace(result, learned=((path, now),))
     text = now.decode("utf-8", "replace")
-    return msgspec.structs.replace(result, around=text) if KEY_MARK in text else result
+    return msgspec.structs.replace(result, around=text) if PRIVATE_KEY_MARKER in text else result
 
 
 def unified_lines(before: bytes, now: bytes, name: str) -> list[str]:
@@ -169,7 +169,7 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
     `all_known`: the model gave the whole content."""
     changes = [change for change in changes if change.operation != "unchanged"]
     files = context.files
-    with alone_with(change.path for change in changes):
+    with lock_directories(change.path for change in changes):
         _tell_undo(changes, context)
         _make(changes, context)
     for change in changes:
@@ -184,7 +184,7 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:
     """Of all of them before the first is made; and of none that could not be made any more."""
     for change in changes:
-        if content_now(change.path) != change.before:
+        if read_or_none(change.path) != change.before:
             raise Stop(_changed_meanwhile(change, [], context))
     for change in changes:
         try:
@@ -222,7 +222,7 @@ def _roll_back(done: list[tuple[Change, int | None, list[Path]]], context: ToolC
                     replace_file(change.path, change.before, bits)
             for folder in made:
                 with contextlib.suppress(FileNotFoundError):
-                    delete_folder(folder)
+                    delete_directory(folder)
         except OSError:
             lost.append(shown(context, change.path))
     return lost

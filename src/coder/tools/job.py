@@ -57,7 +57,7 @@ class JobTool(Tool):
             with job.watched(on_output):
                 await job.wait(min(timeout_ms, MAX_TIMEOUT_MS) / 1000)
         elif args["action"] == "stop":
-            job.told = True
+            job.end_reported = True
             job.stop("model")
         return _state(job)
 
@@ -77,7 +77,7 @@ def _list(jobs: Jobs) -> ToolResult:
         lines.append(
             f"{job.id}: {standing(job)}: {one_line(job.command, _LINE)}" + (f"\n   {last}" if last else "")
         )
-        job.told = job.told or not job.running
+        job.end_reported = job.end_reported or not job.running
     return summed_up(
         Phrase("tool.jobs", n=len(jobs.running)),
         "\n".join(lines),
@@ -90,9 +90,9 @@ def _list(jobs: Jobs) -> ToolResult:
 def _state(job: Job) -> ToolResult:
     from coder.tools.shell.command import FOR_MODEL
 
-    output, file = job.take_new(FOR_MODEL)
+    output, file = job.read_new(FOR_MODEL)
     if not job.running:
-        job.told = True
+        job.end_reported = True
     text = f"job {job.id}: {standing(job)}"
     if output:
         text += f"\n{output}"
@@ -108,7 +108,7 @@ def _state(job: Job) -> ToolResult:
         detail=output,
         detail_kind="output",
         meta={**_fields(job), **({"output_file": str(file)} if file else {})},
-        around=job.around(),
+        around=job.full_output_with_key(),
     )
 
 
@@ -181,7 +181,7 @@ class Jobs:
 
     def withdraw(self, job: Job) -> None:
         """It did not become a job."""
-        job.forget()
+        job.discard()
         self._jobs.pop(job.id, None)
         if job.id == str(self.next_number - 1):
             self.next_number -= 1

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from coder.fs.safe_open import LinkInTheWay, status_of
+from coder.fs.safe_open import SymlinkRace, status_of
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
 
@@ -66,7 +66,7 @@ def _spelled(match: re.Match[str]) -> str:
 
 def why(error: OSError) -> str:
     """What went wrong, in a few words."""
-    if isinstance(error, LinkInTheWay):
+    if isinstance(error, SymlinkRace):
         return "a link took its place just now, and links are followed only inside the workspace; try again"
     known = _SENTENCES.get(error.errno) if error.errno is not None else None
     return known or (error.strerror or str(error)).lower()

@@ -37,7 +37,7 @@ def learn(capture: Callable[[str], str]) -> Vocabulary:
     """Ask the tables for programs, and the programs for their options."""
     known = sorted(real_programs() | set(commands._VERSIONS))
     options = {name: _options_of(name, capture) for name in known}
-    subcommands = sorted({*git_rules._LOOKING, *git_rules._RULES})
+    subcommands = sorted({*git_rules._READ_ONLY, *git_rules._RULES})
     general = _of_flags([git_rules._DIFF, git_rules._GREP])
     git = {name: tuple(sorted({*general, *_parsed(capture(f"git {name} -h 2>&1"))})) for name in subcommands}
     seeds = tuple(row.line for row in rows() if row.expected.startswith("read"))

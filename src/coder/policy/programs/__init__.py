@@ -1,1 +1,1 @@
-"""What is known of programs: which only look, which run others, and git's environment."""
+"""Knowledge of programs: which are read-only, which are wrappers, which destroy, and git's environment."""

@@ -1,7 +1,6 @@
-"""Which programs only look, and by which of their options they would do more.
+"""Allowlist of read-only programs, and the options by which they are not.
 
-A program that is not named here is not known to be read-only. A rule gives the reason why a call is *not*
-read-only, or nothing where it is.
+A program that is not listed is not read-only. A rule returns why a call is *not* read-only, or None.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from coder.policy.programs import git as git_rules
 from coder.policy.programs import languages as programs
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import WorkingFolders
+from coder.policy.shell.folders import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
-Rule = Callable[[list[Word], WorkingFolders], Phrase | None]
+Rule = Callable[[list[Word], WorkingDirectories], Phrase | None]
 
-# No option of these writes a file, runs a program or opens a connection.
+# No option of these writes a file, runs a program or opens a connection:
 HARMLESS = names(
     """
     b2sum base32 base64 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
@@ -33,7 +32,7 @@ HARMLESS = names(
 )
 
 _OPTIONS: dict[str, Flags] = {
-    "arch": Flags(operands=0),  # macOS: it runs its operands
+    "arch": Flags(operands=0),  # macOS: runs its operands
     "bat": Flags(long=("--pager", "--paging", "--config-file", "--generate-config-file", "--diagnostic",
                        "--diagnostics", "--lessopen"), short="", words=("cache",)),
     "diff": Flags(short="l", long=("--output", "--paginate")),
@@ -45,19 +44,19 @@ _OPTIONS: dict[str, Flags] = {
     "fdfind": Flags(short="xXl", long=("--exec", "--exec-batch", "--list-details")),
     "file": Flags(short="CzZp", long=("--compile", "--uncompress", "--uncompress-noreport",
                                       "--preserve-date")),
-    # Its long forms look the name up in the network.
+    # Its long forms use the network (DNS).
     "hostname": Flags(short="FbfdiaAy", long=("--file", "--boot", "--fqdn", "--long", "--domain", "--alias",
                                               "--ip-address", "--all-fqdns", "--yp", "--nis"), operands=0),
     "iconv": Flags(short="o", long=("--output",)),
     "jq": Flags(short="i", long=("--in-place", "--inplace")),
     "lsblk": Flags(),
-    "nm": Flags(long=("--plugin",), texts=("@",)),  # `@file` holds more options
+    "nm": Flags(long=("--plugin",), texts=("@",)),  # `@file` contains options
     "objdump": Flags(short="WLP", long=("--plugin", "--dwarf", "--process-links"), texts=("@",)),
     "readelf": Flags(short="wDP", long=("--debug-dump", "--process-links"), texts=("@",)),
     "rg": Flags(short="z", long=("--pre", "--hostname-bin", "--search-zip")),
     "shuf": Flags(short="o", long=("--output",)),
     "sort": Flags(short="oT", long=("--output", "--compress-program", "--temporary-directory")),
-    # A filter may be a host's name, which is looked up in the network.
+    # A filter may be a host name, which is resolved by DNS.
     "ss": Flags(short="KDFrN", long=("--kill", "--diag", "--filter", "--resolve", "--net"), operands=0),
     "tree": Flags(short="oR", long=("--output",)),
     "uniq": Flags(operands=1),
@@ -65,7 +64,7 @@ _OPTIONS: dict[str, Flags] = {
     "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp", "--split"), texts=("system",)),
 }  # fmt: skip
 
-# Asking a program for its version: exactly these words and nothing else.
+# Version queries: exactly these arguments.
 _VERSIONS: dict[str, frozenset[str]] = {
     "python": frozenset({"--version", "-V"}),
     "python3": frozenset({"--version", "-V"}),
@@ -101,8 +100,8 @@ _VERSIONS: dict[str, frozenset[str]] = {
     "git": frozenset({"--version"}),
     "rg": frozenset({"--version"}),
 }
-# A file of the project makes these start a program, or write where it says.
-_STEERING_FILES: dict[str, tuple[str, ...]] = {
+# Project files that make these start a program or write elsewhere.
+_CONTROL_FILES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml")),
     "npm": (".npmrc",),
     "go": ("go.mod", "go.work"),
@@ -150,8 +149,8 @@ _SPECIAL: dict[str, Rule] = {
 }
 
 
-class Known(msgspec.Struct, frozen=True):
-    """What the table says of one call. `why` is None where the call only looks. `guarded`: see `Segment`."""
+class ProgramCheck(msgspec.Struct, frozen=True):
+    """The table's answer on one call. `why`: None if it is read-only. `guarded`: see `Segment`."""
 
     listed: bool
     why: Phrase | None = None
@@ -159,24 +158,23 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def is_listed(name: str) -> bool:
-    """Whether the table says of every option of this program what it does."""
+    """Whether the effect of every option of this program is known."""
     return name in HARMLESS or name in _OPTIONS or name in _SPECIAL
 
 
-def look_up(name: str, args: list[Word], places: WorkingFolders) -> Known:
-    """What is known of the program `name` called with `args`."""
+def look_up(name: str, args: list[Word], places: WorkingDirectories) -> ProgramCheck:
     if _asks_version(name, args, places):
-        return Known(True)
+        return ProgramCheck(True)
     if name in HARMLESS:
-        return Known(True)
+        return ProgramCheck(True)
     if name in _OPTIONS:
-        return Known(True, check_flags(args, _OPTIONS[name]))
+        return ProgramCheck(True, check_flags(args, _OPTIONS[name]))
     if name in _SPECIAL:
-        return Known(True, _SPECIAL[name](args, places), guarded=name == "git")
-    return Known(False, Phrase("policy.why.unknown"))
+        return ProgramCheck(True, _SPECIAL[name](args, places), guarded=name == "git")
+    return ProgramCheck(False, Phrase("policy.why.unknown"))
 
 
-def _asks_version(name: str, args: list[Word], places: WorkingFolders) -> bool:
+def _asks_version(name: str, args: list[Word], places: WorkingDirectories) -> bool:
     if not all(word.exact for word in args):
         return False
     given = tuple(word.text for word in args)
@@ -185,9 +183,9 @@ def _asks_version(name: str, args: list[Word], places: WorkingFolders) -> bool:
     version = len(given) == 1 and given[0] in _VERSIONS.get(name, ())
     if not version and given not in _LISTINGS.get(name, ()):
         return False
-    marks = _STEERING_FILES.get(name, ())
-    return places.known and not any(_above(folder, mark) for folder in places.folders for mark in marks)
+    files = _CONTROL_FILES.get(name, ())
+    return places.known and not any(_above(folder, file) for folder in places.folders for file in files)
 
 
-def _above(folder: Path, mark: str) -> bool:
-    return any((parent / mark).exists() for parent in (folder, *folder.parents))
+def _above(folder: Path, file: str) -> bool:
+    return any((parent / file).exists() for parent in (folder, *folder.parents))

@@ -1,4 +1,4 @@
-"""Commands that destroy, stop or hand over more than a person would want to happen unasked."""
+"""Destructive and privileged commands, which always prompt."""
 
 from __future__ import annotations
 
@@ -51,18 +51,17 @@ PRIVILEGED = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "run0"})
 
 
 def base_name(path: str) -> str:
-    """The program's own name, without its folder."""
     return path.rsplit("/", 1)[-1]
 
 
 def is_destructive(name: str) -> bool:
-    """Whether a program of this name destroys or stops things whatever its arguments."""
+    """Whether this program is destructive whatever its arguments."""
     plain = base_name(name)
     return plain in _NAMES or plain.startswith("mkfs.")
 
 
 def danger_of(name: str, args: list[Word]) -> Phrase | None:
-    """The risk of this one command in a sentence, or nothing."""
+    """The risk of this command, or None."""
     plain = base_name(name)
     if plain in PRIVILEGED:
         return Phrase("policy.risk.privileged", name=plain)

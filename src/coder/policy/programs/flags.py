@@ -1,4 +1,4 @@
-"""Options that make an otherwise harmless program write or run something."""
+"""Options that make an otherwise read-only program write or run something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coder.policy.programs.tables import names
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
-# Options that no program here gives a value, so that a `--` after them surely ends the options.
+# Options without a value in every program here, so that a following `--` surely ends the options.
 _ALONE = names(
     """
     -p -u --all --cached --follow --graph --ignore-case --name-only --name-status --no-color --no-ext-diff
@@ -20,10 +20,10 @@ _ALONE = names(
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """What a program must not be given if the call is to count as read-only.
+    """What makes a call not read-only.
 
-    `short`: letters, wherever they stand in a cluster. `long`: names; abbreviations count, as getopt takes
-    them. `operands`: how many words beside options it may have. `words`, `texts`: words, or parts of words.
+    `short`: letters, anywhere in a cluster. `long`: names, also abbreviated (getopt). `operands`: the most
+    operands allowed. `words`, `texts`: operands, or parts of words.
     """
 
     short: str = ""
@@ -40,12 +40,12 @@ def is_long(word: str, names: Iterable[str]) -> bool:
 
 
 def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
-    """Why this call is not read-only, or nothing."""
+    """Why this call is not read-only, or None."""
     operands = 0
     options, ended = True, False
     for index, word in enumerate(args):
         if options and word.exact and word.text == "--":
-            # `sort --random-source -- -o x`: there it is a value, and what follows may be options yet.
+            # `sort --random-source -- -o x`: here it is a value, and options may follow.
             options = ended or (index > 0 and _may_take_value(args[index - 1]))
             ended = True
             continue
@@ -54,7 +54,7 @@ def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
                 return Phrase("policy.why.expansion_option")
             if _forbidden(word.text, flags):
                 return Phrase("policy.why.option_writes", option=word.text)
-            # Some take no option after an operand: `uniq in -c` writes the file `-c`.
+            # Some accept no option after an operand: `uniq in -c` writes the file `-c`.
             if not ended and (not operands or flags.operands is None):
                 continue
         operands += 2 if word.splits or (not word.exact and flags.operands is not None) else 1
@@ -66,7 +66,7 @@ def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
 
 
 def _may_take_value(word: Word) -> bool:
-    """Whether the program may take the word after this one for its value."""
+    """Whether the next word may be this option's value."""
     plain = word.text in _ALONE or "=" in word.text or word.text[1:].isdigit()
     return word.maybe_option() and not (word.exact and plain)
 

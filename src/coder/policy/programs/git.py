@@ -1,7 +1,7 @@
-"""git: which calls only look, which destroy, and which repositories can be looked at without running code.
+"""git: which calls are read-only, which destroy, which run programs.
 
-git runs programs that a repository's own configuration names (fsmonitor, external diff, filters). A call that
-only looks is read-only because it is run in an environment that keeps git from it (`git_environment`).
+git runs programs named by a repository's own configuration (fsmonitor, external diff, filters). A read-only
+call is so only in an environment that disables them (`git_environment`).
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Callable
 
 from coder.policy.programs.flags import Flags, check_flags, is_long
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import WorkingFolders
+from coder.policy.shell.folders import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
-# Options of the diff and log family that write a file or start a program. `-O` opens a pager in grep.
+# Options of the diff and log family that write a file or start a program. `-O` in grep opens a pager.
 _DIFF = Flags(
     short="",
     long=("--output", "--ext-diff", "--textconv", "--show-signature", "--open-files-in-pager", "--filters",
           "--ext-grep", "--paginate", "--contents", "--exec", "--upload-pack", "--remerge-diff"),
     texts=("%G",),
 )  # fmt: skip
-_SIGNATURES = re.compile(r"%[-+ ]?G|%\(\*?signature")  # they start gpg
-_DESCRIBE = Flags(long=(*_DIFF.long, "--dirty", "--broken"))  # these write the index
+_SIGNATURES = re.compile(r"%[-+ ]?G|%\(\*?signature")  # start gpg
+_DESCRIBE = Flags(long=(*_DIFF.long, "--dirty", "--broken"))  # write the index
 _GREP = Flags(short="O", long=_DIFF.long)
-_LOOKING: dict[str, Flags] = dict.fromkeys(
+_READ_ONLY: dict[str, Flags] = dict.fromkeys(
     names(
         """
     status log diff show blame annotate shortlog rev-parse rev-list ls-files ls-tree cat-file describe
@@ -35,9 +35,9 @@ _LOOKING: dict[str, Flags] = dict.fromkeys(
     ),
     _DIFF,
 ) | {"grep": _GREP, "describe": _DESCRIBE}
-_INTO = frozenset(names("status diff diff-index diff-files ls-files submodule"))
-# These start no program whatever the settings say, and may show them as they are.
-_BELIEVING = frozenset({"version", "config", "remote"})
+_RECURSES = frozenset(names("status diff diff-index diff-files ls-files submodule"))
+# These start no program whatever the settings, and may show the real ones.
+_SETTINGS_UNCHANGED = frozenset({"version", "config", "remote"})
 
 _GLOBAL_PLAIN = frozenset(
     {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
@@ -54,7 +54,7 @@ _CONFIG_SCOPE = names(
 
 
 def subcommand(args: list[Word]) -> tuple[str, list[Word], list[Word]]:
-    """The subcommand (empty where it is not in plain sight), its arguments, and what stands before it."""
+    """The subcommand (empty if it is not literal), its arguments, and the global options."""
     for index, word in enumerate(args):
         if not word.exact:
             return "", [], args
@@ -68,26 +68,26 @@ def subcommand(args: list[Word]) -> tuple[str, list[Word], list[Word]]:
     return "", [], args
 
 
-def git(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """Why this call of git is not read-only, or nothing."""
+def git(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """Why this call of git is not read-only, or None."""
     name, rest, before = subcommand(args)
     if not name:
         return Phrase("policy.why.git_options")
-    why = _looks(name, rest)
+    why = _why_acts(name, rest)
     if why:
         return why
     folders = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
     if len(folders) > 1 or not all(places.inside(folder) for folder in folders):
         return Phrase("policy.why.git_elsewhere")
-    if name in _BELIEVING:
+    if name in _SETTINGS_UNCHANGED:
         return None
-    known = places.looks_at_repository(*folders, into=name in _INTO)
+    known = places.git_is_contained(*folders, into=name in _RECURSES)
     return None if known else Phrase("policy.why.git_programs")
 
 
-def _looks(name: str, rest: list[Word]) -> Phrase | None:
-    if name in _LOOKING:
-        why = check_flags(rest, _LOOKING[name])
+def _why_acts(name: str, rest: list[Word]) -> Phrase | None:
+    if name in _READ_ONLY:
+        why = check_flags(rest, _READ_ONLY[name])
         if not why and any(_SIGNATURES.search(word.text) for word in rest):
             return Phrase("policy.why.signatures")
         again = next((word.text for word in rest if _diffs_elsewhere(word.text)), None)
@@ -97,7 +97,7 @@ def _looks(name: str, rest: list[Word]) -> Phrase | None:
 
 
 def _diffs_elsewhere(option: str) -> bool:
-    """Merging anew starts merge drivers; a submodule's own diff goes by the settings of that repository."""
+    """`remerge` starts merge drivers; a submodule's diff uses that repository's settings."""
     value = option.partition("=")[2]
     if is_long(option, ("--submodule",)):
         return value.startswith("d")
@@ -109,7 +109,7 @@ def _exact(rest: list[Word]) -> list[str] | None:
 
 
 def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Word]], Phrase | None]:
-    """A rule for `branch` and `tag`: listings only; a name without `--list` would create one."""
+    """A rule for `branch` and `tag`: listings only; a name without `--list` creates one."""
 
     def rule(rest: list[Word]) -> Phrase | None:
         given = _exact(rest)
@@ -151,7 +151,7 @@ def _config(rest: list[Word]) -> Phrase | None:
         return None
     getting = bool(given) and given[0] in ("--get", "--get-all", "--get-regexp", "get")
     given = given[1:] if getting else given
-    # Without a dot it is no key but may be a word like `edit`.
+    # Without a dot it is no key, but may be a subcommand like `edit`.
     plain = len(given) == 1 and not given[0].startswith("-") and (getting or "." in given[0])
     return None if plain else Phrase("policy.why.config_write")
 
@@ -159,7 +159,7 @@ def _config(rest: list[Word]) -> Phrase | None:
 def _first_word(
     words: tuple[str, ...], flags: Flags = _DIFF, bare: bool = False
 ) -> Callable[[list[Word]], Phrase | None]:
-    """A rule for subcommands whose first word says what they do."""
+    """A rule for subcommands whose first argument is a subcommand."""
 
     def rule(rest: list[Word]) -> Phrase | None:
         if not rest:
@@ -228,7 +228,7 @@ _DESTRUCTIVE_WORDS: dict[str, tuple[frozenset[str], Phrase]] = {
 
 
 def danger(args: list[Word]) -> Phrase | None:
-    """What this call of git would destroy, as the rest of a sentence, or nothing."""
+    """What this call of git destroys, as the rest of a sentence, or None."""
     name, rest = _any_subcommand(args)
     given = [word.text for word in rest]
     if name in _DESTRUCTIVE_NAMES:
@@ -239,7 +239,7 @@ def danger(args: list[Word]) -> Phrase | None:
         return Phrase("policy.risk.git.moves")
     if name == "push" and any(text.startswith(("+", ":")) for text in given):
         return Phrase("policy.risk.git.remote")
-    # A path, as far as can be told from its name: what it held is gone then.
+    # Probably a path, whose changes are lost.
     if name == "checkout" and any(text == "--" or "." in text or "/" in text for text in given):
         return Phrase("policy.risk.git.changes")
     if name in _DESTRUCTIVE_OPTIONS:
@@ -283,7 +283,7 @@ _VALUED_GLOBALS = names("-C -c --git-dir --work-tree --namespace --config-env --
 
 
 def _any_subcommand(args: list[Word]) -> tuple[str, list[Word]]:
-    """The subcommand past every global option, with or without a value."""
+    """The subcommand after every global option, with or without a value."""
     index = 0
     while index < len(args) and args[index].text.startswith("-"):
         takes_value = args[index].text in _VALUED_GLOBALS

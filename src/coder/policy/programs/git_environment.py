@@ -1,10 +1,9 @@
-"""The environment in which git looks at a repository without believing it.
+"""An environment in which git reads an untrusted repository without running what it configures.
 
-A repository's settings name programs for git to run: fsmonitor, hooks, pagers, filters, drivers of diffs. No
-parser of ours decides whether it names any, since it would have to read every file as git does. Instead each
-such setting is overridden by git's own means, in the environment of the lines that are known to be read-only.
-Filters and drivers have names of the repository's choice: which there are, git itself is asked, in a way that
-runs nothing. Where it does not answer, the line is not known to be read-only.
+A repository's settings name programs: fsmonitor, hooks, pagers, filters, diff drivers. Parsing those settings
+ourselves would have to match git exactly, so each is overridden through git's own environment variables for
+lines known to be read-only. Filters and drivers have arbitrary names: git itself is asked for them, in a way
+that runs nothing. If it does not answer, the line is not read-only.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SECONDS = 5.0
 _MOST_REPOSITORIES = 100
 _MOST_DRIVERS = 500
 _GITLINK = b"160000 "
-_NOWHERE = "/dev/null"  # as a program: it cannot be started
+_NOWHERE = "/dev/null"  # as a program, it cannot be executed
 
 _VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -36,9 +35,9 @@ _VARIABLES = {
     "GIT_EDITOR": _NOWHERE,
     "GIT_SEQUENCE_EDITOR": _NOWHERE,
     "GIT_SSH_COMMAND": _NOWHERE,
-    "GIT_ALLOW_PROTOCOL": "none",  # no transport at all, whatever the settings allow
+    "GIT_ALLOW_PROTOCOL": "none",  # no transport, whatever the settings
     "GIT_NO_LAZY_FETCH": "1",
-    # Not git's: what else looks around itself while it lists something.
+    # Not git: update checks of other programs.
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "npm_config_update_notifier": "false",
     "npm_config_logs_max": "0",
@@ -64,9 +63,9 @@ _SETTINGS = {
     "gpg.ssh.defaultKeyCommand": _NOWHERE,
     "interactive.diffFilter": "cat",
     "log.showSignature": "false",
-    "log.diffMerges": "separate",  # `remerge` starts the drivers of merges
-    "diff.autoRefreshIndex": "false",  # it writes the index
-    "diff.submodule": "short",  # `diff` goes by the settings of that repository
+    "log.diffMerges": "separate",  # `remerge` starts merge drivers
+    "diff.autoRefreshIndex": "false",  # writes the index
+    "diff.submodule": "short",  # `diff` uses that repository's settings
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
@@ -77,16 +76,17 @@ _SETTINGS = {
     **{f"protocol.{kind}.allow": "never" for kind in ("file", "git", "ssh", "http", "https", "ext")},
 }
 _DRIVERS = r"^(diff\.external|(diff|filter|merge)\..*\.(command|textconv|clean|smudge|process|driver))$"
-# What git calls in place of a program for diffs, with its seven arguments.
+# Replaces an external diff program; git passes it seven arguments.
 _PLAIN_DIFF = 'f() {{ {diff} -u --label "a/$1" --label "b/$1" "$2" "$5"; true; }}; f'
 
 
 def driver_names(folder: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
-    """The settings by which the repository that git finds from `folder` names programs of its own choice; by
-    `into`, those of the repositories within it too. None where that cannot be found out."""
+    """The settings by which the repository at `folder` names programs; with `into`, of nested repositories
+    too. None if they cannot be determined.
+    """
     on_path, real_workspace = shutil.which("git"), os.path.realpath(workspace)
     if on_path is None or not folder.is_dir():
-        return frozenset()  # then no line runs it there
+        return frozenset()  # no line can run it there
     git = find_program("git", None, workspace)
     if git is None or not on_path.startswith("/") or _within(os.path.realpath(on_path), real_workspace):
         return None
@@ -98,19 +98,20 @@ def driver_names(folder: Path, workspace: Path, *, into: bool) -> frozenset[str]
         if place in seen:
             continue
         seen.add(place)
-        told = _ask(git, place, environment, into)
-        if told is None or len(seen) > _MOST_REPOSITORIES:
+        answer = _ask(git, place, environment, into)
+        if answer is None or len(seen) > _MOST_REPOSITORIES:
             return None
-        found.update(told[0])
-        waiting += told[1]
+        found.update(answer[0])
+        waiting += answer[1]
     return frozenset(found) if len(found) <= _MOST_DRIVERS else None
 
 
 def read_only_environment(
     environment: Mapping[str, str], workspace: Path, drivers: Iterable[str] | None = ()
 ) -> dict[str, str]:
-    """The environment for a line that is known to be read-only; `drivers` are those of its repositories, None
-    where it looks at none and git's settings may be seen as they are."""
+    """The environment for a read-only line. `drivers`: those of its repositories; None if it reads none, and
+    git's settings may be shown unchanged.
+    """
     kept = {name: value for name, value in environment.items() if not _is_dropped(name)}
     kept |= _VARIABLES
     kept["PATH"] = _trusted_path(environment.get("PATH", os.defpath), workspace)
@@ -129,14 +130,14 @@ def _is_dropped(name: str) -> bool:
 
 
 def _trusted_path(path: str, workspace: Path) -> str:
-    """Without the folders in which the model may have written a program."""
+    """PATH without the workspace, where the model may have written a program."""
     root = os.path.realpath(workspace)
     folders = [folder for folder in path.split(os.pathsep) if folder.startswith("/")]
     return os.pathsep.join(folder for folder in folders if not _within(os.path.realpath(folder), root))
 
 
 def _overridden(name: str) -> list[tuple[str, str]]:
-    """A harmless value for a setting that names a program; what depends on that program with it."""
+    """Harmless values for a setting that names a program, and for settings that depend on it."""
     driver, _, kind = name.rpartition(".")
     if kind in ("clean", "smudge", "process"):
         return [(name, ""), (f"{driver}.required", "false")]
@@ -155,7 +156,7 @@ def _system(name: str) -> str:
 def _ask(
     git: str, folder: str, environment: Mapping[str, str], into: bool
 ) -> tuple[list[str], list[str]] | None:
-    """What git says of a repository: its drivers, and where the repositories within it are."""
+    """A repository's drivers, and its nested repositories, according to git."""
     questions = [["config", "--null", "--name-only", "--get-regexp", _DRIVERS]]
     if into:
         questions.append(["ls-files", "--stage", "-z", "--full-name", "--", ":/"])
@@ -169,7 +170,7 @@ def _ask(
     tops = _answers([[git, "rev-parse", "--show-toplevel"]], folder, environment)
     if tops is None or (status != 0 and tops[0][0] == 0):
         return None
-    if status != 0:  # no files are checked out here, so there is nothing to look into
+    if status != 0:  # no work tree here
         return drivers, []
     entries = [entry.partition(b"\t") for entry in files.split(b"\0") if entry.startswith(_GITLINK)]
     top = os.fsdecode(tops[0][1].removesuffix(b"\n"))
@@ -180,19 +181,19 @@ def _ask(
 def _answers(
     questions: list[list[str]], folder: str, environment: Mapping[str, str]
 ) -> list[tuple[int, bytes]] | None:
-    """Status and output of each, run side by side."""
+    """Exit status and output of each, run concurrently."""
     with contextlib.ExitStack() as stack:
-        asked = [stack.enter_context(_started(argv, folder, environment)) for argv in questions]
+        processes = [stack.enter_context(_start(argv, folder, environment)) for argv in questions]
         try:
-            said = [one.communicate(timeout=_SECONDS)[0] for one in asked]
+            outputs = [one.communicate(timeout=_SECONDS)[0] for one in processes]
         except subprocess.TimeoutExpired:
-            for one in asked:
+            for one in processes:
                 one.kill()
             return None
-    return [(one.returncode, output) for one, output in zip(asked, said, strict=True)]
+    return [(one.returncode, output) for one, output in zip(processes, outputs, strict=True)]
 
 
-def _started(argv: list[str], folder: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(argv: list[str], folder: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         argv,
         cwd=folder,

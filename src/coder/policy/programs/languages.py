@@ -1,7 +1,7 @@
-"""Rules for the programs and builtins whose arguments are a language of their own.
+"""Rules for programs and builtins whose arguments are a language of their own.
 
-Each rule gives the reason why a call is not read-only, or nothing. They accept a small, well-understood part
-of each language and refuse the rest.
+Each rule returns why a call is not read-only, or None. It accepts a small, well-understood subset and refuses
+the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.sed import is_harmless_script
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import WorkingFolders
+from coder.policy.shell.folders import WorkingDirectories
 from coder.policy.shell.variables import is_dangerous, is_identifier, may_be_exported
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
@@ -24,8 +24,8 @@ _EXPANSION = Phrase("policy.why.expansion_option")
 _AWK_VALUE_OPTIONS = ("-F", "-v")
 
 
-def awk(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """One literal program that neither calls out nor writes."""
+def awk(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """One literal program that neither runs commands nor writes."""
     index = 0
     while index < len(args) and args[index].exact and args[index].text[:2] in _AWK_VALUE_OPTIONS:
         index += 1 if len(args[index].text) > 2 else 2
@@ -43,10 +43,11 @@ def awk(args: list[Word], places: WorkingFolders) -> Phrase | None:
 
 
 def _harmless_awk(program: str) -> bool:
-    """No pipe, no output redirection, no call out, neither spelled nor by an indirect call; no file to read
-    but those that the command line names."""
+    """No pipe, output redirection or command, also not by an indirect call; reads only files of the command
+    line.
+    """
     plain = program.replace(">=", "").replace("||", "")
-    # Only `print` and `printf` redirect: what stands before the first of them compares.
+    # Only `print` and `printf` redirect: before the first of them `>` compares.
     if ">" in plain.partition("print")[2] or "|" in plain or "@" in plain or "\\\n" in program:
         return False
     return not any(word in program for word in ("system", "getline", "close", "fflush", "extension", "ARGV"))
@@ -60,8 +61,8 @@ _SED_FLAGS = names(
 )
 
 
-def sed(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """Scripts in plain sight, made only of commands that print or change what is printed."""
+def sed(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """Literal scripts of commands that only print."""
     scripts: list[Word] = []
     operands: list[Word] = []
     index = 0
@@ -92,8 +93,8 @@ _NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _EVALUATING = frozenset({"-v", "-R"})
 
 
-def single_test(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """`[ … ]` and `test`: `-v` evaluates a subscript, so no word may turn out to be it."""
+def single_test(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """`[ … ]` and `test`: `-v` evaluates a subscript, so no word may expand to it."""
     if args and args[-1].exact and args[-1].text == "]":
         args = args[:-1]
     if any(word.exact and word.text in _EVALUATING for word in args):
@@ -112,7 +113,7 @@ def single_test(args: list[Word], places: WorkingFolders) -> Phrase | None:
     return None if shape_known else Phrase("policy.why.test_operators")
 
 
-def double_test(args: list[Word], places: WorkingFolders) -> Phrase | None:
+def double_test(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     """`[[ … ]]`: numeric comparison evaluates its operands as arithmetic."""
     for index, word in enumerate(args):
         if word.exact and word.text in _EVALUATING:
@@ -127,8 +128,8 @@ def double_test(args: list[Word], places: WorkingFolders) -> Phrase | None:
 # -- builtins ---------------------------------------------------------------------------------------------
 
 
-def printf(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """The format must be in plain sight; `-v` only into a plain, harmless variable."""
+def printf(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """The format must be literal; `-v` only into a plain, harmless variable."""
     if len(args) >= 2 and args[0].exact and args[0].text == "-v":
         name = args[1]
         if not name.exact or not is_identifier(name.text) or is_dangerous(name.text):
@@ -142,11 +143,11 @@ def printf(args: list[Word], places: WorkingFolders) -> Phrase | None:
 
 
 def _assigns(form: str) -> bool:
-    """Whether a printf format has a `%n`, with whatever flags and widths between."""
+    """Whether a printf format has a `%n`, with any flags and width."""
     return any(part.lstrip("-+ #0123456789.*'hlLjzt").startswith("n") for part in form.split("%")[1:])
 
 
-def read(args: list[Word], places: WorkingFolders) -> Phrase | None:
+def read(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     """`read` into plain variables only: a subscript in a name is evaluated."""
     for word in args:
         if not word.exact:
@@ -157,8 +158,8 @@ def read(args: list[Word], places: WorkingFolders) -> Phrase | None:
     return None
 
 
-def shell_set(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """`set -euo pipefail` and its like; positional parameters and tracing are left alone."""
+def shell_set(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """`set -euo pipefail` and the like; no positional parameters or tracing."""
     given = [word.text for word in args if word.exact]
     if len(given) != len(args):
         return Phrase("policy.why.expansion_set")
@@ -171,14 +172,14 @@ def shell_set(args: list[Word], places: WorkingFolders) -> Phrase | None:
     )
 
 
-def numbers_only(args: list[Word], places: WorkingFolders) -> Phrase | None:
+def numbers_only(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     """`exit`, `break`, `return` …: at most a number."""
     fine = all((word.exact and word.text.isdigit()) or word.shell_text in ("$?", "$!") for word in args)
     return None if len(args) <= 1 and fine else Phrase("policy.why.not_number")
 
 
-def change_folder(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """`cd` counts as looking only where it certainly stays in the workspace."""
+def change_folder(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """`cd` is read-only only if it certainly stays in the workspace."""
     if len(args) == 2 and args[0].exact and args[0].text == "--":
         args = args[1:]
     if len(args) != 1 or not args[0].exact or args[0].text in ("-", "") or args[0].text.startswith("-"):
@@ -188,8 +189,8 @@ def change_folder(args: list[Word], places: WorkingFolders) -> Phrase | None:
     return None if stays else Phrase("policy.why.leaves")
 
 
-def declare(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """`export x=1`, `local y`: plain names, and no attribute that makes values be evaluated."""
+def declare(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """`export x=1`, `local y`: plain names, and no attribute that evaluates values."""
     for word in args:
         if not word.exact or not (word.text in ("-x", "-r", "-g", "-rx", "-xr") or is_identifier(word.text)):
             return Phrase("policy.why.declaration")
@@ -204,8 +205,8 @@ _XXD_VALUED = names("-l -len -s -seek -skip -c -cols -g -groupsize -n -name")
 _XXD_PLAIN = names("-p -ps -plain -postscript -u -i -include -b -bits -e -E -EBCDIC -d -a -autoskip -C")
 
 
-def xxd(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """Options, then one file: whatever comes second, `-p` too, is the file that it writes."""
+def xxd(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """Options, then one file: a second operand, even `-p`, is written."""
     index = 0
     while index < len(args) and args[index].exact and args[index].maybe_option():
         text = args[index].text
@@ -219,8 +220,8 @@ def xxd(args: list[Word], places: WorkingFolders) -> Phrase | None:
     return Phrase("policy.why.operand_writes") if len(args) - index > 1 else None
 
 
-def ps(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """Its letters without a dash that have an `e`, and a column, show the environment of processes."""
+def ps(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """BSD-style letters with an `e`, and a column, show the environment of processes."""
     for before, word in zip([Word(""), *args], args, strict=False):
         value = before.text.startswith("-") and before.text[-1] in "CGOUgkopqstu"
         bare = word.text.isalpha() and "e" in word.text and not value
@@ -230,11 +231,11 @@ def ps(args: list[Word], places: WorkingFolders) -> Phrase | None:
     return None
 
 
-_NUMERIC_LISTING = Flags(short="D")  # lsof keeps a file of devices with it
+_NUMERIC_LISTING = Flags(short="D")  # lsof writes a device cache
 
 
-def numeric(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """`lsof`, `netstat`: without `-n` they look up the names of other machines in the network."""
+def numeric(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """`lsof`, `netstat`: without `-n` they resolve host names by DNS."""
     given = [word.text for word in args if word.exact]
     if not any(
         text == "--numeric" or (text[:1] == "-" and text[1:2] != "-" and "n" in text) for text in given
@@ -246,8 +247,8 @@ def numeric(args: list[Word], places: WorkingFolders) -> Phrase | None:
 _DATE = Flags(short="sf", long=("--set", "--file"))
 
 
-def date(args: list[Word], places: WorkingFolders) -> Phrase | None:
-    """Prints; a word that is neither format nor option sets the clock."""
+def date(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+    """Prints; an operand that is no format sets the clock."""
     index = 0
     while index < len(args):
         word = args[index]
@@ -263,7 +264,7 @@ def date(args: list[Word], places: WorkingFolders) -> Phrase | None:
     return check_flags(options, _DATE)
 
 
-def tar(args: list[Word], places: WorkingFolders) -> Phrase | None:
+def tar(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     """Listing only, of local archives only (`host:file` starts a remote shell)."""
     if not args or not all(word.exact for word in args):
         return Phrase("policy.why.not_listing")
@@ -271,17 +272,17 @@ def tar(args: list[Word], places: WorkingFolders) -> Phrase | None:
     plain = "t" in mode and set(mode) <= set("tvfzjJ")
     return (
         None
-        if plain and not any(_odd_operand(word) for word in args[1:])
+        if plain and not any(_is_unsafe_operand(word) for word in args[1:])
         else Phrase("policy.why.not_listing")
     )
 
 
-def unzip(args: list[Word], places: WorkingFolders) -> Phrase | None:
+def unzip(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     """Listing only."""
     if len(args) == 2 and args[0].exact and args[0].text in ("-l", "-v", "-Z") and not args[1].maybe_option():
         return None
     return Phrase("policy.why.not_listing")
 
 
-def _odd_operand(word: Word) -> bool:
+def _is_unsafe_operand(word: Word) -> bool:
     return word.text.startswith("-") or ":" in word.text

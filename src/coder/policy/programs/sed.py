@@ -1,7 +1,7 @@
-"""A strict acceptor for sed scripts that cannot write files or run commands.
+"""A strict acceptor (allowlist) for sed scripts that cannot write files or run commands.
 
-Accepts addresses, the commands that only print or move text, `s` with harmless flags, `y` and braces.
-Whatever it does not recognise, it refuses: `w`, `W`, `e`, `r`, `s///w`, `s///e` above all.
+Accepts addresses, the commands that only print or move text, `s` with harmless flags, `y` and braces. Refuses
+the rest: `w`, `W`, `e`, `r`, `s///w`, `s///e` above all.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ _S_FLAGS = frozenset("gpiIm0123456789")
 
 
 class _Refused(Exception):
-    """The script has something that is not on the list."""
+    """The script contains something that is not on the list."""
 
 
 def is_harmless_script(script: str) -> bool:
-    """Whether every command of the script is one that cannot write or run anything."""
+    """Whether no command of the script can write or run anything."""
     try:
         at = 0
         while at < len(script):
@@ -27,7 +27,7 @@ def is_harmless_script(script: str) -> bool:
 
 
 def _command(script: str, at: int) -> int:
-    """One command with its addresses; returns where it ends."""
+    """Parse one command with its addresses; returns its end."""
     if at >= len(script):
         return at
     at = _address(script, at)
@@ -69,7 +69,7 @@ def _two_parts(script: str, at: int) -> int:
 
 
 def _part(script: str, at: int, delimiter: str) -> int:
-    """Past the delimiter that ends this part. seds differ on a delimiter in brackets: refused."""
+    """Skip past the closing delimiter. Implementations differ on a delimiter in brackets: refused."""
     start = at
     while at < len(script):
         if script[at] == "\\":

@@ -1,7 +1,7 @@
-"""Commands that run another command: what they run, where that is certain.
+"""Wrappers: commands that run another command, and which one.
 
-`unwrap` answers with the inner commands or inner lines. Where it is not certain what runs, it says so, and
-the caller fails closed.
+`unwrap` returns the inner commands or lines. Where it is not certain what runs, it says so and the caller
+fails closed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from coder.texts import Phrase
 
 
 class Inner(msgspec.Struct, frozen=True):
-    """What a wrapper runs. `certain` is false where more may run than is listed here.
+    """What a wrapper runs. `certain`: nothing else can run.
 
-    `acts`: the wrapper does something of its own, so that it is not read-only whatever it runs.
-    `clears`: the inner command does not get the whole environment. `elsewhere`: it runs in other folders.
+    `acts`: the wrapper itself is not read-only. `clears`: the inner command does not get the whole
+    environment. `elsewhere`: it runs in other directories.
     """
 
     commands: list[list[Word]] = []
@@ -30,7 +30,7 @@ class Inner(msgspec.Struct, frozen=True):
     clears: bool = False
     elsewhere: bool = False
     note: Phrase | None = None
-    posix: bool | None = None  # whose `lines` they are: another shell's than bash, bash's, or (None) the same
+    posix: bool | None = None  # whether `lines` are for another shell than bash; None: for the current one
 
 
 UNCERTAIN = Inner(certain=False, note=Phrase("policy.why.unseen"))
@@ -38,7 +38,7 @@ NOTHING = Inner()
 
 
 class _Options(msgspec.Struct, frozen=True):
-    """Options that a wrapper may have before its command: plain ones, ones with a value, leading operands."""
+    """A wrapper's options before its command: flags, options with a value, leading operands."""
 
     plain: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ _PREFIXES: dict[str, _Options] = {
     "setsid": _options("-w --wait -f --fork -c --ctty"),
     "command": _options(),
     "builtin": _options(),
-    "exec": _options(),  # `-a` and `-l` give a program another name, and by that another behaviour
+    "exec": _options(),  # `-a` and `-l` change argv[0], and so the program's behaviour
     "coproc": _options(acts=True),
     "caffeinate": _options("-i -d -s -m"),
     "sudo": _options("-E -H -n -S -k -b -i -s -A --", "-u -g -h -p -C -U -T -R -D -r -t", acts=True),
@@ -78,7 +78,7 @@ _RUNNERS = names(
     asdf runcon start-stop-daemon daemonize busybox toybox
     """
 )
-# Families in which one word means: run what follows.
+# Subcommands that run their arguments.
 _RUNNING_WORDS: dict[str, frozenset[str]] = {
     "docker": frozenset({"run", "exec", "compose", "build", "buildx", "container", "-H", "--context"}),
     "podman": frozenset({"run", "exec", "build", "container"}),
@@ -104,7 +104,7 @@ _INLINE: dict[str, str] = {"python": "c", "perl": "eE", "ruby": "e", "node": "ep
 
 
 def unwrap(name: str, args: list[Word]) -> Inner | None:
-    """What the program `name` runs when called with `args`; None where it runs nothing but itself."""
+    """What `name` runs when called with `args`; None if it is no wrapper."""
     if name in ("env", "genv"):
         return _env(args)
     if name == "command" and args and args[0].exact and args[0].text in ("-v", "-V"):
@@ -136,15 +136,15 @@ def _runs_by_argument(name: str, args: list[Word]) -> Inner | None:
             return UNCERTAIN
     if is_interpreter(name) and (not args or not args[0].exact or args[0].text == "-"):
         return UNCERTAIN
-    if name in _HANDING and _hands_over(name, args):
+    if name in _RUN_OPTIONS and _names_program(name, args):
         return UNCERTAIN
     return None
 
 
-# Options by which these name a program to run, long and short.
+# Options that name a program to run.
 _TAR = ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command",
         "--info-script", "--new-volume-script", "--files-from")  # fmt: skip
-_HANDING: dict[str, Flags] = {
+_RUN_OPTIONS: dict[str, Flags] = {
     **dict.fromkeys(("tar", "gtar", "bsdtar"), Flags(short="IFT", long=_TAR)),
     **dict.fromkeys(
         ("make", "gmake"),
@@ -183,16 +183,18 @@ _HANDING: dict[str, Flags] = {
 }
 
 
-def _hands_over(name: str, args: list[Word]) -> bool:
-    if name.endswith("tar") and args:  # its first letters may do without a dash
+def _names_program(name: str, args: list[Word]) -> bool:
+    if name.endswith("tar") and args:  # its first letters need no dash
         args = [Word("-" + args[0].text.removeprefix("-"), exact=args[0].exact), *args[1:]]
     return any(
-        word.text.startswith("SHELL=") or check_flags([word], _HANDING[name]) for word in args if word.exact
+        word.text.startswith("SHELL=") or check_flags([word], _RUN_OPTIONS[name])
+        for word in args
+        if word.exact
     )
 
 
 def _skip(args: list[Word], options: _Options) -> int | None:
-    """Where the command begins after the wrapper's own options; None where that is not certain."""
+    """The index of the command after the wrapper's options; None if uncertain."""
     index = 0
     while index < len(args):
         word = args[index]
@@ -249,11 +251,11 @@ def _env(args: list[Word]) -> Inner:
 
 _SHELL_LETTERS = frozenset("celux")
 _POSIX_SHELLS = frozenset({"sh", "dash", "ash"})
-_FOREIGN_SHELLS = frozenset({"zsh", "ksh", "mksh", "fish"})  # they quote and expand by rules of their own
+_FOREIGN_SHELLS = frozenset({"zsh", "ksh", "mksh", "fish"})  # different quoting and expansion
 
 
 def _shell(name: str, args: list[Word]) -> Inner:
-    """`sh -c 'line'` with nothing but plain option letters before it."""
+    """`sh -c 'line'` with only plain option letters before it."""
     index = 0
     script = False
     while index < len(args) and args[index].exact and args[index].text[:1] == "-":
@@ -280,13 +282,13 @@ def _eval(args: list[Word]) -> Inner:
 
 
 _XARGS = _options(
-    "-0 -r -t -x --null --no-run-if-empty --verbose --max-lines",  # the last has its value attached, if any
+    "-0 -r -t -x --null --no-run-if-empty --verbose --max-lines",  # --max-lines takes an attached value only
     "-n -P -L -d -a -s -I -E --max-args --max-procs --delimiter --arg-file",
 )
 
 
 def _xargs(args: list[Word]) -> Inner:
-    """The inner command gets words that nobody has seen."""
+    """The inner command gets unknown arguments."""
     start = _skip(args, _XARGS)
     if start is None:
         return UNCERTAIN
@@ -295,8 +297,8 @@ def _xargs(args: list[Word]) -> Inner:
     inner = args[start:]
     marks = _replacements(args[:start])
     for mark in marks:
-        inner = [_with_hole(word, mark) for word in inner]
-    # Of `-I` and `-n` or `-L` the last one counts.
+        inner = [_cut_at_placeholder(word, mark) for word in inner]
+    # `-I`, `-n` and `-L`: the last one wins.
     counted = any(word.text.startswith(("-n", "-L", "--max-")) for word in args[:start])
     return Inner(commands=[inner if marks and not counted else [*inner, UNKNOWN]])
 
@@ -311,8 +313,8 @@ def _replacements(options: list[Word]) -> list[str]:
     return [mark for mark in found if mark]
 
 
-def _with_hole(word: Word, mark: str, prefix: str = "") -> Word:
-    """The word with its placeholder gone: from there on its text is not known."""
+def _cut_at_placeholder(word: Word, mark: str, prefix: str = "") -> Word:
+    """The word up to its placeholder; the rest is unknown."""
     if mark not in word.text:
         return word
     return Word(word.text.split(mark, 1)[0] + prefix, exact=False, shell_text=word.shell_text)
@@ -356,7 +358,7 @@ def _find(args: list[Word]) -> Inner | None:
             if end is None:
                 return UNCERTAIN
             # A found path begins with a start path or ./, never with a dash.
-            commands.append([_with_hole(inner, "{}", "./") for inner in args[index:end]])
+            commands.append([_cut_at_placeholder(inner, "{}", "./") for inner in args[index:end]])
             acts = acts or text.startswith("-ok")
             elsewhere = elsewhere or text.endswith("dir")
             index = end + 1

@@ -84,11 +84,11 @@ def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
     a small shell in front."""
     file = home / FILTER_FILE.format(sockets=sockets)
     if not file.exists():
-        from coder.fs.private import write_whole
+        from coder.fs.private import write_durably
         from coder.policy.sandbox.seccomp import strong_filter
 
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(file, strong_filter(sockets))
+        write_durably(file, strong_filter(sockets))
     return ["/bin/sh", "-c", 'exec "$@" 9<"$0"', str(file), line[0], "--seccomp", "9", *line[1:]]
 
 

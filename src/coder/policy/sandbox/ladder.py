@@ -17,7 +17,7 @@ import msgspec
 
 from coder.policy.sandbox.bwrap import bwrap_arguments, with_filter
 from coder.policy.sandbox.places import AccessRules, places_for
-from coder.process.child import Kept
+from coder.process.child import Supervised
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def launcher_line(
         "shut_in": shut_in,
         "read_only": read_only,
     }
-    return Kept([sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv])
+    return Supervised([sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv])
 
 
 def _guarded(locked: str) -> str:

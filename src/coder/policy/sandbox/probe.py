@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.private import write_whole
+from coder.fs.private import write_durably
 from coder.policy.sandbox.bwrap import find_bwrap
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox.seatbelt import PROGRAM
@@ -56,7 +56,7 @@ def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/no
     level = _climb(program, cache_dir)
     with contextlib.suppress(OSError):
         cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(cache_dir / _FILE, msgspec.json.encode(_Kept(_key(program), level)))
+        write_durably(cache_dir / _FILE, msgspec.json.encode(_Kept(_key(program), level)))
     return level
 
 

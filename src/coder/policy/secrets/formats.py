@@ -1,8 +1,8 @@
-"""What secrets look like: known formats by their marks, and values that are called secret and look random.
+"""Secret detection: known token formats by their prefix, and random-looking values of names like `password`.
 
-Every mark is looked for as plain text first, which costs next to nothing; an expression is compiled and runs
-only where its mark stands, and every repetition in it has a bound. What is only random (hashes, ids, images)
-is no secret.
+Each prefix is searched as plain text first, which is nearly free; a regular expression is compiled and run
+only where its prefix occurs, and every repetition is bounded. Random data alone (hashes, ids, images) is no
+secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Span = tuple[int, int, str]
 _JOINED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _Format = tuple[str, tuple[str, ...], str]
 _JWT_REST = r"\.eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{16,2000}"
-# kind, the marks it begins with, and what follows a mark. Where there is a group, that alone is the secret.
+# kind, its prefixes, and what follows a prefix. If there is a group, only that is the secret.
 _FORMATS: tuple[_Format, ...] = (
     ("aws", ("AKIA",), r"[A-Z2-7]{16}"),
     ("aws", ("ASIA",), r"(?=[A-Z]{0,15}[2-7])[A-Z2-7]{16}"),  # not a word in capitals
@@ -54,21 +54,16 @@ _FORMATS: tuple[_Format, ...] = (
     ("vault", ("hvs.", "hvb."), r"[A-Za-z0-9_-]{24,255}"),
     ("bearer", ("Bearer ", "bearer "), r" {0,3}([A-Za-z0-9_.~+/=-]{16,2000})"),
 )
-_NEED_RANDOM = {
-    "openai",
-    "bearer",
-    "slack",
-    "vault",
-}  # their marks also begin ordinary words: `sk-fading-circle-dot…`
-# Marks that also end ordinary words (`task-…`) or occur by chance in base64: behind a letter or a digit they
-# count only where what follows is long and of one piece, and no hash.
+_NEED_RANDOM = {"openai", "bearer", "slack", "vault"}  # ordinary words begin so too: `sk-fading-circle-dot…`
+# Prefixes that also occur inside words (`task-…`) or base64: after a letter or digit they count only if what
+# follows is long, unbroken and no hash.
 _BEGINNING = ("sk-", "AIza")
 _OF_ONE_PIECE = r"(?=[A-Za-z0-9]{0,60}[G-Z])[A-Za-z0-9]{40,255}"
 _ANYWHERE = ("hooks.slack.com/services/", "Bearer ", "bearer ")
 _MARKS = tuple((mark, kind, after) for kind, marks, after in _FORMATS for mark in marks)
 
-_CALLED = ("secret", "token", "passw", "pwd", "credential", "key")
-# A `key` is one of these; most keys in programs are none.
+_SECRET_NAMES = ("secret", "token", "passw", "pwd", "credential", "key")
+# Which `key`s are secret; most in programs are not.
 _KEYS = (
     "api",
     "access",
@@ -81,25 +76,25 @@ _KEYS = (
     "signing",
     "storage",
 )
-_HARMLESS = ("next", "page", "continuation", "publickey", "public")  # tokens of these open nothing
-_TYPE = r"::\w{0,40}\Z"  # `AWS::ApiGateway::ApiKey`: in a table of types its value is a checksum
+_HARMLESS = ("next", "page", "continuation", "publickey", "public")  # names of harmless tokens
+_TYPE = r"::\w{0,40}\Z"  # `AWS::ApiGateway::ApiKey`: a table of types, whose values are checksums
 _PEM_LONGEST = 20_000
 _JWT_LONGEST = 8003  # of a header, as its expression bounds it
 _PEM_LINE = r"(?:[ ]{0,6}\d{1,9}(?:\t|: ?)|[-+ ])?([A-Za-z0-9+/=]{4,90})\r?\Z"  # numbered, or of a diff
 _ESCAPE = r"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\x1b\[[0-9;:]{0,12}[mK])\Z"
-_CUT = r"[A-Za-z0-9_.+/=-]{6,255}+(?=… ?\[|\n\[… )"  # what tools leave of a line that is too long
+_CUT = r"[A-Za-z0-9_.+/=-]{6,255}+(?=… ?\[|\n\[… )"  # truncated by a tool
 _HEX = r"[0-9a-f]{8,16}\Z"
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _WORD_BREAK = r"[^A-Za-z0-9]+"
 _SAMPLE = r"(?i)example|your[-_]|changeme|placeholder|dummy|x{5}|\*{3}|\.{3}|redacted|(.)\1{7}"
 
 
-# What a person says of one: stricter than what is looked for in files, for a fact that is kept for good.
-_SAID = (
+# Prose about a secret: stricter than for files, since memory is permanent.
+_IN_PROSE = (
     r"(?i)(?:pass(?:word|wd|phrase)|secret|token|api[ _-]?key|credentials?|密码|口令|密钥|令牌)"
     r"(?:\s+(?:is|was)\b|\s*[:=：]|\s*(?:是|为))\s*[`\"'“]?(?=[^\s`\"'”]*[\d!@#$%^&*_+=])[^\s`\"'”]{6,}"
 )
-_IN_WORDS = {
+_DESCRIPTIONS = {
     "pem": "a private key",
     "jwt": "a signed token",
     "password": "an address with a password in it",
@@ -108,18 +103,22 @@ _IN_WORDS = {
 
 
 def secret_in(text: str) -> str:
-    """What kind of secret a sentence seems to hold, in words; empty where it holds none.
+    """Describe the secret that a sentence seems to hold; empty if none.
 
-    Marks count here however the rest looks: nobody loses anything by writing such a fact differently.
+    Prefixes count here whatever follows: such a fact can be rephrased at no cost.
     """
-    for _start, _end, kind in [*_known(text, sure=False), *_pem(text, least=0), *_in_addresses(text)]:
-        return _IN_WORDS.get(kind, "an access key")
-    return _IN_WORDS["value"] if _expression(_SAID).search(text) or next(_called(text), None) else ""
+    for _start, _end, kind in [*_prefixed(text, sure=False), *_pem(text, least=0), *_in_addresses(text)]:
+        return _DESCRIPTIONS.get(kind, "an access key")
+    return (
+        _DESCRIPTIONS["value"]
+        if _expression(_IN_PROSE).search(text) or next(_named_values(text), None)
+        else ""
+    )
 
 
 def find_secrets(text: str) -> list[Span]:
-    """Where secrets stand, in order and without overlap: start, end, kind."""
-    spans = [*_known(text), *_pem(text), *_called(text), *_in_addresses(text)]
+    """The spans of secrets, sorted and merged: start, end, kind."""
+    spans = [*_prefixed(text), *_pem(text), *_named_values(text), *_in_addresses(text)]
     if len(spans) < 2:
         return spans
     spans.sort(key=lambda span: (span[0], -span[1]))
@@ -138,9 +137,9 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def _has_payload(text: str, at: int, run: list[int]) -> bool:
-    """Whether a payload and a signature follow the JWT header that may begin at `at`. Marks within one run of
-    characters share its end: to look from each of them anew would be quadratic. `run`: that end, and whether
-    they follow there."""
+    """Whether a payload and a signature follow the JWT header that may begin at `at`. Prefixes within one
+    run of characters share its end, cached in `run` with the answer: searching from each would be quadratic.
+    """
     if at >= run[0]:
         header = _expression(r"[A-Za-z0-9_-]*+").match(text, at)
         end = header.end() if header is not None else at
@@ -148,7 +147,7 @@ def _has_payload(text: str, at: int, run: list[int]) -> bool:
     return bool(run[1]) and run[0] - at <= _JWT_LONGEST
 
 
-def _known(text: str, *, sure: bool = True) -> Iterator[Span]:
+def _prefixed(text: str, *, sure: bool = True) -> Iterator[Span]:
     for mark, kind, after in _MARKS:
         run = [0, 0]
         at = text.find(mark)
@@ -174,7 +173,7 @@ def _stands_out(text: str, at: int, mark: str) -> bool:
 
 
 def _after_escape(text: str, at: int) -> bool:
-    """Whether the letter or digit before is the end of an escape: `\\nghp_…`, `%3Dghp_…`."""
+    """Whether the preceding character ends an escape: `\\nghp_…`, `%3Dghp_…`."""
     return _expression(_ESCAPE).search(text, max(0, at - 16), at) is not None
 
 
@@ -194,16 +193,16 @@ def _pem(text: str, least: int = 60) -> Iterator[Span]:
         end = text.find(f"-----END {label}-----", head_end, at + _PEM_LONGEST)
         if end >= 0:
             end += len(label) + 14
-        else:  # cut off: as far as it still looks like one
+        else:  # truncated: as far as it looks like base64
             end = _expression(r"(?:[A-Za-z0-9+/=:,\s-]|\\[nr]){0,20000}").match(text, head_end + 5).end()  # type: ignore[union-attr] # it matches the empty text
-        # A real one has lines of base64; `key omitted` between the same marks has not.
+        # A real key has lines of base64; `key omitted` between the markers has not.
         if end - head_end > least and (not least or _expression(r"[A-Za-z0-9+/]{40}").search(text, at, end)):
             yield at, end, "pem"
         at = max(end, at + 11)
 
 
 def _pem_ends(text: str) -> Iterator[Span]:
-    """Keys whose beginning is not shown: the last lines of a file."""
+    """Keys whose beginning is cut off (`tail`)."""
     at = 0
     while (at := text.find("-----END ", at)) >= 0:
         close = text.find("-----", at + 9, at + 80)
@@ -211,7 +210,7 @@ def _pem_ends(text: str) -> Iterator[Span]:
         floor, end, at = max(0, at - _PEM_LONGEST), at, at + 9
         if not label.endswith(("PRIVATE KEY", "PRIVATE KEY BLOCK")):
             continue
-        end = text.rfind("\n", floor, end) + 1  # the last line stands by itself: it may be numbered as well
+        end = text.rfind("\n", floor, end) + 1  # the END line may be numbered as well
         start, long = -1, False
         while end > floor:
             begin = text.rfind("\n", floor, end - 1) + 1 or floor
@@ -224,14 +223,14 @@ def _pem_ends(text: str) -> Iterator[Span]:
             yield start, close + 5, "pem"
 
 
-def _called(text: str) -> Iterator[Span]:
-    """Values of names like `DB_PASSWORD` or `apiKey` that look random."""
-    lowered = text.replace("İ", "I").lower()  # the one letter whose lower case is longer
+def _named_values(text: str) -> Iterator[Span]:
+    """Random-looking values of names like `DB_PASSWORD` or `apiKey`."""
+    lowered = text.replace("İ", "I").lower()  # the only letter whose lower case is longer
     follows = _expression(
         r"(?!iz)[A-Za-z0-9_.-]{0,30}\\?[\"'`\]]{0,2}[ \t]{0,3}(=>|:=|[:=])[ \t]{0,3}(\\?[\"'`]?)"
         r"([A-Za-z0-9+/=_.~!@#$%^&*?-]{12,512})(.?)"
     )
-    for name in _CALLED:
+    for name in _SECRET_NAMES:
         at = lowered.find(name)
         while at >= 0:
             before = lowered[max(0, at - 14) : at].rstrip("_- ")
@@ -245,7 +244,6 @@ def _called(text: str) -> Iterator[Span]:
             )
             if not checksum and _is_value(found[3], found[4], quoted=bool(found[2])):
                 yield found.start(3), found.start(3) + len(found[3].rstrip("&?!")), "value"
-            # Past the value in any case: names inside it were looked at with it.
             at = lowered.find(name, found.end(3))
 
 
@@ -254,13 +252,13 @@ def _is_value(value: str, next_character: str, *, quoted: bool) -> bool:
         return False
     if _expression(_UUID).match(value) or _expression(_SAMPLE).search(value):
         return False
-    if not quoted and any(name in value.lower() for name in _CALLED):
+    if not quoted and any(name in value.lower() for name in _SECRET_NAMES):
         return False  # code: `key: x25519.X25519PrivateKey`
     return looks_random(value, least=12 if quoted else 14)
 
 
 def looks_random(value: str, least: int = 14) -> bool:
-    """Whether enough of it changes between digits and letters, large and small, as words and names do not."""
+    """Whether it alternates between digits and letters, upper and lower case, more than words do."""
     random = 0
     for run in _expression(_WORD_BREAK).split(value):
         if len(run) < 6:

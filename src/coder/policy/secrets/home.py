@@ -1,6 +1,6 @@
-"""Where secrets lie in a home folder: closed to sandboxed commands, and asked about where one is named.
+"""Paths of secrets in a home directory: masked in the sandbox, and a reason to ask where a command names one.
 
-What is not there is not masked: naming too much costs nothing.
+Missing paths are skipped, so listing too many costs nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLE = """
 # databases
 .pgpass .my.cnf .mylogin.cnf .mongorc.js .dbshell .config/redis-cli .rediscli_auth
 .cassandra/credentials .cqlshrc .config/pgcli .config/litecli
-# what was typed, passwords and tokens among it
+# command histories: passwords and tokens are typed
 .bash_history .bash_sessions .zsh_history .zhistory .histfile .zsh_sessions .history .sh_history
 .ash_history .ksh_history .mksh_history .tcsh_history .csh_history .local/share/fish/fish_history
 .config/fish/fish_history .local/share/nushell/history.txt .config/nushell/history.txt
@@ -82,6 +82,6 @@ def closed_inside(root: str, person: str, own: str) -> list[str]:
 
 
 def names_home_secret(paths: Iterable[str], home: str) -> bool:
-    """Whether one of the absolute paths is such a place, or lies below one."""
+    """Whether one of the absolute paths is such a path, or below one."""
     inside = [os.path.relpath(path, home).split("/") for path in paths if path.startswith(f"{home}/")]
     return any("/".join(parts[:n]) in _PLACES for parts in inside for n in range(1, len(parts) + 1))

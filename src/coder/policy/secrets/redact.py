@@ -1,8 +1,8 @@
-"""Secrets in what tools show: replaced by placeholders before the model and the record see them, put back
-only where a tool runs.
+"""Secret redaction: placeholders in what the model and the record see, secrets restored only where a tool
+runs.
 
-A placeholder stands for the same secret all through a session. It is a plain word, so that it survives JSON,
-shell quoting and a model's copying. Secrets live in this process's memory and nowhere else.
+A placeholder is stable for a session and a plain identifier, so that it survives JSON, shell quoting and a
+model's copying. Secrets are held in this process's memory only.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 from coder.policy.secrets.formats import find_secrets
 
 _PREFIX = "__coder_secret_"
-# Also what a model makes of one by miscopying it, which is neither a placeholder nor anything else.
+# Lenient, to also match miscopied placeholders, which are then refused.
 _PLACEHOLDER = _PREFIX + r"[a-z0-9]{1,16}_[0-9a-f]{3,40}(?:__)?"
 _COLOUR = r"\x1b\[[0-9;:]{0,40}[mK]"
 _LONGEST_COLOURED = 2000
 _BODY = r"[A-Za-z0-9+/=]{16,90}"  # a line of base64
-_SHORTEST = 8  # a known value shorter than this occurs by chance
+_SHORTEST = 8  # shorter known values occur by chance
 
 
 class UnknownPlaceholder(Exception):
-    """A placeholder that stands for nothing we know. The text says, for the model, what to do."""
+    """A placeholder without a known secret. The message tells the model what to do."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -35,8 +35,9 @@ class UnknownPlaceholder(Exception):
 
 
 class Redactor:
-    """The secrets of one session. `key` makes placeholders differ between sessions, and the same after a
-    resume where it is the same; it must be kept as safe as the secrets."""
+    """The secrets of one session. `key` salts the placeholders: they differ between sessions and stay the
+    same across a resume. It must be kept as safe as the secrets.
+    """
 
     def __init__(self, key: bytes = b"", known: Iterable[str] = ()) -> None:
         self._key = key or os.urandom(16)
@@ -44,42 +45,42 @@ class Redactor:
         self._names: dict[str, str] = {}
         self._known: list[str] = []
         self._seen: list[str] = []
-        self._parts = 0  # names that stand for a part of a secret, or for the name of one
+        self._parts = 0  # placeholders for a part of a secret, or for quoted placeholders
         for value in known:
             self.know(value)
 
     def know(self, value: str) -> None:
-        """A value that is secret whatever it looks like, such as the provider's key."""
+        """Register a value that is secret whatever it looks like, such as the provider's key."""
         if len(value) >= _SHORTEST and value not in self._known:
             self._known.append(value)
             self._known.sort(key=len, reverse=True)
 
     @property
     def count(self) -> int:
-        """How many different secrets have been replaced so far."""
+        """How many distinct secrets have been replaced."""
         return len(self._secrets) - self._parts
 
     def learn(self, text: str) -> None:
-        """Know the private keys in `text`, of which a part will be shown that nothing gives away as one."""
+        """Register the private keys in `text`, parts of which will be shown and would not be recognised."""
         for start, end, kind in find_secrets(text):
             if kind == "pem":
                 self._placeholder(text[start:end], kind)
 
     def quoted(self, text: str) -> str:
-        """What the world says, in which a name of ours is only text: it must not become the secret when the
-        model repeats it. It gets a name of its own, which stands for that text."""
+        """Escape our placeholders in untrusted text, so that they cannot be turned into the secret when the
+        model repeats them: each gets a placeholder of its own that restores to the literal text.
+        """
         if _PREFIX not in text:
             return text
         return re.sub(_PLACEHOLDER, self._quoted_name, text)
 
     def _quoted_name(self, found: re.Match[str]) -> str:
         if found[0] not in self._secrets:
-            return found[0]  # unknown: refused wherever it is used
+            return found[0]  # unknown: refused on use
         self._parts += found[0] not in self._names
         return self._placeholder(found[0], "text")
 
     def redact(self, text: str) -> str:
-        """`text` with every secret replaced."""
         if "\x1b[" in text:
             text = self._without_colours(text)
         for value in self._known:
@@ -101,7 +102,7 @@ class Redactor:
         return self._without_seen(text)
 
     def _without_colours(self, text: str) -> str:
-        """Colours may stand inside a secret (`grep --color`): they go where one is found without them."""
+        """Remove colour escapes inside secrets (`grep --color`)."""
         plain = re.sub(_COLOUR, "", text)
         for start, end, _kind in find_secrets(plain):
             secret = plain[start:end]
@@ -111,18 +112,18 @@ class Redactor:
         return text
 
     def _without_seen(self, text: str) -> str:
-        """What was seen once as a secret is one also where nothing says so: `echo` prints no name with it."""
+        """Replace secrets seen before: `echo` prints no name with them."""
         for value in self._seen:
             if value in text:
                 text = text.replace(value, self._names[value])
         return text
 
     def redact_all(self, value: Any) -> Any:
-        """The same for every text inside lists and mappings."""
+        """`redact` every string in nested lists and mappings."""
         return _mapped(value, self.redact)
 
     def restore(self, text: str) -> str:
-        """`text` with every placeholder replaced by its secret; raises `UnknownPlaceholder`."""
+        """Replace placeholders by their secrets; raises `UnknownPlaceholder`."""
         if _PREFIX not in text:
             return text
         unknown = [name for name in re.findall(_PLACEHOLDER, text) if name not in self._secrets]
@@ -131,7 +132,7 @@ class Redactor:
         return re.sub(_PLACEHOLDER, lambda found: self._secrets[found[0]], text)
 
     def restore_all(self, value: Any) -> Any:
-        """The same for every text inside lists and mappings: a tool's arguments."""
+        """`restore` every string in nested lists and mappings: a tool's arguments."""
         return _mapped(value, self.restore)
 
     def _placeholder(self, secret: str, kind: str) -> str:
@@ -140,7 +141,7 @@ class Redactor:
             from hashlib import blake2b
 
             salt = 0
-            while True:  # ten digits of two secrets may agree
+            while True:  # hash collision
                 data = secret.encode("utf-8", errors="surrogatepass") + salt.to_bytes(2, "big") * bool(salt)
                 mark = blake2b(data, digest_size=5, key=self._key[:64]).hexdigest()
                 name = f"{_PREFIX}{kind}_{mark}__"
@@ -151,13 +152,13 @@ class Redactor:
             self._secrets[name] = secret
             if len(secret) >= _SHORTEST and kind != "text":
                 self._seen.append(secret)
-                self._seen.sort(key=len, reverse=True)  # the longer one first, where one holds another
+                self._seen.sort(key=len, reverse=True)  # longest first, as one may contain another
             if kind == "pem":
                 self._know_lines(secret)
         return name
 
     def _know_lines(self, secret: str) -> None:
-        """A key is read page by page, and found line by line: each of its lines is a secret as well."""
+        """A key is paged and grepped: each of its lines is a secret as well."""
         for line in re.split(r"\r?\n|\\n", secret):
             if re.fullmatch(_BODY, line) and line not in self._names:
                 self._parts += 1
@@ -165,8 +166,9 @@ class Redactor:
 
 
 def _as_in_file(secret: str, before: str) -> str:
-    """A secret of several lines as it stands in its file: without the line numbers that `read` puts in front,
-    or the signs of a diff. `before` is what its own first line begins with."""
+    """A multi-line secret without the line numbers of `read` or the signs of a diff. `before`: the prefix of
+    its first line.
+    """
     first, *others = secret.split("\n")
     if not others:
         return secret

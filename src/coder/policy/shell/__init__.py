@@ -1,1 +1,1 @@
-"""From a shell line to its verdict: two readers, simple commands, what each part does."""
+"""Static analysis of shell lines: two independent parsers, simple commands, the effect of each part."""

@@ -1,7 +1,7 @@
-"""Reads the word nodes of a syntax tree: quotes, expansions, substitutions, arithmetic, patterns.
+"""Reads word nodes of the syntax tree: quotes, expansions, substitutions, arithmetic, patterns.
 
-Only expansions that can do nothing but yield text are let by. Those that evaluate what they find (subscripts,
-`${!x}`, `${x@P}`, arithmetic on variables) run code that a value may hold, and are reported as trouble.
+Only expansions that merely yield text are accepted. Those that evaluate a value (subscripts, `${!x}`,
+`${x@P}`, arithmetic on variables) can run code in it, and are reported as trouble.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DYNAMIC = Phrase("policy.why.evaluates")
 
 
 class WordReader:
-    """Turns a word node into a `Word`, and tells of substitutions and troubles on the way."""
+    """Converts a word node to a `Word`, reporting substitutions and troubles by callback."""
 
     def __init__(
         self,
@@ -69,19 +69,18 @@ class WordReader:
         }
 
     def word(self, node: Node) -> Word:
-        """The word at `node`; raises `NotUnderstood` for a kind of node that is not known."""
         reader = self._readers.get(node.type)
         if reader is None:
             raise NotUnderstood("policy.unread.word_kind", kind=node.type)
         return reader(node, self._text(node))
 
     def pattern(self, node: Node) -> None:
-        """A pattern of `case` or `[[ =~ ]]`: plain characters only."""
+        """A pattern of `case` or `[[ =~ ]]`: literal characters only."""
         if _PATTERN_FORBIDS.intersection(self._text(node)):
             raise NotUnderstood("policy.unread.pattern")
 
     def heredoc(self, body: Node) -> None:
-        """The body of a here-document: the text between its expansions must be plain."""
+        """The body of a here-document: the text between its expansions must be literal."""
         if not body.children:
             return
         position = body.start_byte
@@ -90,13 +89,13 @@ class WordReader:
             if child.type == "heredoc_content":
                 self._literal(child.start_byte, child.end_byte)
             else:
-                self._unquoted_within(child)
+                self._check_nested_quotes(child)
                 self.word(child)
             position = child.end_byte
         self._literal(position, body.end_byte)
 
     def arithmetic(self, node: Node) -> None:
-        """Numbers and operators only: a variable's value would itself be evaluated, subscripts and all."""
+        """Numbers and operators only: a variable's value is itself evaluated, subscripts included."""
         for child in node.children:
             if child.type in _ARITHMETIC_NODES:
                 self.arithmetic(child)
@@ -107,7 +106,7 @@ class WordReader:
                 self._on_trouble(child, Phrase("policy.why.arithmetic_assigns"))
 
     def substitutions(self, node: Node) -> None:
-        """Find the substitutions below a node that is already trouble."""
+        """Report the substitutions below a node that is already trouble."""
         if node.type in ("command_substitution", "process_substitution"):
             self._on_substitution(node)
             return
@@ -152,8 +151,8 @@ class WordReader:
             return Word(text)
         if not node.is_named:
             raise NotUnderstood("policy.unread.string")
-        self._unquoted_within(node)
-        # The tree counts blanks before an expansion to it; in quotes they are text.
+        self._check_nested_quotes(node)
+        # The tree includes blanks before an expansion in it; in quotes they are text.
         lead = text[: len(text) - len(text.lstrip(" \t\n"))]
         inner = self.word(node)
         many = inner.splits and "@" in text
@@ -217,10 +216,13 @@ class WordReader:
 
     # -- text ------------------------------------------------------------------------------------------
 
-    def _unquoted_within(self, node: Node) -> None:
-        """`"${x:-'$(y)'}"`: between double quotes, and in a here-document, the single ones are mere text,
-        and y runs; the tree takes them for quotes. In `"${x:-"$\\(y)"}"` bash takes the backslash off before
-        it expands what the inner quotes hold: y runs too."""
+    def _check_nested_quotes(self, node: Node) -> None:
+        """Refuse nested quotes that bash and the tree read differently.
+
+        In `"${x:-'$(y)'}"` and in here-documents single quotes are literal, and y runs; the tree takes them
+        for quotes. In `"${x:-"$\\(y)"}"` bash removes the backslash before it expands the inner quotes: y
+        runs too.
+        """
         text = self._text(node)
         if node.type == "expansion" and ("'" in text or ('"' in text and "\\" in text)):
             raise NotUnderstood("policy.unread.expansion")

@@ -1,4 +1,4 @@
-"""Where a shell line may be working: the workspace, and the folders that its `cd`s lead to."""
+"""The possible working directories of a shell line: the workspace, and where its `cd`s lead."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MOST_FOLDERS = 16
 _PROTECTED = (".git", ".coder")
 
 
-class WorkingFolders:
-    """The folders that a relative path of the line may start from.
+class WorkingDirectories:
+    """The directories that a relative path of the line may start from.
 
-    A `cd` may fail, so every folder before it stays possible. `known`: every `cd` could be followed.
+    A `cd` may fail, so every earlier directory stays possible. `known`: every `cd` could be followed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -23,18 +23,18 @@ class WorkingFolders:
         self.real_root = os.path.realpath(root)
         self.folders = [root]
         self.known = True
-        self.entered = 0  # how often a folder was entered
-        self.begins_in = ""  # where the line goes first, and stays
-        # By which settings the repositories that git looks at in the line name programs.
+        self.cd_count = 0  # number of `cd`s
+        self.begins_in = ""  # the target of a leading and only `cd`
+        # Settings that name programs, of the repositories that git reads in the line.
         self.drivers: dict[tuple[Path, bool], frozenset[str]] = {}
 
     def enter(self, target: str | None) -> None:
         """A `cd` to `target` (None: to somewhere unknown)."""
-        self.entered += 1
+        self.cd_count += 1
         if target is None or target.startswith("~"):
             self.known = False
             return
-        # The shell takes `link/..` for where it stands; where that is not there, for what the disk says.
+        # The shell resolves `link/..` lexically, and physically if that does not exist.
         for folder in self.folders[:]:
             for reached in (folder / target, Path(os.path.normpath(folder / target))):
                 if reached not in self.folders:
@@ -43,9 +43,10 @@ class WorkingFolders:
             self.known = False
             del self.folders[MOST_FOLDERS:]
 
-    def looks_at_repository(self, below: str = ".", *, into: bool) -> bool:
-        """git is run in `below`: whether it is known what that would start, so that it can be kept from it.
-        `into`: it looks into repositories within as well."""
+    def git_is_contained(self, below: str = ".", *, into: bool) -> bool:
+        """Whether all programs that git would start in `below` are known, so that they can be disabled.
+        `into`: nested repositories as well.
+        """
         from coder.policy.programs.git_environment import driver_names
 
         for folder in (place / below for place in self.folders):
@@ -57,20 +58,19 @@ class WorkingFolders:
         return self.known
 
     def named(self, name: str) -> str:
-        """A name that means something else in each folder, with the one that the line goes to; nothing where
-        it may be another."""
+        """An allowlist name that depends on the directory, with that directory; empty if it is ambiguous."""
         if len(self.folders) == 1 and self.known:
             return name
         return f"{name} (in {os.path.normpath(self.begins_in)})" if name and self.begins_in else ""
 
     def inside(self, target: str) -> bool:
-        """Whether `target` certainly lies in the workspace, wherever the line may be by then."""
+        """Whether `target` certainly lies in the workspace, from every possible directory."""
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
         return all(self._contains(_real(folder / target)) for folder in self.folders)
 
     def in_scratch(self, target: str) -> bool:
-        """Whether `target` certainly lies in the scratch folder."""
+        """Whether `target` certainly lies in the scratch directory."""
         if not target.startswith("/"):
             return False
         return _real(Path(target)).startswith(_real(Path(self.scratch)) + "/")
@@ -83,13 +83,14 @@ class WorkingFolders:
             return "/nonexistent"
 
     def holds_program(self, name: str) -> bool:
-        """Whether the shell finds a program of this name in the workspace, where the model may have written
-        it. By the shell's rule, not ours (`process.executables`): nothing is started here."""
+        """Whether the shell finds this program in the workspace, where the model may have written it. By the
+        shell's lookup, not `process.executables`: nothing is started here.
+        """
         found = shutil.which(name)
         return found is not None and (self._contains(_real(Path(found))) or not Path(found).is_absolute())
 
     def protected(self, target: str) -> bool:
-        """Whether `target` is among the files by which git or coder itself is steered."""
+        """Whether `target` is among the files that control git or coder itself."""
         for folder in self.folders:
             real = _real(folder / target)
             below = real.removeprefix(self.real_root) if self._contains(real) else real
@@ -98,7 +99,7 @@ class WorkingFolders:
         return False
 
     def exists(self, target: str) -> bool:
-        """Whether something of that name (a dangling link too) may be there already."""
+        """Whether `target` (a dangling symlink too) may exist."""
         if not self.known and not target.startswith("/"):
             return True
         try:

@@ -1,4 +1,4 @@
-"""Checks that a here-document ends where the tree says it does, by bash's own rule."""
+"""Verifies here-document boundaries in the syntax tree by bash's own rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_heredoc(node: Node, data: bytes) -> None:
-    """Raise unless delimiter, body and end of this here-document are beyond doubt."""
+    """Raise unless delimiter, body and end of this here-document are unambiguous."""
     parts = {child.type: child for child in node.children}
     start, end = parts.get("heredoc_start"), parts.get("heredoc_end")
     if start is None or end is None:
@@ -19,7 +19,7 @@ def check_heredoc(node: Node, data: bytes) -> None:
     delimiter, raw = _delimiter(_text(start, data))
     strip_tabs = "<<-" in parts
     lines = data.decode().split("\n")
-    # bash reads the body from the line after the operator; rows keep us independent of the tree's own idea.
+    # bash reads the body from the line after the operator; row numbers do not depend on the tree's extent.
     first, last = start.end_point[0] + 1, end.start_point[0]
     if start.start_point[0] != node.start_point[0] or last < first or last >= len(lines):
         raise NotUnderstood("policy.unread.heredoc")
@@ -42,7 +42,7 @@ def check_heredoc(node: Node, data: bytes) -> None:
 
 
 def _delimiter(text: str) -> tuple[str, bool]:
-    """The delimiter without its quotes, and whether quotes keep the body from being expanded."""
+    """The delimiter without quotes, and whether it was quoted (no expansion in the body)."""
     for quote in ("'", '"'):
         if len(text) > 2 and text.startswith(quote) and text.endswith(quote):
             return _plain(text[1:-1]), True

@@ -1,7 +1,7 @@
-"""The verdict on a shell line: what each of its commands is, whether it only looks, what is risky in it.
+"""The verdict on a shell line: its commands, whether each is read-only, the risks.
 
-Decides on the syntax tree (`shell_tree`), never on the text. Whatever is not understood fails closed: not
-read-only, and a risk that a person is asked about.
+Works on the syntax tree (`tree`), never on the text. What is not understood fails closed: not read-only, and
+a risk that prompts.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from coder.policy.programs.commands import is_listed, look_up
 from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.programs.tables import names
 from coder.policy.programs.wrappers import Inner, unwrap
-from coder.policy.remembered import goes_by_folder, is_interpreter, name_of
-from coder.policy.shell.folders import WorkingFolders
-from coder.policy.shell.private import looks_private, sweeps
+from coder.policy.remembered import depends_on_directory, is_interpreter, name_of
+from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.shell.private import looks_private, reads_private_tree
 from coder.policy.shell.redirections import judge_redirect
-from coder.policy.shell.tree import Line, Simple, read_line
+from coder.policy.shell.tree import Line, SimpleCommand, read_line
 from coder.policy.shell.variables import is_dangerous, may_be_exported
 from coder.policy.shell.verdict import Segment, ShellVerdict
 from coder.policy.shell.words import NotUnderstood, Word
@@ -35,10 +35,10 @@ _TRUSTED_FOLDERS = ("/bin/", "/usr/bin/")
 _RESERVED = frozenset(
     names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
 )
-# What another shell reads otherwise: to dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
+# Other shells parse these differently: in dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
 _BASH_ONLY = ("[[", "((", "=(", "<(", ">(", "$'", '$"', "&>", "|&", "<<<")
-# Options by which programs that nobody listed are told what to run, or where to look for it.
-_LEADING = names(
+# Options by which unlisted programs are told what to run, or where to find it.
+_RUN_OPTIONS = names(
     """
     --config --config-file --configfile --plugin --plugins --rulesdir --exec --eval --init-script --project
     --manifest-path --project-dir --project-directory --rootdir --prefix --cwd --directory --dir --justfile
@@ -50,15 +50,15 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", 
 
 
 def judge(line: str, cwd: Path) -> ShellVerdict:
-    """What is known of `line` when it is run in `cwd`. Never raises."""
-    return _Judge(WorkingFolders(cwd), posix=not find_program("bash", None, cwd)).line(line)
+    """The verdict on `line` run in `cwd`. Never raises."""
+    return _Judge(WorkingDirectories(cwd), posix=not find_program("bash", None, cwd)).line(line)
 
 
 class _Finding:
-    """What has been found out about one command, before it becomes a `Segment`."""
+    """Accumulates what is found about one command."""
 
     def __init__(self) -> None:
-        self.rule: Phrase | None = None  # why it is not read-only; None while it is
+        self.rule: Phrase | None = None  # why it is not read-only; None: it is
         self.opaque = False
         self.guarded = False
         self.risks: list[Phrase] = []
@@ -72,11 +72,11 @@ class _Finding:
 
 
 class _Judge:
-    """Judges one line, and the lines inside it, in one place."""
+    """Judges one line, and the lines nested in it."""
 
     def __init__(
         self,
-        places: WorkingFolders,
+        places: WorkingDirectories,
         depth: int = 0,
         shadowed: frozenset[str] = frozenset(),
         *,
@@ -85,9 +85,9 @@ class _Judge:
     ) -> None:
         self._places = places
         self._depth = depth
-        self._posix = posix  # the line is for some shell other than bash
+        self._posix = posix  # the line is for a shell other than bash
         self._shadowed = shadowed
-        self._cleared = cleared  # what runs now does not get the environment that read-only lines are given
+        self._cleared = cleared  # the command does not get the environment of read-only lines
         self._extra: list[Segment] = []
 
     def line(self, text: str) -> ShellVerdict:
@@ -104,8 +104,8 @@ class _Judge:
         self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
         segments = self._segments(parsed)
         if len(self._places.folders) > 1 or not self._places.known:
-            # A `cd` that stands later may come earlier in time (loops, functions): judge again, knowing all.
-            if first and self._depth == 0 and self._places.entered == 1 and self._places.known:
+            # A later `cd` may run earlier (loops, functions): second pass with all directories known.
+            if first and self._depth == 0 and self._places.cd_count == 1 and self._places.known:
                 self._places.begins_in = first[1]
             segments = self._segments(parsed)
         risks = [_SUBSTITUTION] if parsed.substitutes else []
@@ -130,7 +130,7 @@ class _Judge:
             self._extra = []
         return segments
 
-    def _segment(self, simple: Simple) -> Segment:
+    def _segment(self, simple: SimpleCommand) -> Segment:
         finding = _Finding()
         if simple.trouble:
             finding.refuse(simple.trouble, opaque=True)
@@ -145,12 +145,12 @@ class _Judge:
             if any(looks_private(word, self._places) for word in simple.words):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
             self._command(simple.words, finding, fed=simple.fed)
-            # `always tee` is no word on git's hooks, or on coder's own settings.
+            # `always tee` must not cover git's hooks or coder's own settings.
             if finding.rule and any(self._places.protected(word.text) for word in simple.words[1:]):
                 finding.opaque = True
         listed = bool(simple.words) and is_listed(_program(simple.words[0].text))
         name = name_of(simple.words, listed=listed, inside=self._places.inside)
-        by_folder = goes_by_folder(simple.words, listed=listed)
+        by_folder = depends_on_directory(simple.words, listed=listed)
         return Segment(
             command=simple.source,
             name=self._places.named(name) if by_folder else name,
@@ -166,7 +166,7 @@ class _Judge:
     ) -> None:
         for name, _ in assigns:
             if name == "IFS" and words and words[0].text == "read":
-                continue  # the usual `while IFS= read -r line`: it lasts for the read alone
+                continue  # `while IFS= read -r line`: scoped to the read
             if is_dangerous(name):
                 finding.refuse(Phrase("policy.why.changes_variable", name=name), opaque=True)
             elif exported and not may_be_exported(name):
@@ -177,7 +177,7 @@ class _Judge:
         head, args = words[0], words[1:]
         if not head.exact or not head.text:
             finding.refuse(Phrase("policy.why.hidden_command"), opaque=True, risk=_UNKNOWN_COMMAND)
-            self._suspect(args, finding)
+            self._scan_for_risks(args, finding)
             return
         if nested > _MOST_NESTED:
             finding.refuse(Phrase("policy.why.wrapped"), opaque=True, risk=_UNSEEN)
@@ -195,7 +195,7 @@ class _Judge:
             return
         if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
             finding.refuse(Phrase("policy.why.not_system"))
-        if sweeps(name, args, self._places):
+        if reads_private_tree(name, args, self._places):
             finding.refuse(Phrase("policy.why.sweeps"), opaque=True)
         inner = unwrap(base_name(head.text), args)
         if inner is not None:
@@ -204,7 +204,7 @@ class _Judge:
         self._known(name, args, finding)
 
     def _known(self, name: str, args: list[Word], finding: _Finding) -> None:
-        if name == "find":  # all its predicates are known, or it would have been taken for a wrapper
+        if name == "find":  # all its predicates are known, or `unwrap` would have caught it
             return
         known = look_up(name, args, self._places)
         finding.guarded = finding.guarded or known.guarded
@@ -226,7 +226,7 @@ class _Judge:
             finding.refuse(inner.note or Phrase("policy.why.acts", name=name))
         if not inner.certain:
             finding.refuse(inner.note or Phrase("policy.why.unseen"))
-            self._unseen(name, args, finding, fed=fed)
+            self._uncertain_wrapper(name, args, finding, fed=fed)
         if inner.elsewhere:
             self._places.enter(None)
         outer, self._cleared = self._cleared, self._cleared or inner.clears
@@ -243,8 +243,8 @@ class _Judge:
                 finding.refuse(Phrase("policy.why.line_acts", name=name))
         self._cleared = outer
 
-    def _unseen(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
-        """A wrapper whose command is not certain: look for dangers in all that it was given."""
+    def _uncertain_wrapper(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
+        """A wrapper whose command is not certain: scan all its arguments for risks."""
         operands = [word for word in args if not (word.exact and word.text.startswith("-"))]
         if name in _SHELLS:
             script = bool(operands) and not any(word.text == "-s" for word in args)
@@ -256,13 +256,13 @@ class _Judge:
             finding.refuse(Phrase("policy.why.fed_interpreter"), risk=_FED_SHELL)
         elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
             finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
-        if name in _SHELLS or not is_interpreter(name):  # a program in another language is no shell line
-            self._suspect(args, finding)
+        if name in _SHELLS or not is_interpreter(name):  # code in another language is no shell line
+            self._scan_for_risks(args, finding)
 
-    def _suspect(self, args: list[Word], finding: _Finding) -> None:
-        """Risks among words that may or may not be run: a bare name of a destructive command, or a line."""
+    def _scan_for_risks(self, args: list[Word], finding: _Finding) -> None:
+        """Risks among words that may or may not run: a destructive command's name, or a line."""
         for index, word in enumerate(args):
-            # `alias x='rm y'`: what stands behind the equals sign counts as well.
+            # `alias x='rm y'`: the value after the equals sign counts as well.
             for text in {word.text, word.text.split("=", 1)[-1]}:
                 risk = danger_of(text, args[index + 1 :])
                 if risk:
@@ -274,7 +274,7 @@ class _Judge:
 
 
 def _program(path: str) -> str:
-    """The name to look up: a path counts as the system's own program only in the system's own folders."""
+    """The name to look up: a path counts as the system's program only in a system directory."""
     for folder in _TRUSTED_FOLDERS:
         if path.startswith(folder) and "/" not in path[len(folder) :]:
             return path[len(folder) :]
@@ -286,12 +286,12 @@ def _runs_others(name: str, args: list[Word], listed: bool) -> bool:
     if name == "git":
         return git_rules.runs_programs(args)
     if not listed:
-        return any(word.text.split("=", 1)[0] in _LEADING for word in args)
+        return any(word.text.split("=", 1)[0] in _RUN_OPTIONS for word in args)
     return name in ("awk", "gawk", "mawk", "nawk", "sed", "gsed", "rg", "fd", "fdfind", "sort")
 
 
 def _aliases(parsed: Line) -> set[str]:
-    """Names that the line gives a new meaning by `alias`."""
+    """Names that the line redefines by `alias`."""
     return {
         word.text.split("=", 1)[0]
         for simple in parsed.commands

@@ -1,10 +1,11 @@
-"""A second reader of shell lines: finds everything in a line that is not plain text, without a syntax tree.
+"""An independent second parser: a tokenizer over the raw bytes by bash's quoting rules, without a syntax
+tree.
 
-One parser can be wrong in a way that nobody has thought of yet (tree-sitter takes `"$ $(x)"` for one variable
-and text). So this one walks the raw bytes by bash's quoting rules alone and shares no code with the reader of
-the tree; `tree_marks` says what that one has seen, and where the two differ the line is not understood.
+One parser can be wrong in ways that nobody has thought of (tree-sitter reads `"$ $(x)"` as a variable and
+text). So this one shares no code with the tree's reader; `tree_marks` gives that one's tokens in the same
+terms, and where they differ the line is not understood (differential parsing).
 
-It refuses (`Odd`) whatever bash itself decides late or by version: a line may fail closed, never open.
+It refuses (`Unsupported`) what bash decides late or by version: a line may fail closed, never open.
 """
 
 from __future__ import annotations
@@ -17,27 +18,28 @@ _DEEPEST = 60
 _SPECIAL = frozenset(" \t\n\\'\"`$<>;&|()")
 _WORD_ENDS = frozenset(" \t\n<>;&|()")
 _PARAMETERS = frozenset("@*#?$!-_")
-# Words after which a command begins, where they stand as commands themselves.
+# Keywords after which a command begins.
 _LEADING = names("if then else elif fi do done while until { } ! time")
 
 
-class Odd(Exception):
-    """Something that this reader does not follow."""
+class Unsupported(Exception):
+    """A construct that this parser does not handle."""
 
 
 def marks_of(data: bytes) -> Marks:
-    """Where in the line an expansion, a quote, a redirection, a divider, a blank, a comment or the body of a
-    here-document begins (`<<` stands for the first byte of that body, `>>` for its end)."""
+    """The positions where an expansion, quote, redirection, separator, blank, comment or here-document body
+    begins (`<<`: the body's first byte, `>>`: its end).
+    """
     for byte in data:
         if (byte < 32 and byte not in b"\t\n") or byte == 127:
-            raise Odd
+            raise Unsupported
     marks: Marks = set()
     _Lexer(data.decode("latin-1"), 0, marks, 0).commands("")
     return marks
 
 
 class _Level:
-    """One command list: its open parentheses and `case`s, and the here-documents that wait for their body."""
+    """State of one command list: open parentheses and `case`s, and pending here-documents."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -51,7 +53,7 @@ class _Level:
 class _Lexer:
     def __init__(self, text: str, at: int, marks: Marks, depth: int) -> None:
         if depth > _DEEPEST:
-            raise Odd
+            raise Unsupported
         self._text = text
         self._at = at
         self._marks = marks
@@ -60,17 +62,17 @@ class _Lexer:
     # -- commands ----------------------------------------------------------------------------------------
 
     def commands(self, end: str) -> None:
-        """A list of commands up to `end`, which is `)` or nothing."""
+        """A command list up to `end`, which is `)` or nothing."""
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise Odd
+            raise Unsupported
         level = _Level()
         while self._at < len(self._text):
             if self._peek() == ")" and not level.open and end:
                 break
             self._token(level)
         if level.open or level.heredocs or (end and self._peek() != end):
-            raise Odd
+            raise Unsupported
         if end:
             self._mark(")")
         self._depth -= 1
@@ -128,7 +130,7 @@ class _Lexer:
     def _parenthesis(self, level: _Level) -> None:
         if self._peek() == ")":
             if not level.open or level.top() == "case":
-                raise Odd
+                raise Unsupported
             if level.top() == "(":
                 level.open.pop()
             self._mark(")")
@@ -178,7 +180,7 @@ class _Lexer:
         elif word[:1] in ("'", '"') and word[-1:] == word[:1]:
             name = word[1:-1]
         if not name.replace("_", "").replace("-", "").isalnum() or not name.isascii():
-            raise Odd
+            raise Unsupported
         level.heredocs.append((name, name != word, strips))
 
     def _newline(self, level: _Level) -> None:
@@ -200,7 +202,7 @@ class _Lexer:
         self._at += 1
 
     def _body_end(self, name: str, strips: bool) -> int:
-        """Where the line begins that is the delimiter."""
+        """Where the delimiter's line begins."""
         at = self._at
         while at < len(self._text):
             end = self._text.find("\n", at)
@@ -210,7 +212,7 @@ class _Lexer:
             if end < 0:
                 break
             at = end + 1
-        raise Odd
+        raise Unsupported
 
     def heredoc_text(self) -> None:
         while self._at < len(self._text):
@@ -222,7 +224,7 @@ class _Lexer:
     # -- quotes and expansions ---------------------------------------------------------------------------
 
     def _quoting(self, *, quoted: bool) -> None:
-        """The escape, quote or expansion that begins here. `quoted`: between double quotes, or as if."""
+        """The escape, quote or expansion at this position. `quoted`: in double quotes, or as if."""
         char = self._peek()
         if char == "\\":
             self._escape()
@@ -234,15 +236,15 @@ class _Lexer:
             self._mark("'")
             self._at = self._text.find("'", self._at) + 1
             if not self._at:
-                raise Odd
+                raise Unsupported
         else:
             self._double()
 
     def _escape(self) -> None:
         following = self._text[self._at + 1 : self._at + 2]
-        # bash takes a continued line for one: what stands before and behind may be one token then.
+        # bash joins continued lines, so the parts before and after may be one token.
         if not following or (following == "\n" and self._at and self._text[self._at - 1] not in " \t\n"):
-            raise Odd
+            raise Unsupported
         self._at += 2
 
     def _double(self) -> None:
@@ -255,7 +257,7 @@ class _Lexer:
                 self._quoting(quoted=True)
             else:
                 self._at += 1
-        raise Odd
+        raise Unsupported
 
     def _dollar(self, quoted: bool) -> None:
         following = self._text[self._at + 1 : self._at + 2]
@@ -281,30 +283,30 @@ class _Lexer:
         while self._at < len(self._text) and self._peek() != "'":
             self._at += 2 if self._peek() == "\\" else 1
         if self._at >= len(self._text):
-            raise Odd
+            raise Unsupported
         self._at += 1
 
     def _backticks(self, quoted: bool) -> None:
-        """Up to the next backtick, whatever quotes stand between; with escapes it would be read twice."""
+        """Up to the next backtick, ignoring quotes; escapes would need a second pass."""
         self._mark("`")
         end = self._text.find("`", self._at)
         inside = self._text[self._at : end]
         if end < 0 or "\\" in inside or (quoted and '"' in inside):
-            raise Odd
+            raise Unsupported
         _Lexer(self._text[:end], self._at, self._marks, self._depth + 1).commands("")
         self._at = end
         self._mark("`")
 
     def _braces(self, quoted: bool) -> None:
         if self._peek() in (" ", "\t", "\n", "|", ""):
-            raise Odd  # newer bashes run what stands there
+            raise Unsupported  # newer versions of bash run it: `${ cmd; }`
         while self._at < len(self._text):
             char = self._peek()
             if char == "}":
                 self._at += 1
                 return
             if char == "{" or (char == "'" and quoted):
-                raise Odd  # whether these quote depends on the operator
+                raise Unsupported  # whether these quote depends on the operator
             if char in "\\$`'\"":
                 self._quoting(quoted=quoted)
             elif char in "<>" and not quoted and self._text[self._at + 1 : self._at + 2] == "(":
@@ -312,39 +314,39 @@ class _Lexer:
                 self.commands(")")
             else:
                 self._at += 1
-        raise Odd
+        raise Unsupported
 
     def _arithmetic(self) -> None:
-        """Up to the `))` that closes it. Closed otherwise, it is a subshell in a substitution."""
+        """Up to the closing `))`. Otherwise it is a subshell in a substitution."""
         depth = 0
         while self._at < len(self._text):
             char = self._peek()
             if char in "\\'\"":
-                raise Odd
+                raise Unsupported
             if char in "$`":
                 self._quoting(quoted=True)
                 continue
             if char == ")" and not depth:
                 if not self._text.startswith("))", self._at):
-                    raise Odd
+                    raise Unsupported
                 self._at += 2
                 return
             depth += (char == "(") - (char == ")")
             self._at += 1
-        raise Odd
+        raise Unsupported
 
     def _brackets(self) -> None:
         while self._at < len(self._text):
             char = self._peek()
             if char in "\\'\"[":
-                raise Odd
+                raise Unsupported
             if char in "$`":
                 self._quoting(quoted=True)
                 continue
             self._at += 1
             if char == "]":
                 return
-        raise Odd
+        raise Unsupported
 
     # -- text --------------------------------------------------------------------------------------------
 

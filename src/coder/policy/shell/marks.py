@@ -1,4 +1,4 @@
-"""What the syntax tree has seen in a line that is not plain text, in the second reader's terms (`lexer`)."""
+"""The tokens that the syntax tree has seen, in the terms of the second parser (`lexer`), for comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ _OPERATORS = frozenset(b"();&|<>")
 
 
 def tree_marks(data: bytes, root: Node) -> set[tuple[int, str]]:
-    """The marks of the tree at `root`."""
     reader = _Marks(data)
     reader.inside(root, 0, len(data), plain=True)
     edges = {at for start, end in reader.heredocs for at in _edges(data, start, end)}
@@ -28,8 +27,9 @@ def tree_marks(data: bytes, root: Node) -> set[tuple[int, str]]:
 
 
 def _edges(data: bytes, start: int, end: int) -> Iterator[int]:
-    """What stands before a here-document's text, and the line of its delimiter with both newlines: none of
-    the blanks there divides anything."""
+    """Positions before a here-document's text, and its delimiter's line with both newlines: blanks there
+    separate nothing.
+    """
     text = len(data) - len(data[start:].lstrip(b" \t\n"))
     yield from range(start - 1, text)
     yield from range(data.rfind(b"\n", 0, end), end + 1)
@@ -42,7 +42,7 @@ class _Marks:
         self._data = data
 
     def inside(self, node: Node, start: int, end: int, plain: bool) -> None:
-        """All below `node`, which reaches from `start` to `end`. `plain`: operators count, and blanks."""
+        """Collect below `node`, which spans `start` to `end`. `plain`: operators and blanks count."""
         for child in node.children:
             self._gap(start, child.start_byte, plain)
             self._child(child, plain)
@@ -78,7 +78,7 @@ class _Marks:
             escaped = self._data[at] == ord("\\") and not escaped
 
     def _gap(self, start: int, end: int, plain: bool) -> None:
-        """Between tokens: anything but blanks there was passed over, and agrees with nothing."""
+        """Between tokens: anything but blanks was skipped by the parser, and matches nothing."""
         at = start
         while plain and at < end:
             if self._data[at : at + 2] == b"\\\n":

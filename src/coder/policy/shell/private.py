@@ -1,8 +1,8 @@
-"""Words of a shell line that name what is nobody's business here: the person's home outside the workspace,
-the environment and memory of other processes, the system's own secrets.
+"""Arguments that name private data: the home directory outside the workspace, the environment and memory of
+other processes, system secrets.
 
-A command that only looks may look at the workspace and at the system; not at these without being asked, nor
-through all that lies below a folder which holds them.
+A read-only command may read the workspace and the system unprompted, but not these, nor a tree that contains
+them.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from pathlib import Path
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.tables import names
 from coder.policy.secrets.home import names_home_secret
-from coder.policy.shell.folders import WorkingFolders
+from coder.policy.shell.folders import WorkingDirectories
 from coder.policy.shell.words import Word
 
 _HOMES = ("/root/", "/home/", "/Users/")
 _SECRET = (*("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets"),)
-# Of /dev what every program may read; the rest are disks, memory, terminals.
+# Harmless devices; the rest are disks, memory, terminals.
 _DEVICES_KEPT = names(
     "/dev /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr"
 )
 _DESCRIPTOR = re.compile(r"/dev/fd/[0-9]+")
-_HOLDING = ("/proc/", "/dev/", "/mnt/", "/media/", "/Volumes/")  # all of it, or disks that nobody expects
-# What programs look up about the machine; the rest of /proc is about processes and holds their environment.
+_HOLDING = ("/proc/", "/dev/", "/mnt/", "/media/", "/Volumes/")  # and mounted disks
+# About the machine; the rest of /proc is about processes and includes their environment.
 _PROC_KEPT = (
     *("cpuinfo", "meminfo", "loadavg", "uptime", "version", "stat", "mounts", "filesystems", "cmdline"),
     *("partitions", "diskstats", "swaps", "modules", "devices", "sys/kernel", "sys/vm", "sys/fs", "net/dev"),
 )
 
 
-# Programs that read all that is below a folder: always, or with one of these letters or words.
-_SWEEPERS = frozenset({"find", "rg", "fd", "fdfind", "tree", "du", "git"})
-_SWEEPING: dict[str, Flags] = {
+# Programs that recurse: always, or with one of these options.
+_RECURSIVE = frozenset({"find", "rg", "fd", "fdfind", "tree", "du", "git"})
+_RECURSIVE_OPTIONS: dict[str, Flags] = {
     **dict.fromkeys(
         ("grep", "egrep", "fgrep"),
         Flags(short="rRd", long=("--recursive", "--dereference-recursive", "--directories")),
@@ -44,48 +44,48 @@ _SWEEPING: dict[str, Flags] = {
     "diff": Flags(short="r", long=("--recursive",)),
 }
 
-# Variables that lead there by themselves.
+# Variables that point there.
 _POINTERS = ("$HOME", "${HOME", "$PPID", "${PPID", "/$$", "${$}", "$OLDPWD", "${OLDPWD")
 
 
-def looks_private(word: Word, places: WorkingFolders) -> bool:
-    """Whether the word, however it is spelt, may lead there."""
+def looks_private(word: Word, places: WorkingDirectories) -> bool:
+    """Whether the word, however spelt, may name private data."""
     written = word.shell_text or word.text
     if written.startswith(("<(", ">(")):
-        return False  # a process substitution; what runs in it is judged by itself
+        return False  # process substitution: its command is judged separately
     if not word.exact and any(name in written for name in _POINTERS):
         return True
     return any(_private(text, word.exact, places) for text in _paths(word))
 
 
-def sweeps(name: str, args: list[Word], places: WorkingFolders) -> bool:
-    """Whether this call reads through a folder that holds what is private: `grep -r x /`."""
-    if name not in _SWEEPERS:
-        flags = _SWEEPING.get(name, Flags())
+def reads_private_tree(name: str, args: list[Word], places: WorkingDirectories) -> bool:
+    """Whether this call recurses into a directory that contains private data: `grep -r x /`."""
+    if name not in _RECURSIVE:
+        flags = _RECURSIVE_OPTIONS.get(name, Flags())
         if not any(word.maybe_option() and check_flags([word], flags) for word in args if word.exact):
             return False
-    return any(_above_private(text, places) for word in args for text in _paths(word))
+    return any(_contains_private(text, places) for word in args for text in _paths(word))
 
 
-def _above_private(text: str, places: WorkingFolders) -> bool:
+def _contains_private(text: str, places: WorkingDirectories) -> bool:
     if not text or places.inside(text):
         return False
-    held = (*_HOMES, *_SECRET, *_HOLDING, str(Path("~").expanduser()))
+    private = (*_HOMES, *_SECRET, *_HOLDING, str(Path("~").expanduser()))
     for path in (os.path.normpath(text), *_resolved(text, places)):
         below = path.rstrip("/") + "/"
-        if path.startswith("/") and any(place.startswith(below) for place in held):
+        if path.startswith("/") and any(place.startswith(below) for place in private):
             return True
     return False
 
 
 def _paths(word: Word) -> Iterator[str]:
-    """The word itself, and what stands behind an equals sign (`--file=/x`, `if=/x`)."""
+    """The word itself, and the value after an equals sign (`--file=/x`, `if=/x`)."""
     yield word.text
     if "=" in word.text and word.text != "=~":
         yield word.text.split("=", 1)[1]
 
 
-def _private(text: str, exact: bool, places: WorkingFolders) -> bool:
+def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
     if text.startswith("~"):
         return True
     if exact and (text in _DEVICES_KEPT or _DESCRIPTOR.fullmatch(text)):
@@ -96,17 +96,17 @@ def _private(text: str, exact: bool, places: WorkingFolders) -> bool:
         reached = _resolved(text, places)
         return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
     if not exact and text.count("/") < 2:
-        return True  # `/p*/self/environ`: a pattern in the first folder may be any of them
+        return True  # `/p*/self/environ`: a glob at the root may match any of them
     reached = [os.path.realpath(text), os.path.normpath(text)]
     return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
 
 
-def _resolved(text: str, places: WorkingFolders) -> list[str]:
+def _resolved(text: str, places: WorkingDirectories) -> list[str]:
     return [os.path.realpath(folder / text) for folder in places.folders]
 
 
 def _is_secret(paths: list[str]) -> bool:
-    """Also where the workspace is the home folder itself, or a folder in it that holds keys."""
+    """Applies even where the workspace is the home directory, or contains keys."""
     home = os.path.realpath(Path("~").expanduser())
     return names_home_secret(paths, home)
 

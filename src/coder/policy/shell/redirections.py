@@ -1,4 +1,4 @@
-"""What a redirection does to a file."""
+"""The effect of redirections on files."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ import re
 import msgspec
 
 from coder.policy.scratch import temporary_folder
-from coder.policy.shell.folders import WorkingFolders
+from coder.policy.shell.folders import WorkingDirectories
 from coder.policy.shell.tree import Redirect
 from coder.texts import Phrase
 
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-# The scratch folder by its variable: commands have it set to that, and a line that sets it is asked about.
+# The scratch directory by its variable, which is set to it for commands; a line that sets it prompts.
 _TMPDIR = re.compile(r'"?\$(?:TMPDIR|\{TMPDIR\})/((?:[\w@+-][\w.@+-]*/)*[\w@+-][\w.@+-]*)"?')
 _OVERWRITING = frozenset({">", ">|", "&>", ">&"})
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Why a redirection is not read-only (None: it is), whether `always` may cover it, the risk in it."""
+    """Why a redirection is not read-only (None: it is), whether it makes the command opaque, its risk."""
 
     why: Phrase | None = None
     opaque: bool = False
     risk: Phrase | None = None
 
 
-def judge_redirect(redirect: Redirect, places: WorkingFolders) -> Effect:
-    """The effect of one redirection of a line that runs in `places`."""
+def judge_redirect(redirect: Redirect, places: WorkingDirectories) -> Effect:
     target = redirect.target
     if redirect.operator in ("<", "<&", ">&-", "<&-"):
-        return _reading(redirect)
+        return _read_effect(redirect)
     if redirect.operator == ">&" and target.exact and (target.text.isdigit() or target.text == "-"):
         return Effect()
     if not target.exact and (found := _TMPDIR.fullmatch(target.shell_text)):
-        return _written(redirect, f"{places.scratch}/{found[1]}", places)
+        return _write_effect(redirect, f"{places.scratch}/{found[1]}", places)
     if not target.exact:
         return Effect(
             Phrase("policy.why.writes_hidden"),
@@ -47,10 +46,10 @@ def judge_redirect(redirect: Redirect, places: WorkingFolders) -> Effect:
         return Effect(
             Phrase("policy.why.writes_device", path=name), True, Phrase("policy.risk.device", path=name)
         )
-    return _written(redirect, name, places)
+    return _write_effect(redirect, name, places)
 
 
-def _written(redirect: Redirect, name: str, places: WorkingFolders) -> Effect:
+def _write_effect(redirect: Redirect, name: str, places: WorkingDirectories) -> Effect:
     if not places.inside(name) and not places.in_scratch(name):
         if temporary_folder(name):
             values = {"path": name, "scratch": places.scratch}
@@ -71,7 +70,7 @@ def _written(redirect: Redirect, name: str, places: WorkingFolders) -> Effect:
     return Effect(Phrase("policy.why.writes", path=name))
 
 
-def _reading(redirect: Redirect) -> Effect:
+def _read_effect(redirect: Redirect) -> Effect:
     target = redirect.target
     if redirect.operator in ("<&", ">&-", "<&-"):
         plain = target.exact and (target.text.isdigit() or target.text == "-")

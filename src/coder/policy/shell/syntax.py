@@ -1,4 +1,4 @@
-"""From a line of text to its tree-sitter-bash syntax tree, with the checks that need no understanding."""
+"""Parsing a line with tree-sitter-bash, with the checks that need no semantics."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_LINE_BYTES = 64 * 1024
-# The grammar's scanner indexes C tables with code points and crashes the process on some past ASCII
-# (`{` and U+EAB86). To bash such characters are letters of a word that mean nothing, so the tree is made with
-# a letter that no keyword has in place of each of their bytes; texts are still taken from the line itself.
+# The grammar's scanner indexes C tables by code point and crashes on some beyond ASCII (`{` and U+EAB86).
+# To bash these are ordinary letters, so each of their bytes is parsed as a letter that no keyword has; texts
+# are still taken from the original line.
 _ASCII = bytes(range(128)) + b"X" * 128
 _COUNTED = frozenset(
     {"command", "declaration_command", "unset_command", "test_command", "command_substitution",
@@ -22,7 +22,7 @@ _COUNTED = frozenset(
 
 
 def parse(line: str) -> tuple[bytes, Node]:
-    """The bytes of the line and the root of its tree; raises `NotUnderstood` where it has an error."""
+    """The line's bytes and syntax tree; raises `NotUnderstood` on a syntax error."""
     data = _encoded(line)
     root = _parser().parse(data.translate(_ASCII)).root_node
     if root.has_error:
@@ -33,7 +33,7 @@ def parse(line: str) -> tuple[bytes, Node]:
 
 
 def count_commands(root: Node) -> int:
-    """How many commands and substitutions the tree holds, wherever they hide."""
+    """How many commands and substitutions the tree contains, at any depth."""
     found = 0
     cursor = root.walk()
     while True:
@@ -64,7 +64,7 @@ def _encoded(line: str) -> bytes:
     if len(data) > MAX_LINE_BYTES:
         raise NotUnderstood("policy.unread.long")
     for char in line:
-        # Blanks other than these are blanks to tree-sitter but letters to bash.
+        # Other white space separates words for tree-sitter, not for bash.
         if (char < " " and char not in "\t\n") or char == "\x7f" or (char > "\x7f" and char.isspace()):
             raise NotUnderstood("policy.unread.control")
     at = line.find("\\\n")

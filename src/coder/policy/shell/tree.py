@@ -1,9 +1,9 @@
 """A shell line as a list of simple commands, read from the tree-sitter-bash syntax tree.
 
-The tree is not taken on trust: tree-sitter forgives what bash does not, and reads some lines otherwise than
-bash would. So every node must be of a kind that is known here, every gap between tokens must be blank, every
-word must be one word by bash's own rules, and a second reader (`lexer`) must have seen the same expansions,
-quotes, redirections and dividers; anything else raises `NotUnderstood` and the line fails closed.
+The tree is not trusted: tree-sitter recovers from errors that bash does not, and parses some lines
+differently. So every node type must be known, every gap between tokens blank, every word one word by bash's
+rules, and an independent parser (`lexer`) must agree on all expansions, quotes, redirections and separators;
+else `NotUnderstood` is raised and the line fails closed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from coder.policy.shell.expansions import WordReader
 from coder.policy.shell.heredocs import check_heredoc
-from coder.policy.shell.lexer import Odd, marks_of
+from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.marks import tree_marks
 from coder.policy.shell.syntax import count_commands, parse
 from coder.policy.shell.words import NotUnderstood, Word
@@ -30,36 +30,36 @@ MAX_NESTED_LINES = 6
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """One redirection: `>` and its like, and the word it points at."""
+    """One redirection: its operator and target."""
 
     operator: str
     target: Word
 
 
-class Simple(msgspec.Struct):
-    """One simple command with all that stands around it. `trouble`: why it cannot be called read-only."""
+class SimpleCommand(msgspec.Struct):
+    """One simple command with its assignments and redirections. `trouble`: why it cannot be read-only."""
 
     source: str
     words: list[Word] = []
     assigns: list[tuple[str, Word]] = []
     redirects: list[Redirect] = []
     trouble: Phrase | None = None
-    fed: bool = False  # its input is written in the line or comes by a pipe
+    fed: bool = False  # stdin comes from the line or a pipe
 
 
 class Line(msgspec.Struct):
-    """All simple commands of a line in the order they stand there."""
+    """All simple commands of a line, in order."""
 
-    commands: list[Simple] = []
+    commands: list[SimpleCommand] = []
     functions: set[str] = set()
     substitutes: bool = False
     fork_bomb: bool = False
 
 
 def read_line(line: str, depth: int = 0) -> Line:
-    """The simple commands of `line`; raises `NotUnderstood` where it cannot be read with certainty.
+    """The simple commands of `line`; raises `NotUnderstood` if it cannot be parsed with certainty.
 
-    `depth`: how many lines this one stands inside of (`sh -c '…'`).
+    `depth`: nesting in other lines (`sh -c '…'`).
     """
     if depth > MAX_NESTED_LINES:
         raise NotUnderstood("policy.unread.deep_lines")
@@ -70,15 +70,15 @@ def read_line(line: str, depth: int = 0) -> Line:
         raise NotUnderstood("policy.unread.place")
     if len(walker.line.commands) > MAX_COMMANDS:
         raise NotUnderstood("policy.unread.many")
-    _check_twice(data, root)
+    _cross_check(data, root)
     return walker.line
 
 
-def _check_twice(data: bytes, root: Node) -> None:
-    """The second reader must have seen the same."""
+def _cross_check(data: bytes, root: Node) -> None:
+    """The second parser must agree."""
     try:
         agreed = marks_of(data) == tree_marks(data, root)
-    except (Odd, RecursionError):
+    except (Unsupported, RecursionError):
         agreed = False
     if not agreed:
         raise NotUnderstood("policy.unread.disagreed")
@@ -101,7 +101,7 @@ _STATEMENTS = (_LISTS | {
     "redirected_statement", "command", "declaration_command", "unset_command", "test_command",
     "variable_assignment", "variable_assignments", "function_definition", "c_style_for_statement",
 }) - {"do_group", "case_item", "elif_clause", "else_clause"}  # fmt: skip
-_AFTER_DASH = (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")")  # `>&-x` is not one token
+_AFTER_DASH = (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b")")  # `>&-x` is several tokens
 _OPERATORS = frozenset({"=", "==", "!=", "!"})
 _AFTER_BRACKET = frozenset({b" ", b"\t", b"\n"})
 _DOUBLE_OPERATORS = _OPERATORS | {"=~", "<", ">", "&&", "||", "(", ")"}
@@ -116,9 +116,9 @@ class _Walker:
         self.words = WordReader(data, self._substitution, self._trouble)
         self._depth = 0
         self._in_substitution = 0
-        self.reached = 0  # must come to `count_commands`: nothing in the tree was passed over
+        self.reached = 0  # must equal `count_commands`: nothing was skipped
 
-    # -- what the word reader reports back ------------------------------------------------------------
+    # -- callbacks of the word reader --------------------------------------------------------------------
 
     def _substitution(self, node: Node) -> None:
         """A command or process substitution: a risk by itself, and its commands are commands of the line."""
@@ -129,16 +129,16 @@ class _Walker:
             raise NotUnderstood("policy.unread.backticks")
         self._in_substitution += 1
         children = node.children
-        self._check_dividers(children)
+        self._check_separators(children)
         for child in children[1:-1]:
             if child.type == "file_redirect":
-                self.line.commands.append(Simple(self._text(child), redirects=[self._redirect(child)]))
+                self.line.commands.append(SimpleCommand(self._text(child), redirects=[self._redirect(child)]))
             else:
                 self._child(child, self._depth + 1)
         self._in_substitution -= 1
 
     def _trouble(self, node: Node, reason: Phrase) -> None:
-        self.line.commands.append(Simple(self._text(node), trouble=reason))
+        self.line.commands.append(SimpleCommand(self._text(node), trouble=reason))
 
     # -- statements ------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class _Walker:
             return
         if node.type == "for_statement":
             self._loop_variable(node)
-        self._check_dividers(children)
+        self._check_separators(children)
         piped = node.type == "pipeline"
         first = len(self.line.commands)
         for child in children:
@@ -205,14 +205,14 @@ class _Walker:
         if len(names) != 1 or node.children[0].type != "for":
             raise NotUnderstood("policy.unread.loop")
         name = self._text(names[0])
-        self.line.commands.append(Simple(f"for {name}", assigns=[(name, Word("", exact=False))]))
+        self.line.commands.append(SimpleCommand(f"for {name}", assigns=[(name, Word("", exact=False))]))
 
-    def _check_dividers(self, children: list[Node]) -> None:
-        """Two statements side by side need a newline or a divider between them, and nothing else."""
+    def _check_separators(self, children: list[Node]) -> None:
+        """Adjacent statements need a newline or separator between them, and nothing else."""
         for before, after in pairwise(children):
             gap = self.data[before.end_byte : after.start_byte].decode()
             blank = gap.replace("\\\n", "")
-            # `{ls` and `![[` are words like others to bash.
+            # `{ls` and `![[` are ordinary words to bash.
             if blank.strip(" \t\n") or (before.type in ("{", "!") and not blank):
                 raise NotUnderstood("policy.unread.text_between")
             if (
@@ -225,7 +225,7 @@ class _Walker:
                 raise NotUnderstood("policy.unread.divider")
 
     def _after_heredoc(self, node: Node) -> bool:
-        """A statement that ends with a here-document may have taken the newline in."""
+        """A statement that ends with a here-document may include the newline."""
         return b"<<" in self.data[node.start_byte : node.end_byte] and self.data[node.end_byte - 1] == 10
 
     def _check_comment(self, node: Node) -> None:
@@ -245,7 +245,7 @@ class _Walker:
             if child.type in _STATEMENTS:
                 self.statement(child, depth + 1)
             elif child.type == "file_redirect":
-                self.line.commands.append(Simple(self._text(child), redirects=[self._redirect(child)]))
+                self.line.commands.append(SimpleCommand(self._text(child), redirects=[self._redirect(child)]))
             elif child.is_named and child is not name_node and child.type != "comment":
                 raise NotUnderstood("policy.unread.function")
         body = self.line.commands[first:]
@@ -254,8 +254,8 @@ class _Walker:
 
     # -- simple commands -------------------------------------------------------------------------------
 
-    def _command(self, node: Node) -> Simple:
-        simple = Simple(self._text(node), words=[], assigns=[], redirects=[])
+    def _command(self, node: Node) -> SimpleCommand:
+        simple = SimpleCommand(self._text(node), words=[], assigns=[], redirects=[])
         self.reached += 1
         self._check_blanks(node.children)
         for child in node.children:
@@ -286,7 +286,7 @@ class _Walker:
         return name
 
     def _check_blanks(self, children: list[Node]) -> None:
-        """Within a simple command: blanks only between words, and at least one of them."""
+        """Within a simple command: at least one blank between words, and only blanks."""
         for before, after in pairwise(children):
             gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
             touching = "redirect" in after.type and before.type not in ("word", "number")
@@ -294,8 +294,8 @@ class _Walker:
                 raise NotUnderstood("policy.unread.run_together")
 
     def _redirected(self, node: Node, depth: int) -> None:
-        body: Simple | None = None
-        compound = Simple(self._outline(node), words=[], assigns=[], redirects=[])
+        body: SimpleCommand | None = None
+        compound = SimpleCommand(self._outline(node), words=[], assigns=[], redirects=[])
         heredocs = 0
         self._check_no_newline(node.children)
         first = len(self.line.commands)
@@ -323,8 +323,8 @@ class _Walker:
         if compound.redirects:
             self.line.commands.append(compound)
 
-    def _last_of_list(self, node: Node) -> Simple | None:
-        """tree-sitter hangs `> x` on all of `a && b > x`; to bash it is `b`'s alone."""
+    def _last_of_list(self, node: Node) -> SimpleCommand | None:
+        """tree-sitter attaches `> x` to all of `a && b > x`; in bash it belongs to `b`."""
         if node.type not in ("list", "pipeline") or not self.line.commands[-1].words:
             return None
         return self.line.commands[-1]
@@ -333,8 +333,8 @@ class _Walker:
         for command in self.line.commands[first:]:
             command.fed = True
 
-    def _attach(self, node: Node, body: Simple | None, compound: Simple) -> None:
-        """tree-sitter hangs words after `2>x` on the redirection; to bash they are the command's."""
+    def _attach(self, node: Node, body: SimpleCommand | None, compound: SimpleCommand) -> None:
+        """tree-sitter attaches words after `2>x` to the redirection; in bash they belong to the command."""
         extra: list[Word] = []
         redirect = self._redirect(node, extra)
         (body or compound).redirects.append(redirect)
@@ -345,7 +345,7 @@ class _Walker:
         if body is not None:
             body.words.extend(extra)
 
-    def _heredoc(self, node: Node, body: Simple | None, compound: Simple, depth: int) -> None:
+    def _heredoc(self, node: Node, body: SimpleCommand | None, compound: SimpleCommand, depth: int) -> None:
         check_heredoc(node, self.data)
         for child in node.children:
             if child.type == "heredoc_body":
@@ -396,7 +396,7 @@ class _Walker:
                     raise NotUnderstood("policy.unread.redirect")
             else:
                 targets.append(self.words.word(child))
-        if operator in (">&-", "<&-"):  # it has no target: the words behind it are the command's
+        if operator in (">&-", "<&-"):  # no target: the words after it belong to the command
             targets.insert(0, Word("-"))
         if not targets or not operator or (extra is None and len(targets) > 1):
             raise NotUnderstood("policy.unread.redirect_nowhere")
@@ -410,7 +410,7 @@ class _Walker:
         nodes = [node] if node.type == "variable_assignment" else node.children
         self._check_blanks(list(nodes))
         assigns = [pair for child in nodes for pair in self._assigned(child)]
-        self.line.commands.append(Simple(self._text(node), assigns=assigns))
+        self.line.commands.append(SimpleCommand(self._text(node), assigns=assigns))
 
     def _assigned(self, node: Node) -> list[tuple[str, Word]]:
         if node.type != "variable_assignment":
@@ -437,11 +437,11 @@ class _Walker:
         return [(name, value)]
 
     def _declaration(self, node: Node) -> None:
-        """`export`, `declare`, `local`, `readonly`, `unset`: kept as a command with its assignments."""
+        """`export`, `declare`, `local`, `readonly`, `unset`: a command with its assignments."""
         self.reached += 1
         self._check_blanks(node.children)
         keyword, *rest = node.children
-        simple = Simple(self._text(node), words=[Word(self._text(keyword))], assigns=[])
+        simple = SimpleCommand(self._text(node), words=[Word(self._text(keyword))], assigns=[])
         for child in rest:
             if child.type == "variable_assignment":
                 simple.assigns.extend(self._assigned(child))
@@ -452,7 +452,7 @@ class _Walker:
         self.line.commands.append(simple)
 
     def _test(self, node: Node) -> None:
-        """`[ … ]` is a command like any other; `[[ … ]]` is syntax and evaluates arithmetic."""
+        """`[ … ]` is an ordinary command; `[[ … ]]` is syntax and evaluates arithmetic."""
         self.reached += 1
         double = node.children[0].type == "[["
         words = [Word("[[" if double else "[")]
@@ -461,7 +461,7 @@ class _Walker:
             raise NotUnderstood("policy.unread.run_together")
         self._check_no_newline(node.children)
         self._test_words(node.children[1:-1], words, double)
-        simple = Simple(self._text(node), words=words)
+        simple = SimpleCommand(self._text(node), words=words)
         self.line.commands.append(simple)
 
     def _test_words(self, nodes: list[Node], words: list[Word], double: bool) -> None:
@@ -489,6 +489,6 @@ class _Walker:
         return self.data[node.start_byte : node.end_byte].decode()
 
     def _outline(self, node: Node) -> str:
-        """A statement's text without the body of its here-document."""
+        """A statement's text without its here-document body."""
         text = self._text(node)
         return text.split("\n", 1)[0] if "<<" in text else text

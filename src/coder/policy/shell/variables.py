@@ -1,10 +1,10 @@
-"""Variables by which a program's behaviour can be bent."""
+"""Environment variables that change what a program does."""
 
 from __future__ import annotations
 
 from coder.policy.programs.tables import names
 
-# Those of bash's own that count are evaluated as arithmetic when they are set: `RANDOM='a[$(x)]'` runs x.
+# Integer variables of bash evaluate arithmetic when set: `RANDOM='a[$(x)]'` runs x.
 _NAMES = names(
     """
     IFS ENV HOME SHELL SHELLOPTS PAGER EDITOR VISUAL BROWSER TMPDIR TMP TEMP PWD OLDPWD POSIXLY_CORRECT
@@ -33,8 +33,8 @@ _ENDINGS = tuple(
         """
     )
 )
-# Programs take whole command lines from variables of their own (`BZIP2`, `XZ_OPT`, `UNZIP`): so what they are
-# given must be on this list, or be spelt as no program's variable is.
+# Programs read command lines from variables (`BZIP2`, `XZ_OPT`, `UNZIP`): an allowlist, and lower-case names,
+# which no program uses.
 _EXPORTED = names(
     """
     LANG LANGUAGE TZ COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM CI DEBUG
@@ -44,7 +44,7 @@ _EXPORTED = names(
 
 
 def is_identifier(name: str) -> bool:
-    """Whether the shell takes `name` for a plain variable name."""
+    """Whether `name` is a plain variable name to the shell."""
     return name.isascii() and name.isidentifier()
 
 
@@ -54,5 +54,5 @@ def is_dangerous(name: str) -> bool:
 
 
 def may_be_exported(name: str) -> bool:
-    """Whether programs that find this variable in their environment surely take no orders from it."""
+    """Whether no program is known to act on this variable."""
     return not is_dangerous(name) and (name in _EXPORTED or name.startswith("LC_") or name.islower())

@@ -1,6 +1,6 @@
-"""What the policy says of one call, and what is known of one shell line.
+"""The result types: the ruling on a call, and the verdict on a shell line.
 
-Reasons are phrases: the model and the record get them in English, the person in the language of the screen.
+Reasons are phrases: English for the model and the record, localized for the person.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from coder.texts import Phrase, Texts
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One simple command of a shell line, wherever it stands (pipe, list, subshell, substitution …).
+    """One simple command of a shell line, wherever it occurs (pipe, list, subshell, substitution …).
 
-    `name` is the command as `always` remembers it: the word itself, or with its subcommand where the
-    program is a family of programs, or its script (`git commit`, `npm run lint`, `make test`). Empty where it
-    cannot be known.
-    `opaque`: it runs something else (`sudo`, `env`, `xargs`, `sh -c`, …) so `always` never covers it.
-    `rule` says in a few words why it is, or is not, read-only.
-    `guarded`: it is read-only only in the environment that a line gets which is read-only as a whole.
+    `name`: the command as `always` remembers it: the word itself, with its subcommand or script where that is
+    what runs (`git commit`, `npm run lint`, `make test`). Empty if it cannot be known. `opaque`: it runs
+    something else (`sudo`, `env`, `xargs`, `sh -c`, …), so `always` never covers it. `rule`: why it is, or is
+    not, read-only. `guarded`: read-only only in the environment that wholly read-only lines get.
     """
 
     command: str
@@ -32,30 +30,30 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class ShellVerdict(msgspec.Struct, frozen=True):
-    """A whole line: read-only only where every segment is and nothing is redirected into a file."""
+    """A whole line: read-only if every segment is and nothing is redirected into a file."""
 
     segments: list[Segment]
     read_only: bool
     risks: list[Phrase]
     parsed: bool = True
-    drivers: frozenset[str] | None = None  # of the repositories that git looks at; None: at none
+    drivers: frozenset[str] | None = None  # git drivers of the repositories it reads; None: it reads none
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """The policy's word on one call, every reason with it."""
+    """The policy decision on one call, with every reason."""
 
     decision: Decision
     reasons: list[Phrase]
-    hint: Phrase | None = None  # what the person could do about it; no business of the model's
+    hint: Phrase | None = None  # what the person can do about it; not shown to the model
     can_always: bool = False
     always_names: list[str] = []
 
     @property
     def english(self) -> list[str]:
-        """The reasons as the model and the record get them."""
+        """The reasons for the model and the record."""
         return [str(reason) for reason in self.reasons]
 
-    def spoken(self, texts: Texts) -> list[str]:
-        """The reasons as the person reads them."""
-        told = self.reasons if self.hint is None else [*self.reasons, self.hint]
-        return [reason.text(texts) for reason in told]
+    def localized(self, texts: Texts) -> list[str]:
+        """The reasons for the person."""
+        reasons = self.reasons if self.hint is None else [*self.reasons, self.hint]
+        return [reason.text(texts) for reason in reasons]

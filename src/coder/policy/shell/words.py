@@ -1,7 +1,7 @@
-"""Shell words as the policy needs them: what is certain of a word, and what it might become.
+"""Shell words: what is certain of a word, and what it may expand to.
 
-A word is either known exactly (quotes and escapes taken off), or only by the text it must begin with.
-Nothing here looks at the disk or at the environment: what an expansion gives is never guessed.
+A word is either known exactly (unquoted and unescaped), or only by its prefix. No file system or environment
+lookups: the result of an expansion is never guessed.
 """
 
 from __future__ import annotations
@@ -12,30 +12,29 @@ from coder.texts import Fault
 
 
 class NotUnderstood(Fault):
-    """The line, or a part of it, cannot be read with certainty; `phrase` says what."""
+    """The line, or a part of it, cannot be parsed with certainty; `phrase` says what."""
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One word of a command. `text` is its value where `exact`, else the part it certainly begins with.
+    """One word of a command. `text` is its value if `exact`, else a prefix that is certain.
 
-    `splits`: it may become several words (or none), the later ones beginning with anything.
-    `shell_text`: as it stands in the line.
+    `splits`: it may expand to any number of words, the later ones with any prefix. `shell_text`: as written.
     """
 
     text: str
     exact: bool = True
     splits: bool = False
     shell_text: str = ""
-    braces: bool = False  # an unquoted brace, which may expand together with what stands beside it
-    globs: bool = False  # an unquoted pattern: as many words as files match it, each beginning with `text`
+    braces: bool = False  # an unquoted brace, which may expand with its neighbours
+    globs: bool = False  # an unquoted glob: as many words as files match, each with the prefix `text`
 
     @property
     def single(self) -> bool:
-        """Whether this is one word and no more (nor less)."""
+        """Whether this is exactly one word."""
         return not self.splits and not self.globs
 
     def maybe_option(self) -> bool:
-        """Whether the program could take this word for an option."""
+        """Whether the program could parse this word as an option."""
         if self.exact:
             return self.text.startswith("-") and self.text != "-"
         return self.splits or not self.text or self.text.startswith("-")
@@ -55,14 +54,14 @@ _ANSI_HEX = {"x": 2, "u": 4, "U": 8}
 
 
 def starts_expansion(char: str) -> bool:
-    """Whether `$` followed by this character means something to the shell."""
+    """Whether `$` followed by this character is an expansion."""
     return char in _EXPANSION_START or char.isalnum()
 
 
 def bare_word(source: str) -> Word:
-    """An unquoted word: escapes taken off; globs and braces make it inexact from there on."""
+    """An unquoted word, unescaped; globs and braces make the rest inexact."""
     out: list[str] = []
-    known = -1  # length of the certain part once a glob is seen
+    known = -1  # length of the prefix before the first glob
     open_brace = False
     i = 0
     while i < len(source):
@@ -93,14 +92,14 @@ def _may_expand(text: str) -> bool:
 
 
 def single_quoted(source: str) -> Word:
-    """`'…'`: every character stands for itself."""
+    """`'…'`: literal."""
     if len(source) < 2 or source[0] != "'" or source[-1] != "'" or "'" in source[1:-1]:
         raise NotUnderstood("policy.unread.single_quoted")
     return Word(source[1:-1], shell_text=source)
 
 
 def double_quoted_text(source: str) -> str:
-    """The literal parts between double quotes, or of a here-document: only some escapes count there."""
+    """Unescape literal text in double quotes or a here-document, where only some escapes count."""
     out: list[str] = []
     i = 0
     while i < len(source):
@@ -120,7 +119,7 @@ def double_quoted_text(source: str) -> str:
 
 
 def ansi_quoted(source: str) -> Word:
-    """`$'…'`: C escapes decoded; what is not decoded for certain leaves the word unknown."""
+    """`$'…'`: C escapes decoded; one that is not certain makes the word unknown."""
     if not source.startswith("$'") or not source.endswith("'") or len(source) < 3:
         raise NotUnderstood("policy.unread.dollar_string")
     body = source[2:-1]
@@ -142,7 +141,7 @@ def ansi_quoted(source: str) -> Word:
 
 
 def _ansi_escape(body: str, at: int) -> tuple[str | None, int]:
-    """The character that the escape at `at` (after its backslash) means, and where it ends."""
+    """Decode the escape at `at` (after its backslash); returns the character and the end position."""
     kind = body[at : at + 1]
     if kind in _ANSI_SIMPLE:
         return _ANSI_SIMPLE[kind], at + 1
@@ -159,12 +158,12 @@ def _code_point(body: str, at: int, base: int, most: int) -> tuple[str | None, i
     while end < len(body) and end - at < most and body[end] in digits:
         end += 1
     value = int(body[at:end], base) if end > at else 0
-    # NUL ends the string early in bash, and bytes past ASCII depend on the locale: both stay unknown.
+    # NUL ends the string early in bash, and bytes beyond ASCII depend on the locale: both stay unknown.
     return (chr(value) if 0 < value < 128 else None), end
 
 
 def joined(parts: list[Word], source: str) -> Word:
-    """Several pieces that stand together without a blank: one word."""
+    """Concatenate adjacent pieces to one word."""
     together = "".join(part.text for part in parts)
     if any(part.braces for part in parts) and (
         _may_expand(together) or not all(part.exact for part in parts)

@@ -17,11 +17,11 @@ from typing import Literal
 
 import msgspec
 
-from coder.fs.atomic import alone_with, replace_file, replace_link
+from coder.fs.atomic import lock_directories, replace_file, replace_link
 from coder.fs.safe_open import (
-    LinkInTheWay,
+    SymlinkRace,
+    delete_directory,
     delete_file,
-    delete_folder,
     open_file,
     parent_of,
     read_at,
@@ -85,7 +85,7 @@ def state_of(path: Path) -> tuple[PathState, bytes]:
             except PermissionError:
                 with temporarily_readable(path):
                     return _read_state(path.name, folder)
-    except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
+    except (FileNotFoundError, NotADirectoryError, SymlinkRace):
         return PathState(), b""
 
 
@@ -150,12 +150,12 @@ def _remove(step: Step) -> None:
     path = path_of(step.path)
     if step.now.kind == "folder":
         try:
-            delete_folder(path)
+            delete_directory(path)
         except OSError as error:
             if error.errno in _NO_PERMISSION:  # otherwise not empty: reported as kept
                 raise
         return
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), alone_with([path]):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), lock_directories([path]):
         _check_unchanged(step)
         delete_file(path)
 
@@ -170,7 +170,7 @@ def _create(path: Path, step: Step) -> None:
         elif step.now.same(step.goal):
             _chmod_nofollow(path, step.goal.mode)
         else:
-            with alone_with([path]):
+            with lock_directories([path]):
                 if step.now.kind == "file":
                     _check_unchanged(step)
                 replace_file(path, step.content, step.goal.mode)
@@ -181,7 +181,7 @@ def _chmod_nofollow(path: Path, mode: int) -> None:
     descriptor = open_file(path, getattr(os, "O_PATH", os.O_RDONLY))
     try:
         if stat.S_ISLNK(os.fstat(descriptor).st_mode):
-            raise LinkInTheWay(os.fspath(path))
+            raise SymlinkRace(os.fspath(path))
         if hasattr(os, "O_PATH"):
             Path(f"/proc/self/fd/{descriptor}").chmod(mode)
         else:

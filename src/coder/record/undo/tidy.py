@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from coder.fs.atomic import alone_with
+from coder.fs.atomic import lock_directories
 from coder.record.undo.apply import path_of
 from coder.record.undo.plan import Change
 
@@ -54,7 +54,7 @@ def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | N
             continue
         blobs = {held.blob for move in own for held in (move.before, move.after) if held.blob}
         contents = [known for blob in blobs if (known := content(blob)) is not None]
-        with alone_with(found):
+        with lock_directories(found):
             for path in found:
                 _remove_if_partial(path, contents)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.safe_open import entries_of
+from coder.fs.safe_open import scan_directory
 from coder.texts import Phrase
 from coder.tools.base import ToolContext, ToolResult, Workspace, failed, summed_up
 from coder.tools.list import MAX_ENTRIES
@@ -66,7 +66,7 @@ def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
 def _entries(folder: Path, workspace: Workspace) -> _Entries:
     rules = Rules.at(workspace.root, folder)
     folders, files, hidden, closed = [], [], [], []
-    with entries_of(folder) as (found, descriptor):
+    with scan_directory(folder) as (found, descriptor):
         for entry in sorted(found, key=lambda entry: entry.name.lower()):
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git":

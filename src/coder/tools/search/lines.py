@@ -12,7 +12,7 @@ from itertools import groupby
 import msgspec
 
 from coder.fs.safe_open import read_file
-from coder.process.output import KEY_MARK
+from coder.process.output import PRIVATE_KEY_MARKER
 from coder.texts import Phrase
 from coder.tools.base import Arguments, ToolContext, ToolResult, failed, summed_up
 from coder.tools.grep import DEFAULT_MATCHES, MAX_MATCHES
@@ -218,7 +218,7 @@ def _keys_around(lines: list[Line], place: Place, near: dict[str, dict[int, str]
     for path in dict.fromkeys(likely):
         with contextlib.suppress(OSError, ValueError):
             text = read_file(place.base / path, _MAX_KEY_FILE).decode("utf-8", errors="replace")
-            if KEY_MARK in text:
+            if PRIVATE_KEY_MARKER in text:
                 texts.append(text)
     return "\n".join(texts)
 

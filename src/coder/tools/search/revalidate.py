@@ -18,7 +18,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from coder.fs.safe_open import open_folder, open_in, parent_of
+from coder.fs.safe_open import open_at, open_directory, parent_of
 
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _WIDE_BYTES = 32 * 1024 * 1024  # of a file that has to be read whole to find a line in it
@@ -60,9 +60,9 @@ class LineCheck:
         if self._descriptors[0] < 0 or folder != self._folder:
             self._leave()
             self._file = path
-            self._descriptors[0] = open_folder(f"{self._base}/{folder}".rstrip("/"))
+            self._descriptors[0] = open_directory(f"{self._base}/{folder}".rstrip("/"))
             self._folder = folder
-        self._descriptors[1] = open_in(name, self._descriptors[0])
+        self._descriptors[1] = open_at(name, self._descriptors[0])
 
     def _leave_file(self) -> None:
         if self._descriptors[1] >= 0:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from coder.fs.safe_open import entries_of, open_file
+from coder.fs.safe_open import open_file, scan_directory
 from coder.tools.search.ignore import Rules
 
 MAX_SEARCHED_BYTES = 32 * 1024 * 1024  # of one file; larger ones are passed over
@@ -70,7 +70,7 @@ class Walk:
 def _entries(folder: str, rules: Rules) -> Iterator[tuple[str, Rules | None]]:
     """Files (no rules) and folders (with theirs) that are not hidden, sorted by name."""
     try:
-        with entries_of(Path(folder)) as (found, _descriptor):
+        with scan_directory(Path(folder)) as (found, _descriptor):
             entries = sorted((os.fsencode(e.name), e.name, _kind(e)) for e in found if e.name != ".git")
     except OSError:
         return

@@ -39,7 +39,7 @@ async def start_job(command: str, context: ToolContext) -> ToolResult:
     except BaseException:
         context.jobs.withdraw(job)
         raise
-    output, file = job.take_new(FOR_MODEL)
+    output, file = job.read_new(FOR_MODEL)
     meta: dict[str, Any] = {"background": True, "command": command}
     if not job.running:
         context.jobs.withdraw(job)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from coder.process.executables import find_program
-from coder.process.output import KEY_MARK, Printed, clean_file, cut_pair
-from coder.process.run import CutShort, Outcome, run_process
+from coder.process.output import PRIVATE_KEY_MARKER, Printed, clean_file, cut_pair
+from coder.process.run import Outcome, ProcessCancelled, run_process
 from coder.texts import Phrase
 from coder.tools.base import OnOutput, ToolCancelled, ToolContext, ToolResult, failed, summed_up
 
@@ -46,7 +46,7 @@ async def run_command(
             spill_from=FOR_MODEL,
             on_output=on_output,
         )
-    except CutShort as cut:
+    except ProcessCancelled as cut:
         raise ToolCancelled(_result(cut.outcome, command, timeout_ms, context)) from None
     except OSError as error:
         return failed(f"the shell could not be started: {error.strerror or error}")
@@ -110,7 +110,7 @@ def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContex
 def _with_key(*streams: Printed) -> str:
     """Of a private key that the cut goes through, neither half looks like one."""
     text = "\n".join(part for stream in streams for part in (stream.head, stream.tail))
-    return text if KEY_MARK in text else ""
+    return text if PRIVATE_KEY_MARKER in text else ""
 
 
 def _where(file: Path | None, outcome: Outcome, context: ToolContext) -> str:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from coder.fs.safe_open import open_file, status_of
-from coder.process.output import KEY_MARK
+from coder.process.output import PRIVATE_KEY_MARKER
 from coder.texts import Phrase
 from coder.tools.base import Arguments, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
@@ -169,7 +169,7 @@ def _whole(file: TextFile, offset: int, limit: int) -> Page:
     first = max(1, total + 1 + offset) if offset < 0 else offset
     shown_lines = _fitting(map(shorten, lines[first - 1 : first - 1 + limit]))
     page = Page(first, shown_lines, first - 1 + len(shown_lines) < total, total, file.encoding)
-    if len(shown_lines) < total and KEY_MARK in file.text:
+    if len(shown_lines) < total and PRIVATE_KEY_MARKER in file.text:
         page.around = file.text
     if file.encoding != "utf-8" or file.bom:
         page.remarks.append(file.encoding + (" with byte order mark" if file.bom else ""))
