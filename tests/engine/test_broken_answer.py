@@ -16,11 +16,11 @@ from coder.model.retry import RetryingModel
 from coder.model.scripted import Recorded, ScriptedServer, Turn, events, http_head
 from coder.model.wires.chat_completions.client import ChatCompletions
 from coder.protocol.events import AnyEvent, Content, ContentRestarted, Notice, TurnEnded
-from coder.terminal.render.plain import PlainView
+from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line
-from coder.terminal.state import PromptState, begin, follow
+from coder.terminal.state import PromptState, apply_event, input_sent
 from coder.texts import Texts
 from kit import Chaos, collect, text_of
 from kit.driving import Driver, Project, drive, of
@@ -37,12 +37,12 @@ def driven(project: Project, *script: dict[str, Any]) -> Driver:
 
 def rows(seen: Sequence[AnyEvent]) -> list[Line]:
     """What a terminal shows, drawn after every event."""
-    stream = Transcript(Texts("en"), lambda: 80)
+    transcript = Transcript(Texts("en"), lambda: 80)
     out: list[Line] = []
     for event in seen:
-        stream.take(event)
-        out += stream.drain(5)
-        stream.live(5)
+        transcript.handle(event)
+        out += transcript.drain(5)
+        transcript.live(5)
     return out
 
 
@@ -68,9 +68,9 @@ class Terminal(io.StringIO):
 def test_code_stays_code_as_plain_lines(project: Project) -> None:
     broken = driven(project, {**WHOLE, "fault": "cut_text"}, WHOLE).seen
     out = Terminal()
-    view = PlainView(out, None, Texts("en"), Theme("none"))
+    renderer = PlainRenderer(out, None, Texts("en"), Theme("none"))
     for event in broken:
-        view.show(event)
+        renderer.handle(event)
     assert CODE.rstrip() in out.getvalue()
     assert "Trying again" in out.getvalue()
 
@@ -78,12 +78,12 @@ def test_code_stays_code_as_plain_lines(project: Project) -> None:
 def test_the_status_says_so_until_the_rest_comes(project: Project) -> None:
     broken = driven(project, {**WHOLE, "fault": "cut_text"}, WHOLE).seen
     talk = PromptState(model="m", mode="default")
-    begin(talk)
+    input_sent(talk)
     doing = []
     for event in broken:
-        follow(talk, event)
+        apply_event(talk, event)
         if isinstance(event, Content | Notice):
-            doing.append(talk.doing)
+            doing.append(talk.status_key)
     assert doing.count("terminal.catching_up") == 1
     at = doing.index("terminal.catching_up")
     assert set(doing[:at]) == set(doing[at + 1 :]) == {"terminal.writing"}

@@ -15,7 +15,7 @@ from coder.model.base import ModelRequest
 from coder.model.react.xml import in_dialect
 from coder.protocol.messages import Message
 from coder.protocol.ops import UserInput
-from coder.terminal.render.plain import PlainView
+from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from coder.tools.fetch import Fetch
@@ -140,9 +140,9 @@ def played(project: Project, tool: str, kinds: dict[str, bytes]) -> Driver:
 
 def shown_lines(driver: Driver) -> str:
     out = io.StringIO()
-    view = PlainView(out, None, Texts("en"), Theme("none"))
+    renderer = PlainRenderer(out, None, Texts("en"), Theme("none"))
     for event in driver.seen:
-        view.show(event)
+        renderer.handle(event)
     return out.getvalue()
 
 
@@ -229,7 +229,9 @@ def test_the_process_prints_nothing_that_acts(project: Project, output: str) -> 
     assert done.returncode == 0
     assert "said" in done.stdout
     check_inert(done.stderr)
-    if output != "text":  # the answer itself is for a program, as it is; on a terminal `PlainView` shows it
+    if (
+        output != "text"
+    ):  # the answer itself is for a program, as it is; on a terminal `PlainRenderer` shows it
         for line in done.stdout.splitlines():
             json.loads(line)
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", done.stdout)

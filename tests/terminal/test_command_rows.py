@@ -21,7 +21,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.usage import Usage
 from coder.terminal.render.event_lines import command_lines
-from coder.terminal.render.plain import PlainView
+from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.width import plain
 from coder.texts import Texts
@@ -97,9 +97,9 @@ def test_todos_look_the_same_wherever_they_are_shown(project: Project, columns: 
 
 def shown(*events: AnyEvent) -> str:
     out = io.StringIO()
-    view = PlainView(out, None, Texts("en"), Theme("none"))
+    renderer = PlainRenderer(out, None, Texts("en"), Theme("none"))
     for event in events:
-        view.show(event)
+        renderer.handle(event)
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from editor_kit import ESCAPE, Bench, typed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.vim.commands import Page, applied, command_of, unfinished
+from coder.terminal.vim.commands import Page, apply_command, is_incomplete, parse_command
 
 E = ESCAPE
 CASES = [
@@ -152,9 +152,9 @@ TEXTS = st.text(alphabet="ab .\n中", max_size=20)
 
 @given(TEXTS, st.integers(0, 20), KEYS)
 def test_whatever_is_pressed_the_caret_stays_in_the_text(text: str, at: int, keys: str) -> None:
-    command = command_of(keys)
-    assert not (command and unfinished(keys))
-    page = applied(Page(text, min(at, len(text))), command) if command else None
+    command = parse_command(keys)
+    assert not (command and is_incomplete(keys))
+    page = apply_command(Page(text, min(at, len(text))), command) if command else None
     if page is not None:
         assert 0 <= page.at <= len(page.text)
         assert page.text == text or (command and (command.operator in ("d", "c") or command.action))
@@ -165,9 +165,9 @@ DELETIONS = ["dw", "db", "d$", "dG", "dj", "dfa", "d2e", "x", "D", "dd", "diw"]
 
 @given(TEXTS, st.integers(0, 20), st.sampled_from(DELETIONS))
 def test_what_is_deleted_is_in_the_register_and_nothing_else_is_gone(text: str, at: int, keys: str) -> None:
-    command = command_of(keys)
+    command = parse_command(keys)
     assert command is not None
-    page = applied(Page(text, min(at, len(text))), command)
+    page = apply_command(Page(text, min(at, len(text))), command)
     if page is not None and page.text != text:
         cut = page.register.text + "\n" * page.register.lines
         assert sorted(page.text + cut) in (sorted(text), sorted(text + "\n"))

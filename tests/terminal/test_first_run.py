@@ -18,7 +18,7 @@ from pty_kit import CTRL_C, ENTER, Terminal
 from coder.engine.setup import Options, read_settings
 from coder.terminal import first_run as module
 from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.plain import PlainView
+from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from kit import ScriptedServer
@@ -50,7 +50,7 @@ def test_a_local_server_is_offered(
     monkeypatch.setenv("COLUMNS", "200")
     with ScriptedServer([]) as server:
         monkeypatch.setattr(module, "USUAL_PORTS", ((1, "Nobody"), (port_of(server), "Somebody")))
-        chosen = module.first_run(options, settings, PlainView(said, None, settings.texts, Theme("none")))
+        chosen = module.first_run(options, settings, PlainRenderer(said, None, settings.texts, Theme("none")))
         assert (chosen is not None and chosen.base_url == server.url) is wanted
     assert "Somebody" in said.getvalue()
     assert "Nobody" not in said.getvalue()
@@ -100,7 +100,8 @@ def test_what_is_no_model_server_is_not_offered(project: Project, monkeypatch: p
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(module, "USUAL_PORTS", ((silent.getsockname()[1], "Some other program"),))
         assert (
-            module.first_run(options, settings, PlainView(said, None, settings.texts, Theme("none"))) is None
+            module.first_run(options, settings, PlainRenderer(said, None, settings.texts, Theme("none")))
+            is None
         )
     assert "Some other program" not in said.getvalue()
 

@@ -26,7 +26,7 @@ from coder.terminal.input.menu import MenuItem, ranked
 from coder.terminal.modes.bar import CustomModeBar, edited_in_place
 from coder.terminal.modes.field import Field, caret_line, field_of, typed
 from coder.terminal.modes.form import Form
-from coder.terminal.modes.known import ModeBook
+from coder.terminal.modes.known import KnownModes
 from coder.terminal.modes.menu import ModeMenu, usage
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.width import line_width, plain
@@ -135,34 +135,34 @@ def test_a_form_takes_any_key_and_fits_any_screen(
 def test_a_bar_takes_any_key_and_every_op_is_a_whole_target(
     modes: list[list[ModeVariable]], keys: list[tuple[str, str]], width: int, rows: int
 ) -> None:
-    book = ModeBook()
+    known = KnownModes()
     definitions = [definition(f"/m{n}", variables) for n, variables in enumerate(modes)]
-    book.take(listed(*definitions))
+    known.take(listed(*definitions))
     on = [rendered(one) for one in definitions]
-    book.take(changed(on))
+    known.take(changed(on))
     sent: list[SetModeState | TriggerInstantMode] = []
 
     def send(op: SetModeState | TriggerInstantMode) -> bool:
         sent.append(op)
         return True
 
-    bar = CustomModeBar(book, TEXTS, Theme("none"), send, lambda: (width, rows))
+    bar = CustomModeBar(known, TEXTS, Theme("none"), send, lambda: (width, rows))
     bar.enter()
     revisions = []
     for name, data in keys:
-        before = set(book.wanted)
+        before = set(known.wanted)
         if bar.key(name, data) != "stay":
             bar.enter()
         for op in sent:
             assert isinstance(op, SetModeState)
             assert len(before ^ {target.mode_id for target in op.modes}) <= 1
             revisions.append(op.client_rev or 0)
-            book.take(
+            known.take(
                 changed(
                     [mode for mode in on if mode.mode_id in {t.mode_id for t in op.modes}], rev=op.client_rev
                 )
             )
-            book.take(InputDone(op="set_mode_state"))
+            known.take(InputDone(op="set_mode_state"))
         sent.clear()
         drawn = bar.rows(width)
         assert len(drawn) <= max(1, rows - 4) + 1
@@ -176,15 +176,15 @@ def changed(on: list[RenderedMode], rev: int | None = 1, **more: Any) -> ModeSta
 
 def test_three_states_of_a_value() -> None:
     fresh = field_of(ModeVariable("v", default="d"), "")
-    assert (fresh.stored, fresh.shown) == ("default", "d")
+    assert (fresh.value_state, fresh.shown) == ("default", "d")
     set_now = fresh.key("x", "x")
     assert isinstance(set_now, Field)
-    assert (set_now.stored, set_now.shown) == ("explicit", "x")
+    assert (set_now.value_state, set_now.shown) == ("explicit", "x")
     had = field_of(ModeVariable("v", default="d"), "x")
-    assert had.stored == "explicit"
+    assert had.value_state == "explicit"
     cleared = had.key("backspace", "")
     assert isinstance(cleared, Field)
-    assert (cleared.stored, cleared.shown) == ("pending_unset", "d")
+    assert (cleared.value_state, cleared.shown) == ("pending_unset", "d")
 
 
 def test_choices_by_arrows_letters_and_digits() -> None:
@@ -210,17 +210,17 @@ def test_where_a_variable_is_edited() -> None:
 
 
 def test_an_edit_takes_back_no_other_one_neither_before_it_is_answered() -> None:
-    book = ModeBook()
+    known = KnownModes()
     one = definition("/m", [ModeVariable("a", default="A"), ModeVariable("b"), ModeVariable("c")])
-    book.take(listed(one))
-    book.take(changed([rendered(one, a=state("a", "", default="A"))]))
+    known.take(listed(one))
+    known.take(changed([rendered(one, a=state("a", "", default="A"))]))
     sent: list[SetModeState | TriggerInstantMode] = []
 
     def send(op: SetModeState | TriggerInstantMode) -> bool:
         sent.append(op)
         return True
 
-    bar = CustomModeBar(book, TEXTS, Theme("none"), send, lambda: (80, 24))
+    bar = CustomModeBar(known, TEXTS, Theme("none"), send, lambda: (80, 24))
     bar.enter()
     for key in ("right", "enter", "x", "enter", "right", "enter", "y", "enter"):
         bar.key(key, key)
@@ -233,16 +233,16 @@ def test_an_edit_takes_back_no_other_one_neither_before_it_is_answered() -> None
     assert bar.form is not None
     assert bar.form.values == {"a": "", "b": "x", "c": "y"}
     for _ in sent:
-        book.take(InputDone(op="set_mode_state"))
-    assert book.explicit("/m") == {"a": ""}  # nothing is under way any more: the engine's word holds
+        known.take(InputDone(op="set_mode_state"))
+    assert known.explicit("/m") == {"a": ""}  # nothing is under way any more: the engine's word holds
 
 
 def test_the_caret_of_a_long_value_is_seen_where_there_is_little_room() -> None:
-    book = ModeBook()
+    known = KnownModes()
     one = definition("/mode-number-30", [ModeVariable("q")])
-    book.take(listed(one))
-    book.take(changed([rendered(one)]))
-    bar = CustomModeBar(book, TEXTS, Theme("none"), lambda _op: True, lambda: (40, 10))
+    known.take(listed(one))
+    known.take(changed([rendered(one)]))
+    bar = CustomModeBar(known, TEXTS, Theme("none"), lambda _op: True, lambda: (40, 10))
     bar.enter()
     bar.key("enter", "")
     bar.key("paste", "值" * 24)
@@ -250,19 +250,19 @@ def test_the_caret_of_a_long_value_is_seen_where_there_is_little_room() -> None:
 
 
 class TestTheBook:
-    def book(self) -> tuple[ModeBook, RenderedMode, RenderedMode]:
-        book = ModeBook()
+    def known(self) -> tuple[KnownModes, RenderedMode, RenderedMode]:
+        known = KnownModes()
         a = definition("/a", [ModeVariable("own", default="d"), ModeVariable("kept", mode_scoped=False)])
         b = definition("/b", [])
-        book.take(listed(a, b))
+        known.take(listed(a, b))
         one = rendered(a, own=state("own", "x", default="d"), kept=state("kept", "y"))
         two = rendered(b)
-        book.take(changed([one, two], rev=4))
-        return book, one, two
+        known.take(changed([one, two], rev=4))
+        return known, one, two
 
     def test_targets_are_whole_and_newer_than_what_was_done(self) -> None:
-        book, *_ = self.book()
-        op = book.ask_for("/a", {"own": SetValue("z"), "kept": USE_DEFAULT})
+        known, *_ = self.known()
+        op = known.target_with("/a", {"own": SetValue("z"), "kept": USE_DEFAULT})
         assert op == SetModeState(
             [
                 PersistentModeTarget("/a", {"own": SetValue("z"), "kept": USE_DEFAULT}),
@@ -272,38 +272,38 @@ class TestTheBook:
         )
 
     def test_what_is_asked_before_the_answer_builds_on_what_was_asked(self) -> None:
-        book, *_ = self.book()
-        assert [t.mode_id for t in book.ask_without("/a").modes] == ["/b"]
-        assert book.ask_without("/b").modes == []
-        assert [entry.wanted for entry in book.entries()] == [False, False]
-        assert [entry.on for entry in book.entries()] == [True, True]  # the engine has the last word
+        known, *_ = self.known()
+        assert [t.mode_id for t in known.target_without("/a").modes] == ["/b"]
+        assert known.target_without("/b").modes == []
+        assert [entry.wanted for entry in known.entries()] == [False, False]
+        assert [entry.on for entry in known.entries()] == [True, True]  # the engine has the last word
 
     def test_what_is_off_stays_listed_without_its_own_values_until_the_bar_is_left(self) -> None:
-        book, _, two = self.book()
-        book.ask_without("/a")
-        book.take(changed([two], rev=5))
-        book.take(InputDone(op="set_mode_state"))
-        off, on = book.entries()
+        known, _, two = self.known()
+        known.target_without("/a")
+        known.take(changed([two], rev=5))
+        known.take(InputDone(op="set_mode_state"))
+        off, on = known.entries()
         assert (off.mode.mode_id, off.on, on.on) == ("/a", False, True)
         assert [(v.name, v.value) for v in off.mode.variables] == [("own", "d"), ("kept", "y")]
-        assert book.ask_for("/a").modes[-1] == PersistentModeTarget("/a")
-        book.tidy()
-        assert [entry.mode.mode_id for entry in book.entries()] == ["/b"]
+        assert known.target_with("/a").modes[-1] == PersistentModeTarget("/a")
+        known.tidy()
+        assert [entry.mode.mode_id for entry in known.entries()] == ["/b"]
 
     def test_a_refusal_is_told_at_the_mode_and_goes_with_the_next_success(self) -> None:
-        book, one, two = self.book()
+        known, one, two = self.known()
         error = ModeError("/a", "no", variable="own", code="missing")
-        book.take(changed([one, two], errors=[error], refused_modes=[rendered(definition("/a", []))]))
-        first, second = book.entries()
+        known.take(changed([one, two], errors=[error], refused_modes=[rendered(definition("/a", []))]))
+        first, second = known.entries()
         assert (first.on, first.missing, first.mode, second.errors) == (True, ["own"], one, [])
-        book.take(changed([one, two], rev=6))
-        assert book.entries()[0].missing == []
+        known.take(changed([one, two], rev=6))
+        assert known.entries()[0].missing == []
 
     def test_another_session_begins_with_nothing_on(self) -> None:
-        book, *_ = self.book()
-        book.take(SessionStarted("s", "/", "m", "default", "balanced"))
-        assert book.entries() == []
-        op = book.ask_for("/b")
+        known, *_ = self.known()
+        known.take(SessionStarted("s", "/", "m", "default", "balanced"))
+        assert known.entries() == []
+        op = known.target_with("/b")
         assert op.modes == [PersistentModeTarget("/b")]
         assert (op.client_rev or 0) > 4
 
@@ -323,14 +323,14 @@ class TestTheMenu:
         assert set(ranked(items, query)) <= set(items)
 
     def test_entries_are_made_once_for_each_change(self) -> None:
-        book = ModeBook()
-        menu = ModeMenu(book, TEXTS)
+        known = KnownModes()
+        menu = ModeMenu(known, TEXTS)
         one = definition("/a", [ModeVariable("r", required=True), ModeVariable("o")])
-        book.take(listed(one))
+        known.take(listed(one))
         first = menu.items()
         assert [item.hint for item in first] == ["<r> [o]"]
         assert menu.items() is first
-        book.take(changed([rendered(one)]))
+        known.take(changed([rendered(one)]))
         assert [item.label for item in menu.items()] == ["/a", "/modes off a"]
         assert [item.insert for item in menu.arguments("")] == ["off a"]
 

@@ -1,4 +1,4 @@
-"""The stream breathes: one blank line between what the model says and what it did, never two; and what the
+"""The transcript breathes: one blank line between what the model says and what it did, never two; and what the
 terminal itself says in between breaks no answer."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.usage import Usage
-from coder.terminal.render.sanitize import printed
+from coder.terminal.render.sanitize import safe_output
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, plain
 from coder.texts import Texts
@@ -27,16 +27,16 @@ LONG = " ".join(f"w{at}" for at in range(40))
 
 def rows(*events: AnyEvent | list[Line]) -> list[str]:
     """What reached scrollback, with a frame after each event; a list is an echo of the terminal's own."""
-    stream = Transcript(Texts("en"), lambda: WIDTH)
+    transcript = Transcript(Texts("en"), lambda: WIDTH)
     out: list[Line] = []
     for event in events:
         if isinstance(event, list):
-            stream.echo(event, apart=True)
+            transcript.echo(event, apart=True)
         else:
-            stream.take(event)
-        out += stream.drain(LIVE)
-    stream.take(TurnEnded(1, "ok", "", 1, Usage(), 0))
-    return [plain(row) for row in [*out, *stream.drain(LIVE)]]
+            transcript.handle(event)
+        out += transcript.drain(LIVE)
+    transcript.handle(TurnEnded(1, "ok", "", 1, Usage(), 0))
+    return [plain(row) for row in [*out, *transcript.drain(LIVE)]]
 
 
 def test_prose_and_thoughts_stand_apart_from_tool_calls() -> None:
@@ -69,20 +69,20 @@ def test_a_line_of_the_terminal_s_own_cuts_no_word_and_no_code() -> None:
 
 
 def test_the_answer_is_copied_whole_although_something_was_said_in_between() -> None:
-    stream = Transcript(Texts("en"), lambda: WIDTH)
-    stream.take(Content("first half, "))
-    stream.echo([[("", "note")]], apart=True)
-    stream.take(Content("second half"))
-    assert "".join(stream.answer) == "first half, second half"
-    stream.take(READ)
-    stream.take(Content("another"))
-    assert "".join(stream.answer) == "another"
+    transcript = Transcript(Texts("en"), lambda: WIDTH)
+    transcript.handle(Content("first half, "))
+    transcript.echo([[("", "note")]], apart=True)
+    transcript.handle(Content("second half"))
+    assert "".join(transcript.answer) == "first half, second half"
+    transcript.handle(READ)
+    transcript.handle(Content("another"))
+    assert "".join(transcript.answer) == "another"
 
 
 def test_a_progress_bar_is_its_last_state() -> None:
-    assert printed("a\r\nb\r\n") == "a\nb\n"
-    assert printed("10%\r20%\r50%\r100%\ndone\x1b[0m") == "…100%\ndone␛[0m"
-    assert printed("evil\rgood") == "evil\\x0dgood"  # not a bar: nothing is hidden
+    assert safe_output("a\r\nb\r\n") == "a\nb\n"
+    assert safe_output("10%\r20%\r50%\r100%\ndone\x1b[0m") == "…100%\ndone␛[0m"
+    assert safe_output("evil\rgood") == "evil\\x0dgood"  # not a bar: nothing is hidden
     bar = ToolCallChanged("3", "bash", "success", "make", detail="\r1%\r9%\r99%\nok\n", detail_kind="output")
     assert rows(bar) == ["✓ bash make", "  …99%", "  ok"]
     assert rows(CommandDone("!make", "\r1%\r9%\r99%", ok=True)) == ["…99%"]

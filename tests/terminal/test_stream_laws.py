@@ -17,7 +17,7 @@ from coder.terminal.render import highlight, markdown, tables
 from coder.terminal.render import markdown_blocks as blocks
 from coder.terminal.render import streamed_text as flow
 from coder.terminal.render.highlight import CodeState, code_lines
-from coder.terminal.render.markdown import Carried, rows_of
+from coder.terminal.render.markdown import Carried, markdown_rows
 from coder.terminal.render.markdown_blocks import Block, Splitter
 from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.transcript import Transcript
@@ -29,7 +29,7 @@ def numbered(count: int) -> str:
     return " ".join(f"w{at:04d}x" for at in range(count))
 
 
-def streamed(text: str, step: int, widths: list[int], paint: flow.Paint = rows_of) -> list[Line]:
+def streamed(text: str, step: int, widths: list[int], paint: flow.Paint = markdown_rows) -> list[Line]:
     """All rows, the width changing from frame to frame; the live rows are asked for as the screen would."""
     one = StreamedText(paint)
     rows: list[Line] = []
@@ -218,12 +218,12 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     def run(text: str, kind: type[Content] | type[Thought] = Content) -> int:
         nonlocal done
         done = 0
-        stream = Transcript(Texts("en"), lambda: 80)
+        transcript = Transcript(Texts("en"), lambda: 80)
         for at in range(0, len(text), 16):
-            stream.take(kind(text[at : at + 16]))
+            transcript.handle(kind(text[at : at + 16]))
             if at % 64 == 0:  # a frame
-                stream.drain(12)
-                stream.live(12)
+                transcript.drain(12)
+                transcript.live(12)
         return done
 
     return run
@@ -258,7 +258,7 @@ def test_thoughts_cost_no_more_than_they_are_long(work: Work) -> None:
 
 def test_a_block_of_the_kind_that_needs_no_parsing_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markdown, "_parser", None)
-    rows, _ = rows_of(Block("only words, 中文 too.\n", "prose"), 40, Carried())
+    rows, _ = markdown_rows(Block("only words, 中文 too.\n", "prose"), 40, Carried())
     assert [plain(row) for row in rows] == ["only words, 中文 too."]
-    rows, _ = rows_of(Block("  12) an item that is wrapped\n", "item", in_list=True), 20, Carried())
+    rows, _ = markdown_rows(Block("  12) an item that is wrapped\n", "item", in_list=True), 20, Carried())
     assert [plain(row) for row in rows] == ["  12) an item that", "      is wrapped"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.render.markdown import rows_of
+from coder.terminal.render.markdown import markdown_rows
 from coder.terminal.render.streamed_text import StreamedText
 from coder.terminal.render.width import Line
 
@@ -49,7 +49,7 @@ def ink(rows: list[Line]) -> str:
 
 
 def streamed(text: str, width: int, random: Random) -> list[Line]:
-    flow, rows, at = StreamedText(rows_of), list[Line](), 0
+    flow, rows, at = StreamedText(markdown_rows), list[Line](), 0
     while at < len(text):
         size = random.randint(1, 20)
         rows += flow.feed(text[at : at + size], width)
@@ -61,7 +61,7 @@ def streamed(text: str, width: int, random: Random) -> list[Line]:
 
 
 def whole(text: str, width: int) -> list[Line]:
-    flow = StreamedText(rows_of)
+    flow = StreamedText(markdown_rows)
     return [*flow.feed(text, width), *flow.finish(width)]
 
 
@@ -90,7 +90,7 @@ def test_a_heading_by_a_line_below_whose_first_word_is_longer_than_a_row() -> No
 @pytest.mark.parametrize("size", [1, 7, 30])
 def test_a_heading_by_a_line_below_has_its_mark_on_a_narrow_screen(size: int) -> None:
     text = "A heading that takes more than one row of a narrow screen\n===\n\nText that follows.\n"
-    flow, rows = StreamedText(rows_of), list[Line]()
+    flow, rows = StreamedText(markdown_rows), list[Line]()
     for at in range(0, len(text), size):
         rows += [*flow.feed(text[at : at + size], 30), *flow.settle(30)]
     rows += flow.finish(30)
@@ -105,7 +105,7 @@ def test_a_heading_by_a_line_below_has_its_mark_on_a_narrow_screen(size: int) ->
 
 
 def test_a_paragraph_is_not_held_back_for_that() -> None:
-    flow, rows = StreamedText(rows_of), list[Line]()
+    flow, rows = StreamedText(markdown_rows), list[Line]()
     for piece in ("First it says this. ", "Then it goes on ", "for as long ", "as it likes to "):
         rows += [*flow.feed(piece, 20), *flow.settle(20)]
     assert ["".join(part for _, part in row) for row in rows][:2] == [

@@ -25,10 +25,10 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.ops import Cancel, UserInput
-from coder.terminal.render.live_rows import fitting_folder
+from coder.terminal.render.live_rows import shortened_path
 from coder.terminal.render.recap import session_lines
 from coder.terminal.render.width import line_width, plain
-from coder.terminal.state import PromptState, begin, follow, seconds
+from coder.terminal.state import PromptState, apply_event, input_sent, seconds
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.calls import bash_step
@@ -73,7 +73,7 @@ def test_context_model_cost_and_budget_before_each_prompt(project: Project, colu
     ids=["fits", "half", "narrow", "long-name", "wide-characters", "tiny"],
 )
 def test_the_folder_in_the_prompt_leaves_room_to_type(folder: str, columns: int, shown: str) -> None:
-    assert fitting_folder(folder, "default", columns) == shown
+    assert shortened_path(folder, "default", columns) == shown
 
 
 @SIZES
@@ -261,11 +261,11 @@ def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.M
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     state = PromptState(model="m", mode="default")
-    begin(state)
+    input_sent(state)
     now[0] += 3
-    follow(state, ApprovalRequested("a", "c", "bash", "touch x", "command", [], can_always=False))
+    apply_event(state, ApprovalRequested("a", "c", "bash", "touch x", "command", [], can_always=False))
     now[0] += 60
-    follow(state, ApprovalResolved("a", "yes"))
+    apply_event(state, ApprovalResolved("a", "yes"))
     now[0] += 4
     assert seconds(state) == 7
 
@@ -283,7 +283,7 @@ def test_counts_of_one_are_said_as_one(project: Project) -> None:
 
 def test_the_spinner_says_what_the_model_is_at() -> None:
     state = PromptState(model="m", mode="default")
-    begin(state)
+    input_sent(state)
     said = []
     for event in (
         None,
@@ -293,6 +293,6 @@ def test_the_spinner_says_what_the_model_is_at() -> None:
         Content("so"),
     ):
         if event is not None:
-            follow(state, event)
-        said.append(Texts("en").say(state.doing))
+            apply_event(state, event)
+        said.append(Texts("en").say(state.status_key))
     assert said == ["waiting for the model", "thinking", "answering", "waiting for the model", "answering"]

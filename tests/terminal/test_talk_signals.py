@@ -75,14 +75,14 @@ def test_keys_put_the_bell_off(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     sent: list[str] = []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    beacon = notify.Beacon(UiSection(), {}, "coder", sent.append)
+    notifier = notify.Notifier(UiSection(), {}, "coder", sent.append)
     now[0] = 19
-    beacon.person_is_here()
+    notifier.key_pressed()
     now[0] = 38
-    beacon.call("done")
+    notifier.alert("done")
     assert sent == []
     now[0] = 39
-    beacon.call("done")
+    notifier.alert("done")
     assert sent == ["\a"]
 
 

@@ -16,7 +16,7 @@ from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.protocol.events import AnyEvent, Content
 from coder.terminal.line_repl import LineRepl
-from coder.terminal.render.plain import Palette, PlainView
+from coder.terminal.render.plain import Palette, PlainRenderer
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project, left_running
@@ -75,11 +75,11 @@ def test_a_line_terminal_that_is_told_to_end_does_so_with_its_command(project: P
 def test_a_write_that_fails_before_the_signal_comes_ends_it_in_order(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Gone(PlainView):
-        def show(self, event: AnyEvent) -> None:
+    class Gone(PlainRenderer):
+        def handle(self, event: AnyEvent) -> None:
             if isinstance(event, Content):
                 raise OSError(errno.EIO, "Input/output error")
-            super().show(event)
+            super().handle(event)
 
     async def scenario(url: str) -> int:
         options = Options(cwd=project.cwd, environ=project.environ(url), session_kind="interactive")

@@ -19,17 +19,17 @@ from coder.terminal.input.editing import (
     continued,
     escaped_path,
     expanded,
-    given_back,
     menu_request,
     paste_label,
     replaced,
+    restored_draft,
     without_label,
 )
 from coder.terminal.input.file_index import find_paths
 from coder.terminal.input.menu import Menu, MenuItem, ranked
 from coder.terminal.render.event_lines import tool_lines
 from coder.terminal.render.frame_output import reflows, rows_after_reflow
-from coder.terminal.render.markdown import Carried, rows_of
+from coder.terminal.render.markdown import Carried, markdown_rows
 from coder.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
 from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.theme import Theme, chosen_theme
@@ -117,7 +117,7 @@ def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
     text: str, step: int, width: int
 ) -> None:
     """Rows that went to scrollback early are those that would have come at the end."""
-    watched, calm = StreamedText(rows_of), StreamedText(rows_of)
+    watched, calm = StreamedText(markdown_rows), StreamedText(markdown_rows)
     early: list[Line] = []
     for at in range(0, len(text), step):
         early += watched.feed(text[at : at + step], width)
@@ -129,7 +129,7 @@ def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
 
 @given(MARKDOWN, st.integers(10, 60))
 def test_rendering_keeps_every_word(text: str, width: int) -> None:
-    flow = StreamedText(rows_of)
+    flow = StreamedText(markdown_rows)
     shown = "".join(map(plain, flow.feed(text, width) + flow.finish(width)))
     assert shown.count("word") == text.count("word")
     assert shown.count("中文") == text.count("中文")
@@ -184,29 +184,29 @@ def usage_end(status: str = "ok", error: str = "") -> TurnEnded:
 
 @given(st.lists(st.text(max_size=20), max_size=10))
 def test_no_control_character_from_outside_reaches_the_screen(pieces: list[str]) -> None:
-    stream = Transcript(Texts("en"), lambda: 40)
+    transcript = Transcript(Texts("en"), lambda: 40)
     shown: list[str] = []
     theme = Theme("none")
     for piece in pieces:
         for event in (Content(piece), Thought(piece), ToolOutput("c", piece)):
-            stream.take(event)
-            shown += [theme.line(row) for row in [*stream.drain(3), *stream.live(3)]]
-    stream.take(CommandDone("/x", "".join(pieces)))
-    stream.take(usage_end("cancelled", "".join(pieces)))
-    shown += [theme.line(row) for row in stream.drain(0)]
+            transcript.handle(event)
+            shown += [theme.line(row) for row in [*transcript.drain(3), *transcript.live(3)]]
+    transcript.handle(CommandDone("/x", "".join(pieces)))
+    transcript.handle(usage_end("cancelled", "".join(pieces)))
+    shown += [theme.line(row) for row in transcript.drain(0)]
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", "".join(shown))
 
 
 def test_a_restarted_answer_is_not_mixed_with_the_first() -> None:
     from coder.protocol.events import ContentRestarted
 
-    stream = Transcript(Texts("en"), lambda: 80)
+    transcript = Transcript(Texts("en"), lambda: 80)
     for event in (Content("half an ans"), ContentRestarted(), Content("the answer"), usage_end()):
-        stream.take(event)
-    text = "\n".join(map(plain, stream.drain(0)))
+        transcript.handle(event)
+    text = "\n".join(map(plain, transcript.drain(0)))
     assert "half" not in text
     assert text.endswith("the answer")
-    assert "".join(stream.answer) == "the answer"
+    assert "".join(transcript.answer) == "the answer"
 
 
 # editing
@@ -255,8 +255,8 @@ def test_queued_messages_are_joined_and_commands_stand_alone(queue: list[str]) -
 
 
 def test_a_cancel_gives_everything_back() -> None:
-    assert given_back(["a", "b"], "c") == "a\n\nb\n\nc"
-    assert given_back(["a"], " ") == "a"
+    assert restored_draft(["a", "b"], "c") == "a\n\nb\n\nc"
+    assert restored_draft(["a"], " ") == "a"
 
 
 def test_answers_to_an_approval() -> None:

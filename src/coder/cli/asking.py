@@ -22,7 +22,7 @@ class Asker:
         self._engine = engine
         self._texts = texts
         self._asking: asyncio.Task[None] | None = None
-        self.in_turn = QuestionQueue()
+        self.questions = QuestionQueue()
 
     def take(self, event: AnyEvent) -> None:
         if isinstance(event, ApprovalRequested):

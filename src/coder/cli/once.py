@@ -40,7 +40,7 @@ from coder.record.log import now
 
 if TYPE_CHECKING:
     from coder.cli.asking import Asker
-    from coder.terminal.render.plain import PlainView
+    from coder.terminal.render.plain import PlainRenderer
 
 _NOTHING_TO_SHOW = (Recorded, SessionStarted, StateChanged, TurnStarted)
 
@@ -105,7 +105,7 @@ async def watch(engine: Engine, view: Output, asker: Asker | None = None) -> int
     reading = _Reading()
     shown = _Shown(view, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
-        for one in asker.in_turn.take(event) if asker is not None else (event,):
+        for one in asker.questions.take(event) if asker is not None else (event,):
             shown.show(one)
             if asker is not None:
                 asker.take(one)
@@ -178,19 +178,19 @@ class TextOutput:
         self._texts = settings.texts
 
     @cached_property
-    def _view(self) -> PlainView:
+    def _view(self) -> PlainRenderer:
         """Made when there is something to show, which is after the first request has gone out."""
-        from coder.terminal.render.plain import Palette, PlainView
+        from coder.terminal.render.plain import Palette, PlainRenderer
 
         to_terminal = sys.stdout.isatty()
         stream = sys.stdout if to_terminal else sys.stderr
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         palette = Palette(stream.isatty() and not plain)
-        return PlainView(stream, None if to_terminal else sys.stdout, self._texts, palette)
+        return PlainRenderer(stream, None if to_terminal else sys.stdout, self._texts, palette)
 
     def show(self, event: AnyEvent) -> None:
         if not isinstance(event, _NOTHING_TO_SHOW):
-            self._view.show(event)
+            self._view.handle(event)
 
     def line(self, text: str) -> None:
         self._view.line(text)

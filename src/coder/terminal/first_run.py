@@ -1,4 +1,4 @@
-"""Nothing says who should answer: one screen that says what to set, and offers what is found here."""
+"""First run without a provider: explains what to set, and offers a local model server if one is running."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import msgspec
 from coder.config.provider import NoProvider
 from coder.engine.setup import Options, Settings
 from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.plain import PlainView
+from coder.terminal.render.plain import PlainRenderer
 
-# Where servers of one's own listen unless told otherwise.
+# Default ports of local model servers.
 USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (8000, "vLLM"))
 _CONNECT_SECONDS = 0.2
 _ANSWER_SECONDS = 1.0
 
 
-def first_run(options: Options, settings: Settings, view: PlainView) -> Options | None:
-    """The options with a local server in them, where one was found and the person wants it."""
+def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> Options | None:
+    """The options with a local server, if one was found and accepted."""
     say = settings.texts.say
-    view.paragraph(say("first.welcome"))
-    view.line("")
-    view.paragraph(NoProvider().text(settings.texts))
+    renderer.paragraph(say("first.welcome"))
+    renderer.line("")
+    renderer.paragraph(NoProvider().text(settings.texts))
     for port, name in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
             continue
-        view.line("")
+        renderer.line("")
         wanted = ask_at_start(say("first.offer", name=name, url=url), settings.texts)
         if wanted:
-            view.paragraph(say("first.chosen", url=url))
+            renderer.paragraph(say("first.chosen", url=url))
             return msgspec.structs.replace(options, base_url=url)
         if wanted is None:
             return None
-        view.paragraph(say("first.demo"))
+        renderer.paragraph(say("first.demo"))
     return None
 
 
@@ -48,7 +48,7 @@ def _listens(port: int) -> bool:
 
 
 def _is_a_model_server(url: str) -> bool:
-    """These ports are other programs' usual ones too: only who lists models is offered."""
+    """Other programs use these ports too, so the server must list models."""
     from coder.config.provider import Provider
     from coder.engine.setup import listed_models
     from coder.model.base import ModelError

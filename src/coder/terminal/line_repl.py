@@ -1,5 +1,4 @@
-"""The interactive session for terminals that can do nothing but lines (`TERM=dumb`): a prompt, a line, its
-turn, and again."""
+"""The REPL for terminals without cursor movement (`TERM=dumb`): reads a line, runs its turn, repeats."""
 
 from __future__ import annotations
 
@@ -18,26 +17,26 @@ from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
 from coder.terminal.ask.question import ask_approval
 from coder.terminal.ask.queue import QuestionQueue
-from coder.terminal.modes.rows import Spoken
-from coder.terminal.render.plain import PlainView
+from coder.terminal.modes.rows import ModeAnnouncer
+from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.recap import session_lines
-from coder.terminal.render.sanitize import flat, to_nowhere
+from coder.terminal.render.sanitize import flat, redirect_to_devnull
 from coder.terminal.render.width import plain
-from coder.terminal.state import PromptState, context_line, follow, prompt_text, shown_folder
+from coder.terminal.state import PromptState, apply_event, context_line, display_path, prompt_text
 
 
 class LineRepl:
     """Reads lines, sends ops, shows events."""
 
-    def __init__(self, options: Options, settings: Settings, engine: Engine, view: PlainView) -> None:
+    def __init__(self, options: Options, settings: Settings, engine: Engine, renderer: PlainRenderer) -> None:
         self.options = options
         self.settings = settings
-        self.view = view
+        self.renderer = renderer
         self.say = settings.texts.say
         self.engine = engine
         self.state = PromptState(model=engine.view.model, mode=engine.view.mode)
-        self.modes = Spoken(settings.texts)
-        self.in_turn = QuestionQueue()
+        self.modes = ModeAnnouncer(settings.texts)
+        self.questions = QuestionQueue()
         self.running = False
         self.hung_up = False
         self.interrupts = 0
@@ -62,7 +61,7 @@ class LineRepl:
         return 0
 
     async def _opened(self) -> None:
-        """What the engine says of its session before anything is asked of it."""
+        """Print the events of session start, before the first prompt."""
         last: type[AnyEvent] = SessionStarted
         async for event in self.engine.events():
             self._show(event)
@@ -72,7 +71,7 @@ class LineRepl:
                 return
 
     async def _send(self, text: str) -> bool:
-        """False where the session is to end."""
+        """False if the session should end."""
         self.engine.submit(UserInput(text))
         return await self._until_idle()
 
@@ -80,7 +79,7 @@ class LineRepl:
         self.running = True
         try:
             async for event in self.engine.events():
-                for one in self.in_turn.take(event):
+                for one in self.questions.take(event):
                     self._show(one)
                     if isinstance(one, ApprovalRequested):
                         await self._answer(one)
@@ -91,27 +90,27 @@ class LineRepl:
         return False
 
     def _show(self, event: AnyEvent) -> None:
-        follow(self.state, event)
+        apply_event(self.state, event)
         try:
             self._put(event)
-        except OSError:  # the terminal is gone, and its signal not here yet
+        except OSError:  # the terminal is gone, before SIGHUP arrived
             self._hang_up(signal.SIGHUP)
 
     def _put(self, event: AnyEvent) -> None:
         if isinstance(event, SessionStarted):
             for line in session_lines(event, self.settings.texts, shutil.get_terminal_size().columns):
-                self.view.line(plain(line))
+                self.renderer.line(plain(line))
         elif isinstance(event, ModeStateChanged):
-            if said := self.modes.take(event):
-                self.view.line(said)
+            if summary := self.modes.take(event):
+                self.renderer.line(summary)
         else:
-            self.view.show(event)
+            self.renderer.handle(event)
 
     async def _answer(self, event: ApprovalRequested) -> None:
-        """What was typed before the question was there is no answer to it; it is the next input."""
+        """Text typed before the question appeared is not its answer: it is kept as the next input."""
         ahead = self._typed_ahead()
         try:
-            reply = await ask_approval(event, self.settings.texts, self._read_line, self.view.paragraph)
+            reply = await ask_approval(event, self.settings.texts, self._read_line, self.renderer.paragraph)
             self.engine.submit(reply)
         finally:
             self.typed[:0] = ahead
@@ -119,9 +118,9 @@ class LineRepl:
     # reading
 
     async def _read_input(self) -> str | None:
-        self.view.line("\n" + plain(context_line(self.state)))
+        self.renderer.line("\n" + plain(context_line(self.state)))
         lines: list[str] = []
-        prompt = prompt_text(self.state, shown_folder(self.options.cwd))
+        prompt = prompt_text(self.state, display_path(self.options.cwd))
         while True:
             line = await self._read_line(prompt)
             if line is None:
@@ -132,8 +131,8 @@ class LineRepl:
             prompt = "… "
 
     async def _read_line(self, prompt: str) -> str | None:
-        """A line without its end, or None at the end of input. Waits on the terminal without a thread, so
-        that a cancel is not held up by a read nobody can interrupt."""
+        """A line without its newline, or None at end of input. Waits on the event loop instead of a thread:
+        a blocking read could not be cancelled."""
         if self.hung_up:
             return None
         try:
@@ -175,7 +174,7 @@ class LineRepl:
         return self.interrupts > 1 or self.running or self.hung_up
 
     def _interrupted(self) -> None:
-        """Ctrl+C: while running it cancels; at the prompt it clears the line, and twice it leaves."""
+        """Ctrl+C: cancels the turn; at the prompt clears the line, and leaves when pressed twice."""
         self.interrupts += 1
         sys.stdout.write("\n")
         sys.stdout.flush()
@@ -185,10 +184,10 @@ class LineRepl:
             self.waiting.cancel()
 
     def _hang_up(self, number: int) -> None:
-        """The terminal is gone, or we are told to go: what runs is stopped and the record completed."""
+        """SIGHUP or SIGTERM: cancel the turn and complete the record."""
         self.hung_up = True
         if number == signal.SIGHUP:
-            to_nowhere(sys.stdout)
+            redirect_to_devnull(sys.stdout)
         if self.running:
             self.engine.submit(Cancel())
         if self.waiting is not None and not self.waiting.done():
@@ -201,7 +200,7 @@ class LineRepl:
         with contextlib.suppress(asyncio.CancelledError):
             await closing
         if self.engine.view.is_recorded:
-            self.view.line(flat(self.say("view.bye", id=self.engine.view.session_id)))
+            self.renderer.line(flat(self.say("view.bye", id=self.engine.view.session_id)))
 
 
 def _read(fd: int) -> bytes:

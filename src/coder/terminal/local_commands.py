@@ -1,4 +1,4 @@
-"""Commands of the terminal alone, which the engine does not know: `/vim`, `/theme`, `/copy`."""
+"""Slash commands that the terminal handles itself: `/vim`, `/theme`, `/copy`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coder.terminal.render.theme import NAMES, Theme
 from coder.terminal.render.width import plain, wrap
 from coder.texts import Texts
 
-# Columns that the explanations in /help need beside the commands; else both stand together.
+# Columns that /help needs for a description column; in a narrower terminal it is not aligned.
 _ROOM_FOR_HELP = 24
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
@@ -35,7 +35,7 @@ class Terminal(Protocol):
 
 
 def run_local(text: str, terminal: Terminal, texts: Texts) -> str | None:
-    """What the command says; None where the text is no command of the terminal's own."""
+    """The command's reply; None if the text is no local command."""
     name, _, argument = text.strip().removeprefix("/").partition(" ")
     run = _COMMANDS.get(name) if text.strip().startswith("/") else None
     if run is None and text.strip().startswith("/help "):
@@ -46,7 +46,7 @@ def run_local(text: str, terminal: Terminal, texts: Texts) -> str | None:
 
 
 def _help_on(name: str, texts: Texts) -> str | None:
-    """Of the engine's own the engine tells."""
+    """None for commands of the engine, which answers itself."""
     return f"/{name} {LOCAL[name]}".rstrip() + f"  {texts.say(f'help.{name}')}" if name in LOCAL else None
 
 
@@ -75,27 +75,27 @@ _COMMANDS: dict[str, Callable[[Terminal, str, Texts], str]] = {"vim": _vim, "the
 
 
 def _every_command() -> list[tuple[str, str]]:
-    """Names and arguments: the engine's commands, then the terminal's own."""
+    """(name, arguments): the engine's commands, then the local ones."""
     return [*built_in_commands().items(), *LOCAL.items()]
 
 
 def with_local_help(event: CommandDone, texts: Texts, columns: int) -> CommandDone:
-    """The engine's `/help` with the terminal's own commands in its list, laid out for this width. Below the
-    list, after a blank line, stands what the engine says of keys."""
+    """The engine's `/help` with the local commands added, laid out for this width. The engine's text on keys
+    follows after a blank line."""
     rows = [(f"/{name} {hint}".rstrip(), texts.say(f"help.{name}")) for name, hint in _every_command()]
     width = max(len(usage) for usage, _ in rows)
     roomy = columns >= width + _ROOM_FOR_HELP
     lines: list[str] = []
     for usage, about in rows:
-        said = f"{usage.ljust(width) if roomy else usage}  {about}"
+        line = f"{usage.ljust(width) if roomy else usage}  {about}"
         margin = " " * (width + 2 if roomy else 4)
-        lines += [plain(row) for row in wrap([("", said)], columns, rest=[("", margin)])]
+        lines += [plain(row) for row in wrap([("", line)], columns, rest=[("", margin)])]
     _, blank, keys = event.text.partition("\n\n")
     return msgspec.structs.replace(event, text="\n".join(lines) + blank + keys)
 
 
 class BuiltIn(msgspec.Struct, frozen=True):
-    """The slash menu's own entries: the engine's commands and those of the terminal."""
+    """A `MenuSource` of the engine's and the local commands."""
 
     texts: Texts
 
@@ -111,8 +111,7 @@ def argument_menus(
     sessions: Callable[[], Sequence[tuple[str, str]]],
     allowed: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Arguments]:
-    """What can be completed after a command's name. `allowed`: the commands that an `always` could be taken
-    back for."""
+    """Argument completion, by command name. `allowed`: commands whose `always` can be revoked."""
     from coder.config.schema import OPERATING_MODES, PRESETS
 
     def among(names: Callable[[], Sequence[str]]) -> Arguments:

@@ -1,4 +1,4 @@
-"""The models that `/model` offers. The server is asked for its own once, when they are first wanted."""
+"""The models that `/model` completes. The server's list is fetched lazily, once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from coder.config.errors import ConfigError
 from coder.model.base import ModelError
 
-MOST = 500  # a server that lists more than anyone would look through is believed this far
+MOST = 500  # names kept of a server's list
 
 
 class ModelNames:
-    """Those that are known at once, then those that the server lists."""
+    """The configured names at once; those of the server once it has answered."""
 
     def __init__(
         self,
@@ -35,6 +35,6 @@ class ModelNames:
         try:
             names = await self._listed()
         except (ConfigError, ModelError):
-            return  # what is known already is what there is
+            return
         self._known += sorted(names)[:MOST]
         self._changed()

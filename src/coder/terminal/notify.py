@@ -1,4 +1,4 @@
-"""Sequences that draw nothing: the terminal's title, its bell, its notifications, its clipboard."""
+"""Escape sequences that draw nothing: title, bell, desktop notification, clipboard (OSC 52)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from collections.abc import Callable, Mapping
 from coder.config.schema import UiSection
 from coder.terminal.render.sanitize import safe
 
-_CLIPBOARD_BYTES = 74_994  # what terminals take at most in one OSC 52 (tmux, xterm: 100,000 in base64)
+_CLIPBOARD_BYTES = 74_994  # limit of one OSC 52 (tmux, xterm: 100,000 in base64)
 _BELL = "\a"
 _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 _TITLE_CHARS = 80
-# Terminals that know OSC 777 (urxvt's) and take OSC 9 for something else or for nothing.
+# Terminals that support OSC 777 (urxvt's) but not OSC 9.
 _KNOW_777 = ("rxvt", "foot")
 
 
-class Beacon:
-    """Tells a person who looks elsewhere how things stand, by the means that `ui` allows."""
+class Notifier:
+    """Keeps the window title, and alerts a person who is away, as far as `ui` allows."""
 
     def __init__(
         self, ui: UiSection, environ: Mapping[str, str], name: str, send: Callable[[str], None]
     ) -> None:
         self._ui, self._environ, self._send = ui, environ, send
         self._name = name
-        self._seen = time.monotonic()
+        self._last_key = time.monotonic()
 
-    def person_is_here(self) -> None:
-        """A key was pressed: whoever types needs no bell."""
-        self._seen = time.monotonic()
+    def key_pressed(self) -> None:
+        """Whoever types needs no bell."""
+        self._last_key = time.monotonic()
 
     def opened(self) -> None:
         if self._ui.title:
@@ -47,9 +47,9 @@ class Beacon:
         if self._ui.title:
             self._send(_POP_TITLE)
 
-    def call(self, text: str) -> None:
-        """Something waits for the person: said only where nobody has touched a key for a while."""
-        if time.monotonic() - self._seen < self._ui.bell_seconds:
+    def alert(self, text: str) -> None:
+        """Ring and notify, unless a key was pressed recently."""
+        if time.monotonic() - self._last_key < self._ui.bell_seconds:
             return
         if self._ui.bell:
             self._send(_BELL)
@@ -62,7 +62,7 @@ def _title(text: str) -> str:
 
 
 def notification(name: str, text: str, environ: Mapping[str, str]) -> str:
-    """A desktop notification; terminals that know none ignore it. tmux hands it on where it is allowed to."""
+    """A desktop notification, wrapped for tmux passthrough; terminals without support ignore it."""
     name, text = (safe(part).replace(";", ",") for part in (name, text))
     if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(_KNOW_777):
         sequence = f"\x1b]777;notify;{name};{text}\a"
@@ -72,7 +72,7 @@ def notification(name: str, text: str, environ: Mapping[str, str]) -> str:
 
 
 def clipboard(text: str) -> str | None:
-    """OSC 52; None for a text that terminals would refuse or cut off."""
+    """OSC 52; None for text that terminals would refuse or truncate."""
     data = text.encode("utf-8", errors="replace")
     if not data or len(data) > _CLIPBOARD_BYTES:
         return None

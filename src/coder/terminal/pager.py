@@ -1,4 +1,4 @@
-"""A text longer than the screen, in the person's own pager."""
+"""Runs `$PAGER` for text longer than the screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coder.process.executables import own_command
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str] | None:
-    """`$PAGER`, else `less`; None where there is none, or none that waits (`cat`)."""
+    """`$PAGER`, else `less`; None if it is not installed or does not wait (`cat`)."""
     try:
         chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
     except ValueError:
@@ -24,7 +24,7 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
 
 
 def page(command: list[str], text: str, environ: Mapping[str, str]) -> None:
-    """Blocks until the pager is left. The text goes to its stdin; a pager left early is no fault."""
+    """Block until the pager exits. Leaving it early (EPIPE) is not an error."""
     try:
         data = text.encode("utf-8", errors="replace")
         subprocess.run(command, input=data, env=dict(environ), check=False)

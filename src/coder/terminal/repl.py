@@ -1,4 +1,4 @@
-"""The interactive session: editor, stream and screen around one engine."""
+"""The interactive REPL: connects editor, transcript and live region to one engine."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from coder.protocol.events import (
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
 from coder.protocol.ops import Cancel, UserInput
 from coder.terminal import pager
-from coder.terminal.ask.at_prompt import Approving
+from coder.terminal.ask.at_prompt import ApprovalPrompt
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.input.actions import Actions
-from coder.terminal.input.editing import batches, given_back
+from coder.terminal.input.editing import batches, restored_draft
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.file_index import FileIndex
 from coder.terminal.input.history import ProjectHistory
@@ -38,7 +38,7 @@ from coder.terminal.input.menu import Arguments, Menus
 from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, with_local_help
 from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import ModeOp, Modes
-from coder.terminal.notify import Beacon
+from coder.terminal.notify import Notifier
 from coder.terminal.render.event_lines import command_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
@@ -49,13 +49,20 @@ from coder.terminal.render.theme import Theme, chosen_theme
 from coder.terminal.render.throttle import Throttle
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, wrap
-from coder.terminal.state import PromptState, begin, context_line, follow, prompt_text, without_seen_diff
+from coder.terminal.state import (
+    PromptState,
+    apply_event,
+    context_line,
+    input_sent,
+    prompt_text,
+    without_seen_diff,
+)
 
-_SLICE_SECONDS = 0.004  # of events taken in a row before keys get their turn
+_SLICE_SECONDS = 0.004  # time spent on events before yielding to the event loop, so that keys are handled
 
 
 class Repl:
-    """Connects the parts; each does its own work."""
+    """Routes events to the parts and keys to the engine."""
 
     def __init__(self, options: Options, settings: Settings, engine: Engine) -> None:
         self.options, self.settings, self.engine = options, settings, engine
@@ -64,27 +71,29 @@ class Repl:
         self.state = PromptState(model=engine.view.model, mode=engine.view.mode)
         self.loop = asyncio.get_running_loop()
         self.output = terminal_output()
-        self.modes = Modes(self.texts, self.theme, self._size, self._send_op, self._say, plain=self.ui.plain)
+        self.modes = Modes(
+            self.texts, self.theme, self._size, self._send_op, self._echo_line, plain=self.ui.plain
+        )
         self.editor = self._new_editor()
-        self.stream = Transcript(self.texts, lambda: self._size()[0], self._rows_above)
-        self.display = self._new_display()
+        self.transcript = Transcript(self.texts, lambda: self._size()[0], self._transcript_rows)
+        self.live_rows = self._new_live_rows()
         self.actions = Actions(self.editor, self.state, self, self.modes.bar)
-        self.screen = self._new_screen()
-        self.approving = Approving(
+        self.live_region = self._new_live_region()
+        self.approval_prompt = ApprovalPrompt(
             self.state,
             self.actions,
             self.texts,
-            show=self._put_question,
-            say=self._say_of_question,
+            show=self._show_question,
+            say=self._echo_answer,
             send=engine.submit,
         )
         name = f"coder · {options.cwd.name or options.cwd}"
-        self.beacon = Beacon(self.ui, options.environ, name, self.screen.send)
-        self.pacer = Throttle(self._draw)
-        self.in_turn = QuestionQueue()
-        self._sent = ""  # the newest input, to be given back where it is refused
+        self.notifier = Notifier(self.ui, options.environ, name, self.live_region.send)
+        self.throttle = Throttle(self._draw)
+        self.questions = QuestionQueue()
+        self._last_input = ""  # put back into the editor if the engine refuses it
         self._leaving = False
-        self._held = False  # there is something to draw that an editor or a pager was in the way of
+        self._redraw_pending = False  # a frame was skipped while an editor or pager had the terminal
 
     # the parts
 
@@ -92,15 +101,15 @@ class Repl:
         size = self.output.get_size()
         return size.columns, size.rows
 
-    def _rows_above(self) -> int:
-        """What a question leaves for the stream: its own row, the queue and the bar stand below."""
-        below = 1 + len(self.display.queue()) + len(self.display.bar())
+    def _transcript_rows(self) -> int:
+        """The rows a question leaves for the transcript: its own row, the queue and the bar are below."""
+        below = 1 + len(self.live_rows.queue()) + len(self.live_rows.bar())
         return max(1, self._size()[1] - below)
 
     def _new_editor(self) -> Editor:
         view, home = self.engine.view, self.settings.home
         files = FileIndex(
-            view.root, view.environment, lambda: self.loop.call_soon_threadsafe(self._more_to_choose)
+            view.root, view.environment, lambda: self.loop.call_soon_threadsafe(self._menu_changed)
         )
         return Editor(
             ProjectHistory(project_folder(home, view.root) / "history"),
@@ -109,12 +118,12 @@ class Repl:
         )
 
     def _arguments(self) -> dict[str, Arguments]:
-        """What can be completed after a command's name."""
+        """Argument completion, by command name."""
         options, settings, view = self.options, self.settings, self.engine.view
         models = ModelNames(
             view.configured_models,
             lambda: listed_models(provider_of(options, settings)),
-            self._more_to_choose,
+            self._menu_changed,
         )
         menus = argument_menus(
             lambda: models.names(self.state.model),
@@ -123,150 +132,149 @@ class Repl:
         )
         return {**menus, "modes": self.modes.menu.arguments}
 
-    def _new_display(self) -> LiveRows:
-        display = LiveRows(self.state, self.editor, self.stream, self.texts, self.theme, self.options.cwd)
-        display.plain = self.ui.plain
-        display.size = self._size
-        display.bar = lambda: self.modes.bar.rows(self._size()[0])
-        return display
+    def _new_live_rows(self) -> LiveRows:
+        rows = LiveRows(self.state, self.editor, self.transcript, self.texts, self.theme, self.options.cwd)
+        rows.plain = self.ui.plain
+        rows.size = self._size
+        rows.bar = lambda: self.modes.bar.rows(self._size()[0])
+        return rows
 
-    def _new_screen(self) -> LiveRegion:
-        shown, say = self.display, self.texts.say
+    def _new_live_region(self) -> LiveRegion:
+        rows, say = self.live_rows, self.texts.say
         parts = Parts(
-            live=shown.live,
-            status=shown.status,
-            queue=shown.queue,
-            menu=shown.menu,
-            bar=shown.bar,
-            prompt=shown.prompt,
+            live=rows.live,
+            status=rows.status,
+            queue=rows.queue,
+            menu=rows.menu,
+            bar=rows.bar,
+            prompt=rows.prompt,
         )
         keys = bindings(self.actions)
         search = say("terminal.search"), say("terminal.search_back")
-        screen = LiveRegion(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
-        self.actions.attach(screen.app)
-        screen.app.after_render += lambda _app: self._rendered()
-        screen.app.key_processor.after_key_press += lambda _processor: self._key_pressed()
-        screen.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
-        return screen
+        region = LiveRegion(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
+        self.actions.attach(region.app)
+        region.app.after_render += lambda _app: self._after_render()
+        region.app.key_processor.after_key_press += lambda _processor: self._key_pressed()
+        region.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
+        return region
 
     # running
 
     async def run(self, question: str) -> int:
-        """Until the person leaves."""
-        reading = asyncio.create_task(self._read_events())
+        reader = asyncio.create_task(self._read_events())
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.leave)
-        self.beacon.opened()
+        self.notifier.opened()
         if self.engine.view.is_waiting:
-            begin(self.state)
+            input_sent(self.state)
         elif question:
             self._send(question)
         self._draw_soon()
         try:
             with contextlib.suppress(EOFError, KeyboardInterrupt):
-                await self.screen.app.run_async(handle_sigint=True)
+                await self.live_region.app.run_async(handle_sigint=True)
         finally:
-            self.pacer.stop()
-            await self._close(reading)
+            self.throttle.stop()
+            await self._close(reader)
         return 0
 
     async def _read_events(self) -> None:
-        """Events come in faster than anyone reads; between slices of them keys are handled and drawn."""
+        """Handle events in time slices, so that a fast stream does not starve the keyboard."""
         spent = 0.0
         async for event in self.engine.events():
-            begun = time.monotonic()
-            for one in self.in_turn.take(event):
-                self._take(one)
-            spent += time.monotonic() - begun
+            started = time.monotonic()
+            for one in self.questions.take(event):
+                self._handle(one)
+            spent += time.monotonic() - started
             if spent > _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 spent = 0.0
 
-    def _take(self, event: AnyEvent) -> None:
-        follow(self.state, event)
+    def _handle(self, event: AnyEvent) -> None:
+        apply_event(self.state, event)
         if self.modes.take(event):
             self.editor.refresh_menu()
-            if isinstance(event, CustomModesListed):  # what is typed already may fit one of them
+            if isinstance(event, CustomModesListed):  # what is already typed may match a mode
                 self.editor.open_menu()
             self._draw_soon()
             return
         match event:
             case SessionStarted():
-                self.stream.echo(session_lines(event, self.texts, self.screen.columns))
-            case CommandDone(command) if command.startswith("/diff") and self._pages(event):
+                self.transcript.echo(session_lines(event, self.texts, self.live_region.columns))
+            case CommandDone(command) if command.startswith("/diff") and self._open_pager(event):
                 pass
             case CommandDone(command) if command.split() == ["/help"]:
-                self.stream.take(with_local_help(event, self.texts, self.screen.columns))
+                self.transcript.handle(with_local_help(event, self.texts, self.live_region.columns))
             case ToolCallChanged():
-                self.stream.take(without_seen_diff(self.state, event))
+                self.transcript.handle(without_seen_diff(self.state, event))
             case ApprovalRequested() | ApprovalResolved():
-                self.approving.follow()
+                self.approval_prompt.update()
             case InputDone(op="user_input" | "trigger_instant_mode"):
-                self._idle(event)
+                self._input_done(event)
             case _:
-                self.stream.take(event)
+                self.transcript.handle(event)
         if isinstance(event, CommandDone | InstantModeExecuted):
-            self._offer(event)
-        self.pacer.spin(self.state.busy and self.state.approval is None and not self.display.plain)
+            self._offer_leftover(event)
+        self.throttle.spin(self.state.busy and self.state.approval is None and not self.live_rows.plain)
         if isinstance(event, TurnEnded):
-            self.pacer.now()  # what comes next (counting tokens) may keep the loop busy for a while
+            self.throttle.now()  # what follows (counting tokens) may block the loop
         else:
             self._draw_soon()
 
-    def _idle(self, event: InputDone) -> None:
-        self.beacon.idle()
+    def _input_done(self, event: InputDone) -> None:
+        self.notifier.idle()
         if event.exit:
             self.leave()
             return
         if not self.state.queue or self.state.cancelled:
-            self.beacon.call(self.texts.say("terminal.call_done"))
-        waiting = [self._sent, *self.state.queue] if event.refused else self.state.queue
+            self.notifier.alert(self.texts.say("terminal.call_done"))
+        waiting = [self._last_input, *self.state.queue] if event.refused else self.state.queue
         if (self.state.cancelled or event.refused) and waiting:
-            self.editor.put(given_back(waiting, self.editor.buffer.text))
+            self.editor.put(restored_draft(waiting, self.editor.buffer.text))
             self.state.queue.clear()
         elif self.state.queue:
             first, *rest = batches(self.state.queue)
             self.state.queue[:] = rest
             self._send(first)
 
-    def _offer(self, event: CommandDone | InstantModeExecuted) -> None:
-        """What a line left over, to be sent as a message; or the form for what it lacked. Not where
-        the person has gone on typing."""
+    def _offer_leftover(self, event: CommandDone | InstantModeExecuted) -> None:
+        """Put unused text of the line back into the editor, or open the form for missing values. Not if the
+        person has gone on typing."""
         if not self.editor.empty or self.state.queue:
             return
         data = event.data if isinstance(event, CommandDone) else {"leftover": event.leftover}
         if leftover := data.get("leftover"):
             self.editor.put(str(leftover))
-            self.display.hint = self.texts.say("terminal.leftover_hint")
+            self.live_rows.hint = self.texts.say("terminal.leftover_hint")
         else:
             self.editor.in_bar = self.modes.fill(data) or self.editor.in_bar
 
-    # what the keys ask for
+    # SessionControl
 
     def submit(self, text: str) -> bool:
-        self.display.hint = ""
+        self.live_rows.hint = ""
         if self.state.approval is not None:
-            return self.approving.answer(self.state.approval, text)
+            return self.approval_prompt.answer(self.state.approval, text)
         if not text.strip():
             return True
-        said = run_local(text, self, self.texts)
-        if said is not None:
+        reply = run_local(text, self, self.texts)
+        if reply is not None:
             self._echo_prompt(text)
-            self.stream.echo([[("", line)] for line in safe(said).split("\n")], apart=self.state.busy)
+            self.transcript.echo([[("", line)] for line in safe(reply).split("\n")], apart=self.state.busy)
         elif self.state.busy:
             self.state.queue.append(text)
-            if self.display.plain:
-                self.stream.echo([self.display.queued(text)], apart=True)
+            if self.live_rows.plain:
+                self.transcript.echo([self.live_rows.queued(text)], apart=True)
         else:
             self._send(text)
         self._draw_soon()
         return True
 
-    def _say(self, text: str) -> None:
-        self.stream.echo([[("dim", text)]])
+    def _echo_line(self, text: str) -> None:
+        self.transcript.echo([[("dim", text)]])
 
     def _send_op(self, op: ModeOp) -> bool:
-        """An instant mode is a turn, and has to wait for the one that runs."""
+        """False for an instant mode while a turn runs: it is a turn itself."""
         if not isinstance(op, TriggerInstantMode):
             self.engine.submit(op)
             return True
@@ -278,20 +286,20 @@ class Repl:
 
     def _send(self, text: str, op: TriggerInstantMode | None = None) -> None:
         self._echo_prompt(text)
-        begin(self.state)
-        self._sent = text
+        input_sent(self.state)
+        self._last_input = text
         self.engine.submit(op or UserInput(text, pasted=self.editor.pasted_in(text)))
-        self.beacon.busy()
-        self.pacer.spin(not self.display.plain)
+        self.notifier.busy()
+        self.throttle.spin(not self.live_rows.plain)
         self._draw_soon()
 
-    def _put_question(self, event: ApprovalRequested) -> None:
-        self.stream.take(event)
-        self.beacon.call(self.texts.say("terminal.call_approval"))
+    def _show_question(self, event: ApprovalRequested) -> None:
+        self.transcript.handle(event)
+        self.notifier.alert(self.texts.say("terminal.call_approval"))
 
-    def _say_of_question(self, line: Line) -> None:
+    def _echo_answer(self, line: Line) -> None:
         margin: Line = [("", "  ")]
-        self.stream.echo(wrap(line, self.screen.columns, margin, margin))
+        self.transcript.echo(wrap(line, self.live_region.columns, margin, margin))
         self._draw_soon()
 
     def cancel(self) -> None:
@@ -300,97 +308,97 @@ class Repl:
             self.engine.submit(Cancel())
 
     def leave(self) -> None:
-        if not self._leaving and self.screen.app.is_running:
+        if not self._leaving and self.live_region.app.is_running:
             self._leaving = True
-            self.screen.app.exit()
+            self.live_region.app.exit()
 
-    # what local commands ask for
+    # local_commands.Terminal
 
     @property
     def last_answer(self) -> str:
-        return "".join(self.stream.answer)
+        return "".join(self.transcript.answer)
 
     def toggle_vim(self) -> bool:
         from prompt_toolkit.enums import EditingMode
 
-        on = self.screen.app.editing_mode != EditingMode.VI
+        on = self.live_region.app.editing_mode != EditingMode.VI
         self.actions.set_vim(on)
         return on
 
     def send(self, sequence: str) -> None:
-        self.screen.send(sequence)
+        self.live_region.send(sequence)
 
     # drawing
 
     def _echo_prompt(self, text: str) -> None:
-        """The prompt as it stood, with what was typed there: it stays in scrollback."""
+        """Copy the prompt and the typed text into the transcript."""
         first, *others = safe(self.editor.as_typed(text)).split("\n")
-        prompt = ("prompt", prompt_text(self.state, self.display.cwd))
+        prompt = ("prompt", prompt_text(self.state, self.live_rows.cwd))
         lines: list[Line] = [[], context_line(self.state), [prompt, ("strong", first)]]
-        self.stream.echo([*lines, *([("", f"  {line}")] for line in others)])
+        self.transcript.echo([*lines, *([("", f"  {line}")] for line in others)])
 
     def _draw_soon(self) -> None:
-        self.pacer.request()
+        self.throttle.request()
 
     def _draw(self) -> None:
-        if self.screen.away:
-            self._held = True
+        if self.live_region.away:
+            self._redraw_pending = True
             return
-        rows = self.stream.drain(0 if self.display.plain else live_limit(self.screen.rows))
-        self.display.freeze()
+        rows = self.transcript.drain(0 if self.live_rows.plain else live_limit(self.live_region.rows))
+        self.live_rows.update_tail()
         if rows:
-            self.screen.commit([self.theme.line(row) for row in rows])
+            self.live_region.commit([self.theme.line(row) for row in rows])
         else:
-            self.screen.redraw()
-        self.modes.shown()
+            self.live_region.redraw()
+        self.modes.prompt_drawn()
 
-    def _rendered(self) -> None:
-        """The screen is ours: it was drawn by a key, or because an editor or a pager has been left."""
-        self.modes.shown()
-        if self._held:
-            self._held = False
+    def _after_render(self) -> None:
+        """Draw the frame that was skipped while an editor or pager had the terminal."""
+        self.modes.prompt_drawn()
+        if self._redraw_pending:
+            self._redraw_pending = False
             self._draw_soon()
 
     def _key_pressed(self) -> None:
-        self.beacon.person_is_here()
-        self.approving.key_pressed()
+        self.notifier.key_pressed()
+        self.approval_prompt.key_pressed()
         if not self.editor.empty:
-            self.actions.asked_to_leave = False
-        self.display.hint = self.texts.say("terminal.leave_hint") if self.actions.asked_to_leave else ""
+            self.actions.exit_requested = False
+        self.live_rows.hint = self.texts.say("terminal.leave_hint") if self.actions.exit_requested else ""
 
-    def _more_to_choose(self) -> None:
+    def _menu_changed(self) -> None:
         self.editor.refresh_menu()
         self._draw_soon()
 
-    def _pages(self, event: CommandDone) -> bool:
-        """Show a difference that is longer than the screen in the pager. False where it is not, or cannot."""
+    def _open_pager(self, event: CommandDone) -> bool:
+        """Page a diff longer than the screen. False if it is shorter or there is no pager."""
         lines = command_lines(event)
         command = pager.pager_command(os.environ)
-        if len(lines) < self.screen.rows - 3 or command is None:
+        if len(lines) < self.live_region.rows - 3 or command is None:
             return False
         from prompt_toolkit.application import run_in_terminal
 
         text = "".join(f"{self.theme.line(line)}\n" for line in lines)
-        shown = self.screen.app.context
-        if shown is None:
+        rows = self.live_region.app.context
+        if rows is None:
             return False
-        shown.copy().run(
+        rows.copy().run(
             run_in_terminal,
             lambda: pager.page(command, text, self.engine.view.environment),
             in_executor=True,
         )
-        self.stream.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
+        self.transcript.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
         return True
 
-    async def _close(self, reading: asyncio.Task[None]) -> None:
-        """Complete the record; what is still to be said goes straight to the terminal."""
+    async def _close(self, reader: asyncio.Task[None]) -> None:
+        """Complete the record; the last rows are written directly, as the application has ended."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.remove_signal_handler(number)
         await self.engine.close()
-        await reading
+        await reader
         if self.engine.view.is_recorded:
             goodbye = self.texts.say("view.bye", id=self.engine.view.session_id)
-            self.stream.echo([[("dim", flat(goodbye))]])
-        lines = [self.theme.line(row) for row in self.stream.drain(0)]
-        self.screen.send("".join(f"{line}\r\n" for line in lines))
-        self.beacon.closed()
+            self.transcript.echo([[("dim", flat(goodbye))]])
+        lines = [self.theme.line(row) for row in self.transcript.drain(0)]
+        self.live_region.send("".join(f"{line}\r\n" for line in lines))
+        self.notifier.closed()

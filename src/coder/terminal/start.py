@@ -1,4 +1,4 @@
-"""The way into the interactive session: trust, provider, engine, and the front end this terminal can show."""
+"""Starts the interactive session: asks for trust, resolves the provider, picks the REPL for this terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coder.engine.setup import Options, Settings, open_agent, provider_of, read_
 from coder.model.base import ModelError
 from coder.record.files import RecordError
 from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.plain import PlainView
+from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.theme import Theme, chosen_theme
 
@@ -26,64 +26,66 @@ _FAILED = 1
 
 def run_interactive(options: Options, settings: Settings, resume: str | None, question: str) -> int:
     theme = Theme(chosen_theme(settings.loaded.config.ui.theme, options.environ))
-    view = PlainView(sys.stdout, None, settings.texts, theme)
+    renderer = PlainRenderer(sys.stdout, None, settings.texts, theme)
     try:
-        settings = _ask_for_trust(options, settings, view)
-        return asyncio.run(_run(options, settings, resume, question, view))
+        settings = _ask_for_trust(options, settings, renderer)
+        return asyncio.run(_run(options, settings, resume, question, renderer))
     except NoProvider:
         from coder.terminal.first_run import first_run
 
-        chosen = first_run(options, settings, view)
+        chosen = first_run(options, settings, renderer)
         if chosen is None:
             return _USAGE
         return run_interactive(chosen, read_settings(chosen), resume, question)
     except ConfigError as error:
-        view.line(error.text(settings.texts))
+        renderer.line(error.text(settings.texts))
         return _USAGE
     except (ModelError, RecordError) as error:
-        view.line(safe(error.text(settings.texts)))
+        renderer.line(safe(error.text(settings.texts)))
         return _FAILED
 
 
 async def _run(
-    options: Options, settings: Settings, resume: str | None, question: str, view: PlainView
+    options: Options, settings: Settings, resume: str | None, question: str, renderer: PlainRenderer
 ) -> int:
     provider = await with_model_named(provider_of(options, settings))
     engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
     engine.start(resume)
     if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
-        view.line(safe(" ".join(problems)))
+        renderer.line(safe(" ".join(problems)))
         await engine.close()
         return _USAGE
-    if _only_lines():
+    if _is_line_terminal():
         from coder.terminal.line_repl import LineRepl
 
-        return await LineRepl(options, settings, engine, view).run(question)
+        return await LineRepl(options, settings, engine, renderer).run(question)
     from coder.terminal.repl import Repl
 
     return await Repl(options, settings, engine).run(question)
 
 
-def _only_lines() -> bool:
-    """A terminal that cannot move its caret, or none at all."""
+def _is_line_terminal() -> bool:
+    """Whether the terminal cannot move its cursor, or stdin or stdout is no terminal."""
     return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown") or not (
         sys.stdin.isatty() and sys.stdout.isatty()
     )
 
 
-def _ask_for_trust(options: Options, settings: Settings, view: PlainView) -> Settings:
-    """Once per folder, and again where its settings changed; only where there is something to trust."""
+def _ask_for_trust(options: Options, settings: Settings, renderer: PlainRenderer) -> Settings:
+    """Ask once per directory, and again when its settings change; never if there is nothing to trust."""
     if settings.trusted or not settings.loaded.ignored:
         return settings
     say = settings.texts.say
     store = TrustStore(settings.home)
     relevant = {**settings.loaded.relevant, **_mode_commands(options, settings)}
     changed = settings.trust_status == "changed"
-    view.line(say("trust.changed_question" if changed else "trust.question", folder=safe(str(options.cwd))))
+    renderer.line(
+        say("trust.changed_question" if changed else "trust.question", folder=safe(str(options.cwd)))
+    )
     lines = [f"{shown(key)} = {whole_value(value)}" for key, value in sorted(relevant.items())]
     if changed:
         lines = store.difference(options.cwd, relevant, whole=True).lines(settings.texts)
-    view.decide_on(".coder", "\n".join(lines), say("trust.prompt"))
+    renderer.write_decision(".coder", "\n".join(lines), say("trust.prompt"))
     if not ask_at_start(say("trust.prompt"), settings.texts):
         return settings
     store.trust(options.cwd, relevant)
@@ -91,7 +93,7 @@ def _ask_for_trust(options: Options, settings: Settings, view: PlainView) -> Set
 
 
 def _mode_commands(options: Options, settings: Settings) -> dict[str, Any]:
-    """What the project's modes would run: a yes is for the folder, so it is shown with the rest."""
+    """The commands of the project's modes: trusting the directory allows them too."""
     from coder.modes.catalogue import Catalogue
     from coder.modes.discover import places
 

@@ -1,4 +1,4 @@
-"""What is going on between the person and the engine, as far as the prompt must know it."""
+"""The state that the prompt and its status line are drawn from, updated by events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Phase = Literal["idle", "running", "stopping"]
 
 
 class PromptState(msgspec.Struct):
-    """Changed by `follow` alone, but for the queue, which is the editor's."""
+    """Changed only by `input_sent` and `apply_event`, except for `queue`, which the editor owns."""
 
     model: str
     mode: str
@@ -40,18 +40,18 @@ class PromptState(msgspec.Struct):
     cost_usd: float = 0.0
     budget_usd: float | None = None
     phase: Phase = "idle"
-    since: float = 0.0  # when the input was sent, moved on by as long as questions waited
+    since: float = 0.0  # when the input was sent, plus the time that questions waited
     asked: float = 0.0  # when the approval was asked for
-    agreed: dict[str, str] = {}  # calls of this input that a person was shown, and what of them
+    approved_subjects: dict[str, str] = {}  # by call id: what the approval question showed
     calls: dict[str, str] = {}
     verifying: str = ""
     approval: ApprovalRequested | None = None
     queue: list[str] = []
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
-    doing: str = "terminal.waiting"  # what the model is at, as a text's key
-    sent: bool = False  # an input of the person's is under way
-    mode_model: str = ""  # what the custom modes that are on ask for
+    status_key: str = "terminal.waiting"  # text key of what the model is doing
+    sent: bool = False  # an input of the person is running
+    mode_model: str = ""  # the model that enabled custom modes select
     effort: str = ""
 
     @property
@@ -59,13 +59,12 @@ class PromptState(msgspec.Struct):
         return self.phase != "idle" or self.approval is not None
 
 
-def begin(state: PromptState) -> None:
-    """An input was sent."""
+def input_sent(state: PromptState) -> None:
     state.phase, state.since, state.cancelled, state.sent = "running", time.monotonic(), False, True
-    state.doing = "terminal.waiting"
+    state.status_key = "terminal.waiting"
 
 
-def follow(state: PromptState, event: AnyEvent) -> None:
+def apply_event(state: PromptState, event: AnyEvent) -> None:
     match event:
         case StateChanged():
             state.model, state.mode, state.tokens = event.model, event.mode, event.context_tokens
@@ -74,16 +73,16 @@ def follow(state: PromptState, event: AnyEvent) -> None:
             state.session_id, state.model, state.mode = event.session_id, event.model, event.mode
             state.mode_model = state.effort = ""
         case Notice(in_answer=True):
-            state.doing = "terminal.catching_up"
+            state.status_key = "terminal.catching_up"
         case Thought() | Content():
-            state.doing = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
+            state.status_key = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
         case ToolCallChanged():
-            _called(state, event)
+            _update_call(state, event)
         case VerifyChanged(outcome, command):
             state.verifying = safe(command) if outcome == "started" else ""
         case ApprovalRequested():
             state.approval, state.asked = event, time.monotonic()
-            state.agreed[event.call_id] = event.subject
+            state.approved_subjects[event.call_id] = event.subject
         case ApprovalResolved() if state.approval is not None:
             state.since += time.monotonic() - state.asked  # the person's time, not the turn's
             state.approval = None
@@ -92,23 +91,23 @@ def follow(state: PromptState, event: AnyEvent) -> None:
         case CommandDone("", ok=False):
             state.cancelled = True
         case InputDone() | ModeStateChanged():
-            _done(state, event)
+            _input_done(state, event)
 
 
-def _called(state: PromptState, event: ToolCallChanged) -> None:
-    state.doing = "terminal.waiting"
+def _update_call(state: PromptState, event: ToolCallChanged) -> None:
+    state.status_key = "terminal.waiting"
     if event.state == "executing":
         state.calls[event.call_id] = f"{safe(event.tool)} {safe(event.argument)}".rstrip()
     elif event.state != "scheduled":
         state.calls.pop(event.call_id, None)
 
 
-def _done(state: PromptState, event: InputDone | ModeStateChanged) -> None:
+def _input_done(state: PromptState, event: InputDone | ModeStateChanged) -> None:
     if isinstance(event, ModeStateChanged):
         state.mode_model, state.effort = event.model or "", event.reasoning_effort or ""
         return
     if event.op == "list_custom_modes":
-        return  # it went on beside whatever else is under way
+        return  # it runs concurrently with a turn
     if event.op == "set_mode_state":
         state.approval = None  # a mode's command may have asked
         state.phase = "running" if state.sent else "idle"
@@ -116,25 +115,27 @@ def _done(state: PromptState, event: InputDone | ModeStateChanged) -> None:
     state.sent = False
     state.phase, state.verifying, state.approval = "idle", "", None
     state.calls.clear()
-    state.agreed.clear()
+    state.approved_subjects.clear()
 
 
 def without_seen_diff(state: PromptState, event: ToolCallChanged) -> ToolCallChanged:
-    """A change that stands in full above, in the question about it, is not shown a second time."""
-    if event.detail_kind != "diff" or not _is_beginning(event.detail, state.agreed.get(event.call_id, "")):
+    """Drop a diff that the approval question already showed."""
+    if event.detail_kind != "diff" or not _is_beginning(
+        event.detail, state.approved_subjects.get(event.call_id, "")
+    ):
         return event
     return msgspec.structs.replace(event, detail="", detail_kind="")
 
 
 def _is_beginning(detail: str, subject: str) -> bool:
-    """Whether the detail is the subject, or the head of it and a line that says how much follows."""
+    """Whether `detail` is the subject, or its head followed by a truncation line."""
     *lines, last = detail.split("\n")
     head = subject.split("\n")[: len(lines) + 1]
     return head[:-1] == lines and (head[-1] == last or last.startswith("… "))
 
 
 def activity(state: PromptState) -> str:
-    """What is running, in a few words; empty where it is the model's turn."""
+    """The running checks or calls; empty while the model is answering."""
     if state.verifying:
         return state.verifying
     return " · ".join(state.calls.values())
@@ -158,7 +159,7 @@ def prompt_text(state: PromptState, cwd: str) -> str:
     return f"[{state.mode}] {cwd}> "
 
 
-def shown_folder(cwd: Path) -> str:
+def display_path(cwd: Path) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111 - as the shell's prompt shows it, not as a path to use
     text = str(cwd)
     return safe("~" + text[len(home) :] if text == home or text.startswith(home + "/") else text)

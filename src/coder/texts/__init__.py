@@ -1,10 +1,9 @@
-"""What the interface says, one package per language: catalogues of texts, looked up by key.
+"""Message catalogues (i18n), one package per language, looked up by key.
 
-Only the language in use is imported, and of it the modules that are asked for: `core.py` is always needed,
-the other texts lie in modules named by the first word of their keys. A text that a language lacks is
-said in English; a key that nobody wrote is shown as it is, because a person should never see a traceback
-for a missing sentence. With `CODER_STRICT_TEXTS` set (the test suite does) it raises `KeyError` instead.
-This room imports nothing of ours.
+Lazily imported: only the language in use, and of it `core.py` and the modules named by the first word of the
+keys used. Missing translations fall back to English; an unknown key is returned as is, since a missing text
+is no reason for a traceback. With `CODER_STRICT_TEXTS` set (by the test suite) it raises `KeyError` instead.
+Imports nothing from `coder`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most `limit` characters, a `…` where there were more."""
+    """Truncate to `limit` characters, with a `…`."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -26,7 +25,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def head_and_tail(text: str, limit: int) -> str:
-    """At most about `limit` characters: both ends, and between them how much is missing."""
+    """Truncate in the middle to about `limit` characters, saying how many are missing."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -37,7 +36,7 @@ Language = str
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "zh")  # each is a package beside this file
 
 STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
-# Keys that begin with one of these words are looked up in the language's module of that name first.
+# Keys with one of these prefixes are looked up in the module of that name first.
 PARTS: Final = (
     "acp",
     "approval",
@@ -59,10 +58,9 @@ _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
 
 
 class Phrase:
-    """A text that is not said yet: its key and values, to be put into words in any language.
+    """A translatable message: its key and values, rendered later in any language.
 
-    A value may itself be a phrase, or several. As a string it is English, which is what models and records
-    get.
+    A value may be a phrase or a tuple of phrases. `str` gives English, for models and records.
     """
 
     __slots__ = ("key", "values")
@@ -88,15 +86,14 @@ class Phrase:
 
 
 class Fault(Exception):
-    """What went wrong, as a phrase. As a string it is English; `text` is for the person."""
+    """An exception with a translatable message. `str` gives English; `text` the person's language."""
 
     def __init__(self, what: str | Phrase, /, **values: object) -> None:
-        """`what` is a phrase, or the key of one."""
+        """`what` is a phrase or its key."""
         self.phrase = Phrase(what, **values) if isinstance(what, str) else what
         super().__init__(self.phrase.key)
 
     def text(self, texts: Texts) -> str:
-        """The sentence in the person's language."""
         return self.phrase.text(texts)
 
     def __str__(self) -> str:
@@ -113,13 +110,13 @@ class Texts:
         self._strict = bool(os.environ.get(STRICT_VARIABLE)) if strict is None else strict
 
     def say(self, key: str, /, **values: object) -> str:
-        """The text of `key` with its values. Where `n` is 1, `key.one` is said if it exists."""
+        """The text of `key` with its values. If `n` is 1, `key.one` is used if it exists."""
         template = self._template(key, singular=values.get("n") == 1)
         if template is None:
             if self._strict:
                 raise KeyError(key)
             return key
-        words = {name: self._word(self._of_the_system(name, value)) for name, value in values.items()}
+        words = {name: self._word(self._translate_reason(name, value)) for name, value in values.items()}
         try:
             return template.format(**words)
         except (KeyError, IndexError, ValueError):
@@ -136,8 +133,8 @@ class Texts:
                     return found
         return None
 
-    def _of_the_system(self, name: str, value: object) -> object:
-        """Reasons are often the operating system's own words, which know no language but one."""
+    def _translate_reason(self, name: str, value: object) -> object:
+        """Translate reasons that are the operating system's English error messages."""
         if self.lang == "en" or name not in _REASONS or not isinstance(value, str):
             return value
         return _texts_in(self.lang, "system").get(value.lower(), value)
@@ -160,7 +157,7 @@ def pick_language(flag: str, config: str, environ: Mapping[str, str]) -> Languag
 
 
 def catalogue(lang: Language, key: str = "") -> dict[str, str]:
-    """The texts of the module that `key` names, or those that are always at hand."""
+    """The texts of the module that `key` names, else of `core`."""
     part = key.partition(".")[0]
     return _texts_in(lang, part if part in PARTS else "core")
 
@@ -170,7 +167,7 @@ def _texts_in(lang: Language, module: str) -> dict[str, str]:
 
     try:
         found: dict[str, str] = import_module(f"coder.texts.{lang}.{module}").TEXTS
-    except ModuleNotFoundError:  # a language may have some of them only
+    except ModuleNotFoundError:  # a language need not have every module
         return {}
     return found
 

@@ -1,7 +1,7 @@
-"""A question at the prompt: it takes the place of what is being typed, and gives it back when it is answered.
+"""Approval questions at the prompt: the draft is stashed, and restored once the question is answered.
 
-A key is never taken for an answer that was pressed for something else: a form that is open keeps the keys,
-and the end of what somebody was typing when the question came does not count.
+Keys meant for something else are never taken as an answer: an open form keeps the focus, and input is ignored
+for a moment if somebody was typing when the question appeared.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
-from coder.terminal.ask.question import approval_question, reply_to, said_back
+from coder.terminal.ask.question import answer_echo, approval_question, reply_to
 from coder.terminal.input.actions import Actions
 from coder.terminal.render.width import Line
 from coder.terminal.state import PromptState
 from coder.texts import Texts
 
-_READING_SECONDS = 1.0  # after which whoever was at something else has seen that there is a question
-_AT_ONCE = float("-inf")
+_READING_SECONDS = 1.0  # input is ignored for this long if the person was busy with something else
+_NO_DELAY = float("-inf")
 
 
-class Approving:
-    """`show` puts a question into the stream, `say` a line; `send` gives the engine its answer."""
+class ApprovalPrompt:
+    """`show` adds the question to the transcript, `say` a line; `send` submits the answer."""
 
     def __init__(
         self,
@@ -35,44 +35,44 @@ class Approving:
         send: Callable[[ApprovalReply], None],
     ) -> None:
         self._state, self._actions, self._texts = state, actions, texts
-        self._show, self._say, self._send = show, say, send
-        self._put: ApprovalRequested | None = None  # the question that stands at the prompt
-        self._elsewhere = False  # the keys are the bar's
-        self._heard_from = _AT_ONCE
+        self._show_question, self._echo, self._send = show, say, send
+        self._current: ApprovalRequested | None = None  # the question at the prompt
+        self._bar_had_focus = False  # at the last key
+        self._accepts_from = _NO_DELAY
 
-    def follow(self) -> None:
-        """Put the question that waits, if it is another than before; or give the prompt back."""
+    def update(self) -> None:
+        """Show the pending question if it is new; restore the draft if there is none."""
         event = self._state.approval
-        if event is self._put:
+        if event is self._current:
             return
-        self._put = event
+        self._current = event
         if event is None:
             self._actions.editor.unstash()
             return
-        self._show(event)
+        self._show_question(event)
         occupied = self._actions.occupied
         if not self._actions.bar.editing:
             self._actions.leave_bar()
-        self._elsewhere = self._actions.editor.in_bar
-        self._heard_from = time.monotonic() + _READING_SECONDS if occupied else _AT_ONCE
+        self._bar_had_focus = self._actions.editor.in_bar
+        self._accepts_from = time.monotonic() + _READING_SECONDS if occupied else _NO_DELAY
         self._actions.make_room()
 
     def key_pressed(self) -> None:
-        """Whoever has just left a form has not had the question before their eyes."""
-        elsewhere = self._put is not None and self._actions.editor.in_bar
-        if self._elsewhere and not elsewhere:
-            self._heard_from = time.monotonic() + _READING_SECONDS
-        self._elsewhere = elsewhere
+        """Restart the delay when a form is left: the question was not in view."""
+        bar_has_focus = self._current is not None and self._actions.editor.in_bar
+        if self._bar_had_focus and not bar_has_focus:
+            self._accepts_from = time.monotonic() + _READING_SECONDS
+        self._bar_had_focus = bar_has_focus
 
     def answer(self, event: ApprovalRequested, text: str) -> bool:
-        """False where the text was not taken."""
-        if time.monotonic() < self._heard_from:
+        """False if the text was not accepted."""
+        if time.monotonic() < self._accepts_from:
             return False
         question = approval_question(event, self._texts)
-        heard = question.hear(text)
-        if heard is None:
-            self._say([("note", question.objection)])
+        parsed = question.parse(text)
+        if parsed is None:
+            self._echo([("note", question.objection)])
             return not text.strip()
-        self._say([("dim", said_back(heard, self._texts))])
-        self._send(reply_to(event, heard))
+        self._echo([("dim", answer_echo(parsed, self._texts))])
+        self._send(reply_to(event, parsed))
         return True

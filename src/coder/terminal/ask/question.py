@@ -1,7 +1,6 @@
-"""A question that a word answers: what is offered, what a line means, what is said back.
+"""Questions answered by a word: prompt, parser and reply, shared by all terminal front ends.
 
-Every front end puts it like this: the prompt, the session of lines, `--once`; and before there is a session,
-the questions of trust and of a server that was found.
+Used by the prompt, the line REPL and `--once`; and before a session for trust and the first-run offer.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import text_width
 from coder.texts import Texts
 
-_ANSWER_ROOM = 8  # columns for the answer behind the question; where there are fewer it is put more shortly
+_ANSWER_ROOM = 8  # columns left for typing the answer; with fewer the short prompt is used
 
 Read = Callable[[str], Awaitable[str | None]]
-"""Puts its text before the caret and gives the line typed there; None at the end of input."""
+"""Prompts with its argument and returns the line; None at end of input."""
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """An answer, with the reason that may follow a `no`."""
+class ParsedAnswer(msgspec.Struct, frozen=True):
+    """The answer, and the reason given with a `no`."""
 
     answer: Answer
     reason: str = ""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """`choices` are what is offered, `shorter` the same in fewer words; `objection` is said to a line that is
-    no answer. `empty`: what Enter alone means, where it means anything."""
+    """`choices` is the prompt, `shorter` the one for narrow terminals; `objection` replies to an invalid
+    line. `empty`: the answer that Enter alone gives, if any."""
 
     choices: str
     objection: str
@@ -49,18 +48,18 @@ class Question(msgspec.Struct, frozen=True):
         fits = not self.shorter or text_width(self.choices) + _ANSWER_ROOM <= columns
         return self.choices if fits else self.shorter
 
-    def hear(self, line: str) -> Heard | None:
+    def parse(self, line: str) -> ParsedAnswer | None:
         if self.empty is not None and not line.strip():
-            return Heard(self.empty)
+            return ParsedAnswer(self.empty)
         found = approval_answer(line, can_always=self.can_always)
-        return Heard(*found) if found is not None else None
+        return ParsedAnswer(*found) if found is not None else None
 
 
 def approval_question(event: ApprovalRequested, texts: Texts) -> Question:
     choices = "approval.choices" if event.can_always else "approval.choices_once"
     shorter = texts.say(f"{choices}_narrow")
     return Question(
-        # Only a refused call has somebody to give a reason to; a question about the turn has not.
+        # A reason is only passed on for a refused call, not for a question about the turn.
         choices=shorter if about_turn(event) else texts.say(choices),
         shorter=shorter,
         objection=texts.say(
@@ -70,43 +69,43 @@ def approval_question(event: ApprovalRequested, texts: Texts) -> Question:
     )
 
 
-def said_back(heard: Heard, texts: Texts) -> str:
-    """Where what was typed does not stay to be seen."""
-    reason = [safe(heard.reason).replace("\n", " ")] if heard.reason else []
-    return "→ " + " ".join([texts.say(f"terminal.answer_{heard.answer}"), *reason])
+def answer_echo(parsed: ParsedAnswer, texts: Texts) -> str:
+    """The answer for the transcript, where typed text does not stay visible."""
+    reason = [safe(parsed.reason).replace("\n", " ")] if parsed.reason else []
+    return "→ " + " ".join([texts.say(f"terminal.answer_{parsed.answer}"), *reason])
 
 
-def reply_to(event: ApprovalRequested, heard: Heard) -> ApprovalReply:
-    return ApprovalReply(event.approval_id, heard.answer, heard.reason)
+def reply_to(event: ApprovalRequested, parsed: ParsedAnswer) -> ApprovalReply:
+    return ApprovalReply(event.approval_id, parsed.answer, parsed.reason)
 
 
 async def ask_approval(
     event: ApprovalRequested, texts: Texts, read: Read, say: Callable[[str], None]
 ) -> ApprovalReply | Cancel:
-    """Until a line is an answer; the end of input cancels the turn."""
+    """Ask until a line parses; end of input cancels the turn."""
     question = approval_question(event, texts)
     while (line := await read(question.choices)) is not None:
-        heard = question.hear(line)
-        if heard is not None:
-            return reply_to(event, heard)
+        parsed = question.parse(line)
+        if parsed is not None:
+            return reply_to(event, parsed)
         say(question.objection)
     return Cancel()
 
 
 def ask_at_start(prompt: str, texts: Texts) -> bool | None:
-    """Yes or no, before anything runs beside it; Enter alone is no. None at Ctrl+C and the end of input."""
+    """A blocking yes/no question; Enter alone is no. None at Ctrl+C and end of input."""
     question = Question(prompt, texts.say("terminal.yes_or_no"), empty="no")
     while (line := _line_after(question.choices)) is not None:
-        heard = question.hear(line)
-        if heard is not None:
-            return heard.answer == "yes"
+        parsed = question.parse(line)
+        if parsed is not None:
+            return parsed.answer == "yes"
         sys.stdout.write(f"{question.objection}\n")
     sys.stdout.write("\n")
     return None
 
 
 def _line_after(prompt: str) -> str | None:
-    try:  # from the first letter of the prompt on: whoever sees it may press Ctrl+C
+    try:  # includes the write: Ctrl+C may come as soon as the prompt is visible
         sys.stdout.write(prompt)
         sys.stdout.flush()
         _until_typed()
@@ -116,8 +115,8 @@ def _line_after(prompt: str) -> str | None:
 
 
 def _until_typed() -> None:
-    """Until the terminal has a line. A signal that arrives just before a blocking read does not interrupt it:
-    Python's handler would only run when the read is over. The wakeup fd has no such race."""
+    """Wait until the terminal has a line. A signal that arrives just before a blocking read does not
+    interrupt it: the handler would run only after the read. The wakeup fd avoids this race."""
     if not sys.stdin.isatty():
         return
     woken, wake = os.pipe()

@@ -1,5 +1,4 @@
-"""Questions one after the other: tasks that run beside each other may ask at the same time, and an answer
-must be to the question that stands above it."""
+"""Serializes questions: concurrent tasks may ask at the same time, but only one question is open at once."""
 
 from __future__ import annotations
 
@@ -9,17 +8,17 @@ from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 
 
 class QuestionQueue:
-    """Holds a question back as long as another one is open."""
+    """Queues questions while another one is open."""
 
     def __init__(self) -> None:
         self._open = ""
-        self._held: list[ApprovalRequested] = []
+        self._waiting: list[ApprovalRequested] = []
 
     def take(self, event: AnyEvent) -> Sequence[AnyEvent]:
-        """What to show of it now."""
+        """The events to show now."""
         if isinstance(event, ApprovalRequested):
             if self._open:
-                self._held.append(event)
+                self._waiting.append(event)
                 return ()
             self._open = event.approval_id
         elif isinstance(event, ApprovalResolved):
@@ -27,12 +26,12 @@ class QuestionQueue:
         return (event,)
 
     def _resolved(self, event: ApprovalResolved) -> Sequence[AnyEvent]:
-        self._held = [one for one in self._held if one.approval_id != event.approval_id]
+        self._waiting = [one for one in self._waiting if one.approval_id != event.approval_id]
         if event.approval_id != self._open:
             return ()  # it was never shown
         if event.answer == "cancelled":
-            self._held.clear()  # with the turn that they belong to
-        following = self._held[:1]
-        del self._held[:1]
+            self._waiting.clear()  # with the turn that they belong to
+        following = self._waiting[:1]
+        del self._waiting[:1]
         self._open = following[0].approval_id if following else ""
         return (event, *following)

@@ -1,7 +1,7 @@
-"""A question as rows: the true text that will run, whole, with what a screen would not show made visible.
+"""Renders approval questions: the exact text that will run, in full, with invisible characters escaped.
 
-A bar stands before every row of it (`┊` where a line goes on), so that nothing in the text looks like a part
-of the question around it.
+Every row of it is prefixed by a bar (`┊` on continuation rows), so that the text cannot imitate the question
+around it.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ _BEGINS, _GOES_ON = "│ ", "┊ "
 
 
 def about_turn(event: ApprovalRequested) -> bool:
-    """Whether it asks how to go on, and not about a call. A custom mode's command has no call's id either."""
+    """Whether the question is about the turn, not a call. A custom mode's command has no call id either."""
     return event.tool == "turn" and not event.call_id
 
 
 def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, height: int = 0) -> list[Line]:
-    """What is asked about, every reason and warning, and what `always` would remember. `height`: how many
-    rows can be seen at once; 0 where that is not known."""
+    """The subject, every reason and warning, and what `always` would remember. `height`: visible rows; 0 if
+    unknown."""
     if about_turn(event):  # the subject is the question
         question: Line = [("note", visible(event.subject).text)]
         return wrap(question, width) if width else [question]
-    said = [("", texts.say("approval.reason", reason=visible(reason).text)) for reason in event.reasons]
+    remarks = [("", texts.say("approval.reason", reason=visible(reason).text)) for reason in event.reasons]
     if event.can_always and event.always_names:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
-        said.append(("", texts.say("approval.remembers", names=names)))
+        remarks.append(("", texts.say("approval.remembers", names=names)))
     tool = safe(event.tool)
     head: Line = [("note", texts.say("approval.head", tool=tool))]
-    shown = Shown(tool, event.subject, "diff" if event.subject_kind == "diff" else "")
-    return [head, *shown.lines(said, texts, width, height)]
+    shown = DecisionText(tool, event.subject, "diff" if event.subject_kind == "diff" else "")
+    return [head, *shown.lines(remarks, texts, width, height)]
 
 
-class Shown(NamedTuple):
-    """A text to decide on, and what it is called where it has scrolled off the screen."""
+class DecisionText(NamedTuple):
+    """A text to decide on; `name` refers to it if it has scrolled off the screen."""
 
     name: str
     text: str
     kind: Literal["", "diff"] = ""
 
-    def lines(self, said: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
-        """Its rows below a row that introduces it; `said` and the warnings follow."""
+    def lines(self, remarks: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
+        """The text's rows, then `remarks` and warnings. One row above them introduces the text."""
         seen = visible(self.text)
         warned: list[Span] = [("note", warning) for warning in warnings(seen, texts)]
-        after = [row for span in (*said, *warned) for row in _row_of(span, width)]
+        after = [row for span in (*remarks, *warned) for row in _row_of(span, width)]
         body = _body_rows(seen.text, width, diff=self.kind == "diff")
         lines = [row for rows in body for row in rows]
         if height and 1 + len(lines) + len(after) > height:
             size = _how_much(self.name, seen, texts)
-            part = _row_of(("note", size(len(body))), width)  # as many rows as with the longest number
+            part = _row_of(("note", size(len(body))), width)  # measured with the longest number
             shown = _last_that_fit(body, height - len(after) - len(part))
             after += _row_of(("note", size(shown)), width)
         elif height and len(body) > 1:
@@ -72,7 +72,7 @@ def _how_much(tool: str, seen: Visible, texts: Texts) -> Callable[[int], str]:
 
 
 def _last_that_fit(body: list[list[Line]], room: int) -> int:
-    """How many lines, from the last one up, are on the screen whole."""
+    """The number of last lines that fit completely."""
     for shown, rows in enumerate(reversed(body)):
         room -= len(rows)
         if room < 0:

@@ -1,4 +1,4 @@
-"""What the keys of the prompt do, in terms of the editor, the talk with the engine, and the screen."""
+"""Actions bound to keys at the prompt."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DOUBLE_ESCAPE_SECONDS = 0.5
 _NEVER = float("-inf")
 
 
-class Doing(Protocol):
-    """What the person can want of the session."""
+class SessionControl(Protocol):
+    """What keys can do to the session."""
 
     def submit(self, text: str) -> bool:
-        """False where the text was not taken (an answer that is none)."""
+        """False if the text was rejected (not a valid answer)."""
         ...
 
     def cancel(self) -> None: ...
@@ -42,23 +42,23 @@ class Doing(Protocol):
 
 
 class Actions:
-    """One method for each key that is ours."""
+    """One method per key binding."""
 
-    def __init__(self, editor: Editor, state: PromptState, doing: Doing, bar: ModeBar) -> None:
+    def __init__(self, editor: Editor, state: PromptState, session: SessionControl, bar: ModeBar) -> None:
         self.editor = editor
         self.state = state
-        self.doing = doing
+        self.session = session
         self.bar = bar
         self.app: Application[None]
         self.vim: Vim
-        self.asked_to_leave = False  # Ctrl+C was pressed on an empty line, and nothing since
+        self.exit_requested = False  # Ctrl+C was the last key, on an empty line
         self._escaped = _NEVER
-        self._aimed = (-1, 0)  # where Up or Down has put the caret, and the column that it came from
+        self._vertical_goal = (-1, 0)  # caret after the last Up or Down, and its goal column
         self._searched_from = (0, 0)
-        editor.stashing = self._ready_to_type
+        editor.on_stash = self._enter_insert_mode
 
     def attach(self, app: Application[None]) -> None:
-        """What the keys act on, once there is one."""
+        """Bind to the application, which is created later."""
         self.app = app
         self.vim = Vim(app, self.editor, lambda by: self.older() if by < 0 else self.newer())
         app.key_processor.after_key_press += lambda _processor: self.vim.key_handled()
@@ -73,21 +73,21 @@ class Actions:
             self.send()
 
     def send(self) -> None:
-        self.asked_to_leave = False
+        self.exit_requested = False
         approving = self.state.approval is not None
         text = self.editor.message
         self.editor.clear(remember=not approving)
-        if not self.doing.submit(text):
+        if not self.session.submit(text):
             self.editor.put(text)
-        self._ready_to_type()
+        self._enter_insert_mode()
 
-    def _ready_to_type(self) -> None:
-        """A new prompt, or a question in its place, begins in insert mode."""
+    def _enter_insert_mode(self) -> None:
+        """A new prompt or question starts in vim's insert mode."""
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def end_of_input(self) -> None:
         if self.editor.empty:
-            self.doing.leave()
+            self.session.leave()
         else:
             self.send()
 
@@ -100,19 +100,19 @@ class Actions:
         if self.editor.menu is not None:
             self.editor.close_menu()
         elif self.state.busy:
-            self._escaped = _NEVER  # a second one that comes when all has stopped clears nothing
-            self.doing.cancel()
+            self._escaped = _NEVER  # a second Esc after the turn has stopped must not clear the text
+            self.session.cancel()
         elif twice:
             self.clear_text()
 
     def clear_text(self) -> None:
-        """Ctrl+Y brings back what was there."""
+        """Cut all text; Ctrl+Y yanks it back."""
         if self.editor.message.strip():
             self.app.clipboard.set_text(self.editor.message)
         self.editor.clear()
 
     def escape_is_vims(self) -> bool:
-        """In vim mode Esc leaves insert mode first; on an empty line there is nothing to leave it for."""
+        """In vim mode Esc first leaves insert mode, except on an empty line while a turn runs."""
         if self.app.editing_mode != EditingMode.VI or self.editor.menu is not None:
             return False
         idle_or_typing = not self.state.busy or not self.editor.empty
@@ -120,17 +120,17 @@ class Actions:
 
     def interrupt(self) -> None:
         if self.state.busy:
-            self.doing.cancel()
+            self.session.cancel()
         elif self.editor.in_bar:
             self.leave_bar()
         elif not self.editor.empty:
             self.clear_text()
-        elif self.asked_to_leave:
-            self.doing.leave()
+        elif self.exit_requested:
+            self.session.leave()
         else:
-            self.asked_to_leave = True
+            self.exit_requested = True
             return
-        self.asked_to_leave = False
+        self.exit_requested = False
 
     # moving
 
@@ -148,7 +148,7 @@ class Actions:
             self.newer()
 
     def older(self) -> None:
-        """What lies above the text: what is queued, what was said before. A question has only its answer."""
+        """Recall the queue, then the history. Not at a question."""
         if self.state.approval is not None:
             return
         if self.state.queue:
@@ -157,7 +157,7 @@ class Actions:
             self.editor.buffer.history_backward()
 
     def newer(self) -> None:
-        """What lies below it: what was said since, then the bar."""
+        """Newer history, then the mode bar."""
         buffer = self.editor.buffer
         if buffer.working_index < len(buffer._working_lines) - 1:
             buffer.history_forward()
@@ -165,37 +165,37 @@ class Actions:
             self.editor.in_bar = self.bar.enter()
 
     def _move_row(self, by: int) -> bool:
-        """By a row of the screen, as long as there is one."""
+        """Move by a screen row; False at the edge."""
         buffer = self.editor.buffer
         at = buffer.cursor_position
-        goal = self._aimed[1] if self._aimed[0] == at else None
+        goal = self._vertical_goal[1] if self._vertical_goal[0] == at else None
         place = moved(text_rows(buffer.text, self._shape()), at, by, goal)
         if place is None:
             return False
         buffer.cursor_position = place[0]
-        self._aimed = buffer.cursor_position, place[1]
+        self._vertical_goal = buffer.cursor_position, place[1]
         return True
 
     def _shape(self) -> Shape:
-        """How the window breaks the text."""
+        """How the window wraps the text."""
         prefix = self.app.layout.current_window.get_line_prefix
         widths = [fragment_list_width(to_formatted_text(prefix(0, at))) if prefix else 0 for at in (0, 1)]
         return Shape(self.app.output.get_size().columns, *widths)
 
     def search(self) -> None:
-        """Back through the history, for what is typed next."""
+        """Reverse incremental search."""
         buffer = self.editor.buffer
         self._searched_from = buffer.working_index, buffer.cursor_position
         start_search(direction=SearchDirection.BACKWARD)
 
     def stop_search(self) -> None:
-        """Back to where it began: going on to a further match has left that."""
+        """Abort the search and restore where it began."""
         buffer = self.editor.buffer
         stop_search()
         buffer.working_index, buffer.cursor_position = self._searched_from
 
     def take_back(self) -> None:
-        """The newest of what is queued, to be edited; what was being typed stays behind it."""
+        """Edit the newest queued message, before the current draft."""
         text = self.state.queue.pop()
         draft = self.editor.buffer.text
         self.editor.put(f"{text}\n{draft}" if draft else text)
@@ -212,13 +212,13 @@ class Actions:
 
     @property
     def occupied(self) -> bool:
-        """Whether the person is in the middle of something that keys are pressed for."""
+        """Whether the person is typing, searching or editing a mode."""
         return not self.editor.empty or self.app.layout.is_searching or self.bar.editing
 
     def make_room(self) -> None:
-        """For a question: what was being typed, or searched for, stands aside."""
+        """Stash the draft and abort a search, for a question."""
         if self.app.layout.is_searching:
-            with set_app(self.app):  # it is an event that asks for it, not a key
+            with set_app(self.app):  # called by an event, not a key
                 self.stop_search()
         self.editor.stash()
 
@@ -240,7 +240,7 @@ class Actions:
         self.editor.ask_for_menu()
 
     def kill_word(self, event: KeyPressEvent, name: str) -> None:
-        """A placeholder is one word, which a yank brings back as a whole."""
+        """A paste placeholder is killed and yanked as one word."""
         label = self.editor.cut_label()
         if label:
             self.app.clipboard.set_text(label)
@@ -248,7 +248,7 @@ class Actions:
             get_by_name(name).call(event)
 
     def open_editor(self) -> None:
-        """All of it in the person's own editor: placeholders become the text they stand for."""
+        """Edit the text in `$EDITOR`, with paste placeholders expanded."""
         self.app.create_background_task(self._edit_outside(self.editor.message))
 
     async def _edit_outside(self, text: str) -> None:
@@ -266,7 +266,7 @@ class Actions:
         self.app.suspend_to_background()
 
     def clear_screen(self) -> None:
-        """The screen, not the scrollback: what is on it is pushed up, not lost."""
+        """Scroll the screen's content into scrollback."""
         rows = self.app.output.get_size().rows
         self.app.renderer.erase()
         self.app.output.write_raw("\n" * (rows - 1) + "\x1b[H")

@@ -1,7 +1,7 @@
-"""The input as prompt_toolkit draws it, with the heights of its lines counted as they are really broken.
+"""prompt_toolkit's input control with correct line heights for wide characters.
 
-prompt_toolkit divides a line's width by the window's. Where a wide character does not fit at the edge, a
-column stays empty, the line may need a row more than that, and the caret in it would be drawn elsewhere.
+prompt_toolkit divides a line's width by the window's. A wide character that does not fit at the edge leaves a
+column empty, so the line may need one more row, and the cursor would be drawn in the wrong place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coder.terminal.input.rows import TAB_STOP, Shape, text_rows
 
 
 class _Content(UIContent):
-    """Content whose lines know their height."""
+    """Content with exact line heights."""
 
     def __init__(self, content: UIContent) -> None:
         super().__init__(
@@ -40,12 +40,12 @@ class _Content(UIContent):
         prefixes = [to_formatted_text(get_line_prefix(lineno, wrapped)) for wrapped in (0, 1)]
         first, later = map(fragment_list_width, prefixes)
         shape = Shape(width, first, later)
-        # The line's last character is the space that the caret has there, which `text_rows` counts itself.
+        # The trailing space is the cursor's cell, which `text_rows` counts itself.
         return len(text_rows(line.removesuffix(" "), shape)) if later < width else 10**8
 
 
 class InputControl(BufferControl):
-    """The prompt's text; a tab is shown as the space that it takes."""
+    """The prompt's text, with tabs expanded to spaces."""
 
     def __init__(self, buffer: Buffer, search: SearchBufferControl) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What editing does to the text of the prompt: pure functions on a text and a caret."""
+"""Editing operations as pure functions on a text and a caret."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-PASTE_CHARS = 1000  # a single line longer than this is collapsed as well: each key would redraw it
-# Where `@` commands begin; a name in quotes that are not closed yet may hold blanks.
+PASTE_CHARS = 1000  # longer single lines are collapsed too: every key would redraw them
+# An `@` token at the caret; a name in an unclosed quote may contain blanks.
 _TOKEN = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@((?:"[^"\n]*|(?:\\.|[^\s\\"])(?:\\.|[^\s\\])*)?)$')
 _REORDERING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -18,14 +18,14 @@ MenuKind = Literal["command", "argument", "file"]
 
 
 class Caret(msgspec.Struct, frozen=True):
-    """A text and where the caret stands in it."""
+    """A text and the caret's offset."""
 
     text: str
     at: int
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a menu is asked for: `query` is what stands between `start` and the caret."""
+    """A completion request: `query` is the text between `start` and the caret."""
 
     kind: MenuKind
     query: str
@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def continued(caret: Caret) -> Caret | None:
-    """Enter after a trailing `\\` makes a new line of it; None where it does not end so."""
+    """Line continuation: Enter after a trailing `\\` replaces it by a newline; else None."""
     before = caret.text[: caret.at]
     if caret.text[caret.at :] or not before.endswith("\\"):
         return None
@@ -45,7 +45,7 @@ def continued(caret: Caret) -> Caret | None:
 
 
 def menu_request(caret: Caret) -> Request | None:
-    """Which menu fits what stands before the caret; none in a line for the shell, which has its own `@`."""
+    """The completion for the text before the caret; none in a `!` shell line, where `@` is the shell's."""
     before = caret.text[: caret.at]
     if before.lstrip().startswith("!"):
         return None
@@ -64,14 +64,14 @@ def menu_request(caret: Caret) -> Request | None:
 
 
 def replaced(caret: Caret, start: int, text: str) -> Caret:
-    """What stands between `start` and the caret replaced by `text`, with one space after it."""
+    """Replace the text between `start` and the caret, followed by one space."""
     rest = caret.text[caret.at :]
     text += "" if rest.startswith((" ", "\n")) else " "
     return Caret(caret.text[:start] + text + rest, start + len(text) + rest.startswith(" "))
 
 
 def escaped_path(path: str) -> str:
-    """As an `@` command takes it: in quotes where it holds blanks, unless more may follow (a folder)."""
+    """Escape for `@`: in quotes if it has blanks, unless it is a directory, where more may follow."""
     if re.search(r"[\s\\]", path) and not path.endswith("/") and '"' not in path and "\n" not in path:
         return f'"{path}"'
     return re.sub(r'([\s\\"])', r"\\\1", path)
@@ -81,12 +81,12 @@ def escaped_path(path: str) -> str:
 
 
 def collapses(pasted: str) -> bool:
-    """What is long, or what would make the row look other than it is."""
+    """Whether to show a placeholder: for several lines, long text, or bidirectional controls."""
     return "\n" in pasted.rstrip("\n") or len(pasted) > PASTE_CHARS or _REORDERING.search(pasted) is not None
 
 
 def paste_label(label: str, known: Mapping[str, str]) -> str:
-    """`label` ("[pasted 3 lines]"), told apart from those that are there already."""
+    """`label` ("[pasted 3 lines]"), numbered if it is taken."""
     if label not in known:
         return label
     number = 2
@@ -96,8 +96,7 @@ def paste_label(label: str, known: Mapping[str, str]) -> str:
 
 
 def expanded(text: str, pastes: Mapping[str, str]) -> str:
-    """The text with every placeholder replaced by what was pasted there, in one pass: what was pasted is
-    never itself searched for placeholders."""
+    """Expand placeholders in one pass: pasted text is never itself searched for placeholders."""
     if not pastes:
         return text
     labels = "|".join(re.escape(label) for label in sorted(pastes, key=len, reverse=True))
@@ -105,7 +104,7 @@ def expanded(text: str, pastes: Mapping[str, str]) -> str:
 
 
 def without_label(caret: Caret, pastes: Mapping[str, str]) -> Caret | None:
-    """Backspace just after a placeholder takes all of it; None where none stands there."""
+    """Backspace after a placeholder deletes all of it; None if there is none."""
     before = caret.text[: caret.at]
     label = next((label for label in pastes if before.endswith(label)), None)
     if label is None:
@@ -117,7 +116,7 @@ def without_label(caret: Caret, pastes: Mapping[str, str]) -> Caret | None:
 
 
 def batches(queue: Sequence[str]) -> list[str]:
-    """What to send, in order: messages that follow each other as one, `!` and `/` commands by themselves."""
+    """What to send, in order: consecutive messages joined, `!` and `/` commands separate."""
     out: list[str] = []
     joining = False
     for text in queue:
@@ -130,8 +129,8 @@ def batches(queue: Sequence[str]) -> list[str]:
     return out
 
 
-def given_back(queue: Sequence[str], draft: str) -> str:
-    """After a cancel: what was queued, then what was being typed."""
+def restored_draft(queue: Sequence[str], draft: str) -> str:
+    """The editor's text after a cancel: the queued messages, then the draft."""
     return "\n\n".join([*queue, *([draft] if draft.strip() else [])])
 
 
@@ -147,11 +146,11 @@ _ANSWER = re.compile(r"(\w+)(?:[\s,.:;!，。、：；！]+(.*))?", re.DOTALL)
 
 
 def approval_answer(text: str, *, can_always: bool) -> tuple[Answer, str] | None:
-    """The answer and the reason after a `no`; None for anything that is not clearly one of them."""
+    """The answer, and the reason after a `no`; None for anything ambiguous."""
     found = _ANSWER.fullmatch(text.strip())
     if found is None:
         return None
-    # Input methods for Chinese also make letters of full width: NFKC takes them for what they are.
+    # Chinese input methods may produce full-width letters, which NFKC normalizes.
     word = unicodedata.normalize("NFKC", found[1]).lower()
     answer = next((answer for answer, words in _WORDS.items() if word in words), None)
     reason = (found[2] or "").strip()

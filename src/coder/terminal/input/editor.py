@@ -1,4 +1,4 @@
-"""The prompt's text: a prompt_toolkit buffer, the pastes it stands for, and the menu that is open."""
+"""The line editor: a prompt_toolkit buffer, collapsed pastes, and the open completion menu."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ from coder.terminal.input.history import LONGEST, ProjectHistory, is_private
 from coder.terminal.input.menu import Menu, Menus
 from coder.terminal.input.paste_labels import label_before, outside_label, whole_labels
 
-_SAID = 20
+_RECENT_PASTES = 20
 
 
 class Editor:
-    """Holds no rules: what a key does to the text is in `editing`."""
+    """Holds the state; the editing operations are pure functions in `editing`."""
 
     def __init__(self, history: ProjectHistory, menus: Menus, label: Callable[[int], str]) -> None:
-        """`label` names a paste of so many lines."""
+        """`label` names a paste by its number of lines."""
         self.menus = menus
         self.menu: Menu | None = None
         self.pastes: dict[str, str] = {}
         self.in_bar = False
-        self.prompts = 0  # how many there have been: another one has another past
-        self.stashing: Callable[[], None] = lambda: None  # called when a question takes the prompt
+        self.prompt_count = 0  # identifies the prompt: undo does not reach beyond it
+        self.on_stash: Callable[[], None] = lambda: None  # called when a question replaces the draft
         self._history = history
         self._label = label
-        self._recalled: dict[str, str] = {}  # pastes too long for the history, as long as the session lasts
-        self._said: deque[tuple[str, str]] = deque(maxlen=_SAID)  # placeholders of late, and their pastes
+        self._recalled: dict[str, str] = {}  # pastes too long for the history file, kept for this session
+        self._recent_pastes: deque[tuple[str, str]] = deque(
+            maxlen=_RECENT_PASTES
+        )  # placeholders of late, and their pastes
         self._before = Caret("", 0)
-        self._entry = 0  # which entry of the history is being edited
-        self._dismissed: int | None = None  # where the token begins whose menu was closed with Esc
+        self._entry = 0  # index of the history entry being edited
+        self._dismissed: int | None = None  # start of the token whose menu was closed with Esc
         self._stashed: tuple[Document, dict[str, str]] | None = None
-        self.buffer = Buffer(history=history, multiline=True, on_text_insert=self._typed)
-        self.buffer.on_text_changed += self._changed
-        self.buffer.on_cursor_position_changed += self._moved
+        self.buffer = Buffer(history=history, multiline=True, on_text_insert=self._on_text_inserted)
+        self.buffer.on_text_changed += self._on_text_changed
+        self.buffer.on_cursor_position_changed += self._on_cursor_moved
 
     # the text
 
@@ -60,12 +62,12 @@ class Editor:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What every placeholder stands for."""
+        """Pasted text by placeholder."""
         return {**self._recalled, **self.pastes}
 
     @property
     def message(self) -> str:
-        """What would be sent: pastes in full."""
+        """The text with pastes expanded."""
         return expanded(self.buffer.text, self.labels)
 
     @property
@@ -73,10 +75,10 @@ class Editor:
         return not self.buffer.text
 
     def clear(self, *, remember: bool = False) -> None:
-        """An empty prompt; what was there joins the history if it was sent."""
+        """Empty the prompt; `remember` adds its text to the history."""
         if remember and self.message.strip():
             self._remember(self.message)
-            self._said.extend(self.pastes.items())
+            self._recent_pastes.extend(self.pastes.items())
         self.pastes.clear()
         self._begin(Document())
 
@@ -88,29 +90,29 @@ class Editor:
             self._history.remember(self.buffer.text)
 
     def as_typed(self, message: str) -> str:
-        """How a message of late looked before it was sent: with placeholders."""
-        for label, pasted in self._said:
+        """A recent message with its pastes collapsed again."""
+        for label, pasted in self._recent_pastes:
             message = message.replace(pasted, label)
         return message
 
     def pasted_in(self, message: str) -> list[str]:
-        """The pieces of a message of late that were pasted."""
-        return list(dict.fromkeys(pasted for _, pasted in self._said if pasted in message))
+        """The parts of a recent message that were pasted."""
+        return list(dict.fromkeys(pasted for _, pasted in self._recent_pastes if pasted in message))
 
     def put(self, text: str) -> None:
-        """In place of what is there. Much of it becomes a placeholder: each key would draw it anew."""
+        """Replace the text. Long text becomes a placeholder: every key would redraw it."""
         if len(text) > LONGEST:
-            text = self._named(expanded(text, self.labels))
+            text = self._placeholder(expanded(text, self.labels))
         self.caret = Caret(text, len(text))
         self.menu = None
 
     def stash(self) -> None:
-        """Make room for a question; `unstash` gives back what was being typed."""
+        """Set the draft aside for a question; `unstash` restores it."""
         if self._stashed is None:
             self._stashed = self.buffer.document, self.pastes
             self.pastes = {}
             self._begin(Document())
-            self.stashing()
+            self.on_stash()
 
     def unstash(self) -> None:
         if self._stashed is not None:
@@ -119,18 +121,18 @@ class Editor:
             self._begin(document)
 
     def put_draft(self, text: str) -> None:
-        """In place of what is being typed, also where a question stands before it."""
+        """Replace the draft, even while it is stashed."""
         self.pastes.clear()
         if self._stashed is None:
             self.put(text)
             return
         pastes, self.pastes = self.pastes, {}
-        shown = self._named(text) if len(text) > LONGEST else text
+        shown = self._placeholder(text) if len(text) > LONGEST else text
         self._stashed = Document(shown), self.pastes
         self.pastes = pastes
 
     def _begin(self, document: Document) -> None:
-        self.prompts += 1
+        self.prompt_count += 1
         self.menu = self._dismissed = None
         self.buffer.reset(document)
         self._before, self._entry = self.caret, self.buffer.working_index
@@ -144,12 +146,12 @@ class Editor:
         return caret is not None
 
     def paste(self, data: str) -> None:
-        """A line goes in as it is, without the end that came with it; more becomes a placeholder."""
+        """Insert a single line without its newline; collapse more into a placeholder."""
         text = data.replace("\r\n", "\n").replace("\r", "\n")
-        self.buffer.insert_text(self._named(text) if collapses(text) else text.rstrip("\n"))
+        self.buffer.insert_text(self._placeholder(text) if collapses(text) else text.rstrip("\n"))
 
-    def _named(self, text: str) -> str:
-        """The placeholder of what is pasted."""
+    def _placeholder(self, text: str) -> str:
+        """A new placeholder for pasted text."""
         lines = text.rstrip("\n").count("\n") + 1
         label = paste_label(self._label(lines), self.labels)
         self.pastes[label] = text
@@ -163,7 +165,7 @@ class Editor:
             self.caret = caret
 
     def cut_label(self) -> str:
-        """Take away the placeholder before the caret, if one stands there."""
+        """Delete the placeholder before the caret, if any."""
         label = label_before(self.caret, self.labels)
         if label:
             self.backspace()
@@ -172,7 +174,7 @@ class Editor:
     # the menu
 
     def open_menu(self) -> None:
-        """For what stands before the caret, unless the person has closed it there."""
+        """Complete the text before the caret, unless its menu was dismissed."""
         request = menu_request(self.caret)
         if self.menu is not None and self.menu.answers(request):
             return
@@ -181,12 +183,12 @@ class Editor:
             self.menu = self.menus.find(request)
 
     def ask_for_menu(self) -> None:
-        """The person wants it, whether or not it was closed."""
+        """Open the menu even if it was dismissed."""
         self._dismissed = None
         self.open_menu()
 
     def refresh_menu(self) -> None:
-        """There is more to choose from; what the person chose stays."""
+        """Reload the entries, keeping the selection."""
         request = menu_request(self.caret)
         wanted = request is not None and request.kind != "command" and request.start != self._dismissed
         if self.menu is not None or wanted:
@@ -200,23 +202,23 @@ class Editor:
             self._dismissed, self.menu = self.menu.start, None
 
     def accept(self) -> None:
-        """Put the chosen entry (the first, where none is) into the text."""
+        """Insert the selected entry, or the first one."""
         menu = self.menu
         if menu is None:
             return
         item = menu.items[max(0, menu.chosen)]
         self.menu = None
         self.caret = replaced(self.caret, menu.start, item.insert)
-        if item.insert.endswith("/"):  # a folder: go on choosing inside it
+        if item.insert.endswith("/"):  # a directory: continue inside it
             self.buffer.delete_before_cursor()
         self.open_menu()
 
-    # what the buffer tells
+    # buffer events
 
-    def _typed(self, _buffer: Buffer) -> None:
+    def _on_text_inserted(self, _buffer: Buffer) -> None:
         self.open_menu()
 
-    def _changed(self, _buffer: Buffer) -> None:
+    def _on_text_changed(self, _buffer: Buffer) -> None:
         same = self._entry == self.buffer.working_index
         repaired = whole_labels(self._before.text, self.caret, self.labels) if same and self.pastes else None
         self._before, self._entry = self.caret, self.buffer.working_index
@@ -225,7 +227,7 @@ class Editor:
         elif self.menu is not None or menu_request(self.caret) is None:
             self.open_menu()
 
-    def _moved(self, _buffer: Buffer) -> None:
+    def _on_cursor_moved(self, _buffer: Buffer) -> None:
         at = outside_label(self.caret, self._before.at, self.labels)
         self._before = self.caret
         if at != self.caret.at:

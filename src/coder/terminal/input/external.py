@@ -1,4 +1,4 @@
-"""The person's own editor, for a text that outgrew the prompt."""
+"""Edits the prompt's text in `$VISUAL` or `$EDITOR`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _USUAL = ("editor", "nano", "vi", "emacs")
 
 
 def edited_text(text: str, environ: Mapping[str, str]) -> str | None:
-    """What the editor made of it; None where there is none, or where it says that it failed.
-
-    The file is readable by its person alone. The newline that editors put at the end is not part of the text.
-    """
+    """The edited text; None if there is no editor or it failed. The temporary file has mode 0600."""
     handle, name = tempfile.mkstemp(prefix="coder-", suffix=".md")
     path = Path(name)
     try:
@@ -40,7 +37,7 @@ def _ran(path: Path, environ: Mapping[str, str]) -> bool:
             if program is not None:
                 return subprocess.call([program, *rest, str(path)]) == 0
         except OSError:
-            continue  # there is no such program: the next one
+            continue
     return False
 
 
@@ -49,6 +46,6 @@ def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
         if value := environ.get(name, "").strip():
             try:
                 yield shlex.split(value)
-            except ValueError:  # quotes that do not match: a path, perhaps
+            except ValueError:  # unbalanced quotes: perhaps a path
                 yield [value]
     yield from ([name] for name in _USUAL)

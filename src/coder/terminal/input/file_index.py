@@ -1,4 +1,4 @@
-"""The files that `@` offers: listed once in the background, searched at each key."""
+"""File completion for `@`: paths are listed in a background thread and searched at each key."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from coder.terminal.input.menu import MenuItem
 from coder.terminal.render.sanitize import safe
 
 SHOWN = 50
-_SILENCE = 1.0  # seconds without a path
-_FRESH_SECONDS = 15.0  # after this a new `@` lists the files again
+_STALL_SECONDS = 1.0  # without output from ripgrep
+_FRESH_SECONDS = 15.0  # lifetime of the list
 _MAX_FILES = 400_000
-_LOOKED_AT = 2_000  # matches that are ranked; more fit only a query too short to rank anything
+_MAX_RANKED = 2_000  # substring matches considered
 
 
 class FileIndex:
-    """Names of the workspace's files and folders, what `.gitignore` hides left out."""
+    """Paths of the workspace's files and directories, without ignored ones."""
 
     def __init__(self, root: Path, environ: Mapping[str, str], changed: Callable[[], object]) -> None:
-        """`changed` is called from another thread when there is more to search."""
+        """`changed` is called from the background thread when the list has grown."""
         self._root = root
         self._environ = dict(environ)
         self._changed = changed
-        self._text = "\n"  # every path between newlines, so that one search runs over all of them
+        self._text = "\n"  # all paths, newline-separated, so that one `find` searches them all
         self._lower = "\n"
         self._listed = float("-inf")
-        self._narrowed = Narrowed()
+        self._matches = CachedMatches()
         self._thread: threading.Thread | None = None
 
     def refresh(self) -> None:
-        """Begin to list, unless that is going on or has just been done."""
+        """Start listing, unless it is running or the list is fresh."""
         alive = self._thread is not None and self._thread.is_alive()
         if alive or time.monotonic() - self._listed < _FRESH_SECONDS:
             return
@@ -47,11 +47,11 @@ class FileIndex:
     def search(self, query: str) -> list[MenuItem]:
         self.refresh()
         text, lower = self._text, self._lower
-        if self._narrowed.covers(text, query):  # one letter more: what did not fit before does not fit now
-            among = "\n" + "\n".join(self._narrowed.paths) + "\n"
-            return [_item(path) for path in find_paths(among, lowered(among), query, SHOWN)]
+        if self._matches.covers(text, query):  # a longer query can only narrow the matches
+            among = "\n" + "\n".join(self._matches.paths) + "\n"
+            return [_item(path) for path in find_paths(among, lower_same_length(among), query, SHOWN)]
         found, whole = matching(text, lower, query, SHOWN)
-        self._narrowed = Narrowed(text, query, found if whole else [], whole)
+        self._matches = CachedMatches(text, query, found if whole else [], whole)
         return [_item(path) for path in best(found, query, SHOWN)]
 
     def _list(self) -> None:
@@ -66,7 +66,7 @@ class FileIndex:
                 folders.add(above)
                 paths.append(above + "/")
                 above = above.rpartition("/")[0]
-            # The first screenful at once, then as the list grows: joining it is not free.
+            # Publish the first screenful at once, then at exponentially growing sizes, as joining costs.
             if first and len(paths) >= max(200, 4 * shown_at):
                 shown_at = len(paths)
                 self._publish(paths)
@@ -77,7 +77,7 @@ class FileIndex:
 
     def _publish(self, paths: list[str]) -> None:
         text = "\n" + "\n".join(path for path in paths if "\n" not in path) + "\n"
-        self._text, self._lower = text, lowered(text)
+        self._text, self._lower = text, lower_same_length(text)
         self._changed()
 
     def _paths(self) -> Iterator[str]:
@@ -86,7 +86,7 @@ class FileIndex:
 
         program = find_ripgrep(self._environ.get("PATH", ""), self._root)
         if program is None:
-            yield from self._walked()
+            yield from self._walk()
             return
         import subprocess
 
@@ -101,11 +101,11 @@ class FileIndex:
                 stderr=subprocess.DEVNULL,
             )
         except OSError:
-            yield from self._walked()
+            yield from self._walk()
             return
         with child:
             assert child.stdout is not None
-            rest, given = b"", set[str]()
+            rest, listed = b"", set[str]()
             while self._has_more(child.stdout.fileno()):
                 chunk = os.read(child.stdout.fileno(), 65_536)
                 if not chunk:
@@ -113,21 +113,21 @@ class FileIndex:
                 *records, rest = (rest + chunk).split(b"\0")
                 for record in records:
                     path = os.fsdecode(record).removeprefix("./")
-                    given.add(path)
+                    listed.add(path)
                     yield path
             child.kill()
-        yield from (path for path in self._walked() if path not in given)
+        yield from (path for path in self._walk() if path not in listed)
 
     def _has_more(self, stream: int) -> bool:
-        """False where nothing will come, because ripgrep waits for a `.gitignore` that is a pipe."""
+        """False if ripgrep hangs on a `.gitignore` that is a FIFO."""
         import select
 
         from coder.tools.search.ignore import odd_ignore_file
 
-        silent = not select.select([stream], [], [], _SILENCE)[0]
+        silent = not select.select([stream], [], [], _STALL_SECONDS)[0]
         return not (silent and odd_ignore_file(self._root))
 
-    def _walked(self) -> Iterator[str]:
+    def _walk(self) -> Iterator[str]:
         from coder.tools.search.walk import Walk
 
         base = len(os.fspath(self._root).rstrip("/")) + 1
@@ -135,8 +135,8 @@ class FileIndex:
             yield path[base:]
 
 
-class Narrowed(msgspec.Struct, frozen=True):
-    """Every path of `text` that fits `query`, where they are few enough to know that."""
+class CachedMatches(msgspec.Struct, frozen=True):
+    """The matches of the last query, if they are complete (`whole`)."""
 
     text: str = ""
     query: str = ""
@@ -147,8 +147,8 @@ class Narrowed(msgspec.Struct, frozen=True):
         return self.whole and self.text is text and bool(self.query) and query.startswith(self.query)
 
 
-def lowered(text: str) -> str:
-    """In lower case, with every letter where it was: a few change their length."""
+def lower_same_length(text: str) -> str:
+    """Lower case with unchanged offsets: letters whose lower case is longer stay."""
     lower = text.lower()
     return (
         lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
@@ -156,7 +156,7 @@ def lowered(text: str) -> str:
 
 
 def find_paths(text: str, lower: str, query: str, limit: int) -> list[str]:
-    """The paths that fit best. `text` has each between newlines, `lower` is the same in lower case."""
+    """The best matches. `text` has newline-separated paths, `lower` is the same in lower case."""
     return best(matching(text, lower, query, limit)[0], query, limit)
 
 
@@ -166,7 +166,7 @@ def best(paths: list[str], query: str, limit: int) -> list[str]:
 
 
 def matching(text: str, lower: str, query: str, limit: int) -> tuple[list[str], bool]:
-    """The paths that fit (more than `limit`, if there are more), and whether they are all that do."""
+    """Matching paths (at least `limit`, if there are so many), and whether they are all."""
     query = query.lower().replace("\n", "")
     if not query:
         return [path for path in text[1:20_000].split("\n")[:limit] if path], False
@@ -183,7 +183,7 @@ def matching(text: str, lower: str, query: str, limit: int) -> tuple[list[str], 
 def _containing(text: str, lower: str, query: str) -> list[str]:
     found: list[str] = []
     at = lower.find(query)
-    while at >= 0 and len(found) < _LOOKED_AT:
+    while at >= 0 and len(found) < _MAX_RANKED:
         start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
         found.append(text[start:end])
         at = lower.find(query, end)
@@ -191,8 +191,7 @@ def _containing(text: str, lower: str, query: str) -> list[str]:
 
 
 def _in_order(text: str, lower: str, query: str, limit: int) -> list[str]:
-    """Paths that have the letters in order. A letter is looked for in what is left of the line only, so the
-    search does not go back over it."""
+    """Subsequence matches. The pattern does not backtrack."""
     pattern = "".join(f"[^\n{re.escape(c)}]*{re.escape(c)}" for c in query)
     found: list[str] = []
     for match in re.finditer(f"\n{pattern}", lower):

@@ -1,4 +1,4 @@
-"""What was typed before, across sessions, kept for one project and readable by its person alone."""
+"""Persistent input history per project, readable by its owner only."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from prompt_toolkit.history import History
 
 from coder.fs.atomic import write_all, write_atomically
 
-KEPT_BYTES = 1_000_000  # of a file that has grown past twice as much; older entries are forgotten
-LONGEST = 20_000  # characters of an entry worth keeping: more is data, not something to recall
+KEPT_BYTES = 1_000_000  # kept when the file exceeds twice this size
+LONGEST = 20_000  # characters; longer entries are not stored
 _PRIVATE = 0o600
 
 
 class ProjectHistory(History):
-    """One JSON text a line. A history that cannot be read or written is an empty one."""
+    """One JSON string per line. I/O errors are ignored: the history is then empty."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
 
     def append_string(self, string: str) -> None:
-        """Kept once where it is said twice in a row, and not at all where it begins with a space: as in a
-        shell, that is how a person says that a line is nobody's business."""
+        """As with `HISTCONTROL=ignoreboth`: skip repetitions and text that starts with a space."""
         if not is_private(string) and self._loaded_strings[:1] != [string]:
             super().append_string(string)
 
     def remember(self, string: str) -> None:
-        """For this session alone."""
+        """Keep in memory only."""
         self._loaded_strings.insert(0, string)
 
     def load_history_strings(self) -> Iterator[str]:
         """Newest first."""
         try:
-            data = _end_of(self._path)
+            data = _tail_of(self._path)
         except OSError:
             return
         last = None
@@ -62,8 +61,8 @@ def is_private(text: str) -> bool:
     return text.startswith(" ")
 
 
-def _end_of(path: Path) -> bytes:
-    """Whole lines from the end of the file."""
+def _tail_of(path: Path) -> bytes:
+    """Complete lines from the end of the file."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - KEPT_BYTES))
@@ -72,28 +71,28 @@ def _end_of(path: Path) -> bytes:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Add a line whole, whoever else is writing, and cut the file where it has grown too long."""
+    """Append under an advisory lock, and truncate the file by atomic replace when it is too long."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            if not _is_still(path, fd):  # another session has cut it while we waited
+            if not _same_inode(path, fd):  # another session replaced it while we waited for the lock
                 continue
-            os.fchmod(fd, _PRIVATE)  # it may come from a backup, or from a careless umask
+            os.fchmod(fd, _PRIVATE)  # the file may predate this rule
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
             write_all(fd, b"\n" * torn + line)
             if size > 2 * KEPT_BYTES:
-                write_atomically(path, _end_of(path), _PRIVATE)
+                write_atomically(path, _tail_of(path), _PRIVATE)
             return
         finally:
             os.close(fd)
 
 
-def _is_still(path: Path, fd: int) -> bool:
+def _same_inode(path: Path, fd: int) -> bool:
     try:
         now = path.stat()
     except FileNotFoundError:
         return False
-    held = os.fstat(fd)
-    return (now.st_dev, now.st_ino) == (held.st_dev, held.st_ino)
+    opened = os.fstat(fd)
+    return (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino)

@@ -1,8 +1,7 @@
-"""From bytes of the terminal to keys, where prompt_toolkit's own reading would lose or harm something.
+"""Parses terminal input into keys, fixing what prompt_toolkit's parser gets wrong.
 
-Pastes of any size are taken in linear time, one that never ends can be got out of, sequences that nobody
-knows are dropped instead of being typed (their Esc would cancel a turn), and a terminal that is gone is an
-end.
+Bracketed pastes take linear time, an unterminated paste times out, unknown escape sequences are dropped
+instead of being typed (their Esc would cancel a turn), and a terminal that is gone is EOF.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-DEAD_SECONDS = 1.0  # a paste that has been silent for so long is over when a single key comes
+DEAD_SECONDS = 1.0  # a paste stalled for so long ends at the next single key
 _PASTE_CHUNK = 65_536
-_KEYS_CHUNK = 1024  # more at once would keep the screen from being drawn
+_KEYS_CHUNK = 1024  # bytes per read, so that drawing is not delayed
 
-# Control sequences and strings (replies of the terminal, say). `ESC [ M` begins an old mouse report and
-# `ESC [ [` a key of the Linux console: what follows those has a form of its own, which prompt_toolkit knows.
+# CSI sequences and OSC/DCS strings. Not `ESC [ M` (X10 mouse report) and `ESC [ [` (Linux console key), whose
+# form prompt_toolkit knows.
 _SEQUENCE = re.compile(r"\x1b(?:\[(?!M)[0-?]*[ -/]*[@-Z\\^-~]|[\]P^_X][^\x07\x1b]*(?:\x07|\x1b\\))")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]P^_X][^\x07\x1b]*\x1b?)?\Z")
 
-# Enter with Shift, Alt or Ctrl, as terminals that tell it apart from Enter send it: the same as Alt+Enter.
+# Enter with Shift, Alt or Ctrl, where the terminal reports it: the same as Alt+Enter.
 for _modifier in range(2, 9):
     for _sequence in (f"\x1b[13;{_modifier}u", f"\x1b[27;{_modifier};13~"):
         ANSI_SEQUENCES[_sequence] = (Keys.Escape, Keys.ControlM)
 
 
 class Keyboard(Vt100Parser):
-    """prompt_toolkit's parser between our ears."""
+    """prompt_toolkit's parser with its own paste and unknown-sequence handling."""
 
     def __init__(self, feed_key_callback: Callable[[KeyPress], None]) -> None:
-        self._held = ""  # the beginning of a sequence, until its rest comes or `flush` says that none does
+        self._partial = ""  # an incomplete sequence, until more data or `flush`
         self._pasted: list[str] = []
-        self._tail = ""  # the end of what is pasted so far, which may be the beginning of its end mark
-        self._heard = 0.0
+        self._tail = ""  # end of the pasted text, which may be the start of the end mark
+        self._last_data = 0.0
         super().__init__(feed_key_callback)
 
     @property
@@ -63,35 +62,35 @@ class Keyboard(Vt100Parser):
 
     def flush(self) -> None:
         if not self._in_bracketed_paste:
-            held, self._held = self._held, ""
-            super().feed(held)
+            partial, self._partial = self._partial, ""
+            super().feed(partial)
             super().flush()
 
     def _keys(self, data: str) -> str:
-        """Hand over keys up to the beginning of a paste; what is left of the data."""
-        data, self._held = self._held + data, ""
+        """Feed keys up to the start of a paste; returns the rest of the data."""
+        data, self._partial = self._partial + data, ""
         keys, mark, rest = data.partition(PASTE_BEGINS)
         if not mark and (unfinished := _UNFINISHED.search(keys)):
-            keys, self._held = keys[: unfinished.start()], unfinished[0]
-        keys = _SEQUENCE.sub(self._known, keys)
+            keys, self._partial = keys[: unfinished.start()], unfinished[0]
+        keys = _SEQUENCE.sub(self._keep_known, keys)
         for at, key in enumerate(keys):
             self._input_parser.send(key)
-            if self._in_bracketed_paste:  # its beginning came in pieces, which were put together only now
-                held, self._held = self._held, ""
-                return keys[at + 1 :] + held + mark + rest
+            if self._in_bracketed_paste:  # its start mark arrived in pieces
+                partial, self._partial = self._partial, ""
+                return keys[at + 1 :] + partial + mark + rest
         if mark:
-            self._in_bracketed_paste, self._heard = True, time.monotonic()
+            self._in_bracketed_paste, self._last_data = True, time.monotonic()
         return rest
 
-    def _known(self, sequence: re.Match[str]) -> str:
+    def _keep_known(self, sequence: re.Match[str]) -> str:
         return sequence[0] if self._get_match(sequence[0]) is not None else ""
 
     def _paste(self, data: str) -> str:
-        """Take in a piece of what is pasted; what is left of the data after its end."""
-        silent, self._heard = time.monotonic() - self._heard, time.monotonic()
-        if silent > DEAD_SECONDS and len(data) == 1 and data != "\x1b":
+        """Collect pasted text; returns the data after its end."""
+        stalled, self._last_data = time.monotonic() - self._last_data, time.monotonic()
+        if stalled > DEAD_SECONDS and len(data) == 1 and data != "\x1b":
             self._end_paste()
-            return data if data not in "\r\n" else ""  # a text that broke off is not to be sent
+            return data if data not in "\r\n" else ""  # Enter must not send an incomplete paste
         piece = self._tail + data
         end = piece.find(PASTE_ENDS)
         if end < 0:
@@ -104,7 +103,7 @@ class Keyboard(Vt100Parser):
         return piece[end + len(PASTE_ENDS) :]
 
     def _end_paste(self) -> None:
-        """A second beginning inside means that the first paste broke off: each stands for itself."""
+        """A second start mark inside means that the first paste broke off: emit each separately."""
         pasted = "".join([*self._pasted, self._tail])
         self._in_bracketed_paste, self._pasted, self._tail = False, [], ""
         for one in pasted.split(PASTE_BEGINS):
@@ -113,10 +112,10 @@ class Keyboard(Vt100Parser):
 
 
 class _Reader(PosixStdinReader):
-    """Reads more at once while something is pasted, and hears that the terminal is gone: prompt_toolkit
-    takes that for a signal, and would be told of it without end."""
+    """Reads larger chunks during a paste, and reports EOF when the terminal is gone, on which prompt_toolkit
+    would spin."""
 
-    ahead = 0  # bytes of lines that were typed before the keys were ours
+    typed_ahead = 0  # bytes of type-ahead, before raw mode
 
     def read(self, count: int = _KEYS_CHUNK) -> str:
         if self.closed:
@@ -130,14 +129,14 @@ class _Reader(PosixStdinReader):
         except (OSError, ValueError):
             data = b""
         self.closed = not data
-        if self.ahead and data.find(b"\n") == self.ahead - 1:
-            data = data[: self.ahead - 1] + b"\r" + data[self.ahead :]
-        self.ahead = 0
+        if self.typed_ahead and data.find(b"\n") == self.typed_ahead - 1:
+            data = data[: self.typed_ahead - 1] + b"\r" + data[self.typed_ahead :]
+        self.typed_ahead = 0
         return self._stdin_decoder.decode(data)
 
 
 class KeyboardInput(Vt100Input):
-    """The terminal as input, read by `Keyboard`."""
+    """Terminal input parsed by `Keyboard`."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
@@ -146,12 +145,12 @@ class KeyboardInput(Vt100Input):
         self.stdin_reader: _Reader = _Reader(self._fileno, encoding=stdin.encoding)
 
     def raw_mode(self) -> AbstractContextManager[None]:
-        """A line that was typed while we started has its Enter turned into a newline by the terminal. It is
-        sent; more than one line may be a paste."""
+        """Note the type-ahead: in cooked mode its Enter became a newline. A single line is sent; several may
+        be a paste."""
         waiting = array("i", [0])
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._fileno, termios.FIONREAD, waiting)
-        self.stdin_reader.ahead = waiting[0]
+        self.stdin_reader.typed_ahead = waiting[0]
         return super().raw_mode()
 
     def read_keys(self) -> list[KeyPress]:

@@ -1,4 +1,4 @@
-"""Which key does what. What it does is in `actions`."""
+"""Key bindings; the actions are in `actions`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from coder.terminal.input.actions import Actions
 
-# What these do, they do wherever the focus is; and an Esc may be the beginning of another key.
+# Global keys, and Esc, which may start another key.
 _NOT_THE_BARS = {Keys.ControlC, Keys.ControlZ, Keys.ControlL, Keys.SIGINT, Keys.CPRResponse, Keys.Escape}
 
 
 class _Table:
-    """The bindings as they are put together, and where the focus must be for one to hold."""
+    """The bindings under construction, and the focus filters they use."""
 
     def __init__(self, actions: Actions) -> None:
         self.actions = actions
@@ -47,7 +47,7 @@ class _Table:
 
     @property
     def pressed(self) -> str:
-        """The key that is being looked up."""
+        """The key being looked up."""
         buffer = self.actions.app.key_processor.key_buffer
         return buffer[0].key if buffer else ""
 
@@ -96,7 +96,7 @@ def _bind_editing(table: _Table) -> None:
     on("c-j", do=actions.newline)
     on("backspace", do=actions.backspace)
     on("c-x", "c-e", do=actions.open_editor)
-    # Who stops and starts the output of other programs with these means neither a search nor a raw key.
+    # Flow-control keys (XOFF, XON) must neither start a search nor quote a key.
     on("c-s", do=lambda: None, when=table.editing)
     on("c-q", do=lambda: None, when=table.anywhere)
     keys.add("c-w", filter=table.typing)(lambda event: actions.kill_word(event, "unix-word-rubout"))
@@ -115,25 +115,25 @@ def _bind_vim(table: _Table) -> None:
             return len(key) == 1 or key == Keys.ControlM
         return len(key) == 1 and key in STARTS
 
-    resting = table.at_prompt & vi_navigation_mode
-    # Eager, because prompt_toolkit's own commands would come before "any".
-    table.keys.add("<any>", filter=resting & Condition(for_vim), eager=True)(
+    navigating = table.at_prompt & vi_navigation_mode
+    # Eager: prompt_toolkit's own bindings take precedence over "<any>".
+    table.keys.add("<any>", filter=navigating & Condition(for_vim), eager=True)(
         lambda event: actions.vim.key(event.data.replace("\r", "\n"))
     )
-    table.on("c-r", do=lambda: actions.vim.redo(), when=resting)
+    table.on("c-r", do=lambda: actions.vim.redo(), when=navigating)
     inserting = table.at_prompt & vi_insert_mode & Condition(actions.escape_is_vims)
     table.on("escape", do=lambda: actions.vim.leave_insert(), when=inserting)
 
 
 def _bind_bar(table: _Table) -> None:
-    """Last, so that what is the bar's comes before what the prompt would do."""
+    """Bound last, to take precedence over the prompt's bindings."""
     actions, keys = table.actions, table.keys
 
     def in_bar_key(event: KeyPressEvent) -> None:
         actions.bar_key(event.key_sequence[0].key, event.data)
 
     for_bar = Condition(lambda: bool(table.pressed) and table.pressed not in _NOT_THE_BARS)
-    # Eager, because vim's keys and the editor's own would come before "any".
+    # Eager: vim's and the editor's bindings take precedence over "<any>".
     keys.add("<any>", filter=table.in_bar & for_bar, eager=True)(in_bar_key)
     keys.add("escape", filter=table.in_bar)(in_bar_key)
     keys.add("escape", "enter", filter=table.in_bar)(lambda _event: actions.bar_key("newline", ""))

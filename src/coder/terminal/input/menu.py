@@ -1,4 +1,4 @@
-"""Menus of the prompt: what can be completed, where that comes from, and which entries fit."""
+"""Completion menus: sources, matching and ranking."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ import msgspec
 from coder.terminal.input.editing import Request, escaped_path
 
 ROWS = 8
-_FREE = ("model",)  # commands whose argument may be something that the menu does not have
+_FREE = ("model",)  # commands whose argument need not be in the menu
 
 
 class MenuItem(msgspec.Struct, frozen=True):
-    """One entry. `insert` is what it puts into the text; `scope` says where it comes from ("user",
-    "project", …), `hint` which arguments it takes, `about` what it does."""
+    """`insert` is the text it inserts, `scope` its origin ("user", "project", …), `hint` its arguments,
+    `about` its description."""
 
     label: str
     insert: str
     about: str = ""
     scope: str = ""
     hint: str = ""
-    style: str = ""  # of the label, where it is not an ordinary one: "dim", "bad"
+    style: str = ""  # of the label: "dim", "bad"
 
 
 class MenuSource(Protocol):
-    """Whatever has entries for the slash menu: built-in commands, custom modes, saved prompts.
-
-    `items` is asked at each opening of the menu and should be quick; `insert` has no leading slash.
-    """
+    """A source of slash menu entries. `items` is called whenever the menu opens and should be quick;
+    `insert` has no leading slash."""
 
     def items(self) -> Sequence[MenuItem]: ...
 
@@ -38,7 +36,7 @@ Arguments = Callable[[str], Sequence[MenuItem]]
 
 
 class Menu(msgspec.Struct):
-    """An open menu. `chosen` is -1 as long as nothing is preselected; `moved` once the person has chosen."""
+    """An open menu. `chosen` is -1 without a selection; `moved` is set once the person selected an entry."""
 
     items: list[MenuItem]
     start: int
@@ -54,7 +52,7 @@ class Menu(msgspec.Struct):
         return request is not None and (request.start, request.query) == (self.start, self.query)
 
     def choose(self, item: MenuItem | None) -> None:
-        """Where it still is; else the choice is as in a new menu."""
+        """Select the item if it is still listed."""
         if item is not None and item in self.items:
             self.chosen, self.moved = self.items.index(item), True
 
@@ -65,12 +63,12 @@ class Menu(msgspec.Struct):
         )
 
     def visible(self, rows: int) -> list[tuple[MenuItem, bool]]:
-        """The rows to show, with the chosen one among them."""
+        """The visible entries, scrolled to the selected one."""
         top = max(0, min(self.chosen - rows // 2, len(self.items) - rows))
         return [(item, at == self.chosen) for at, item in enumerate(self.items)][top : top + rows]
 
     def complete(self) -> bool:
-        """Whether the text already is what the chosen entry would make of it."""
+        """Whether accepting the entry would not change the text."""
         item = self.chosen_item
         return item is None or item.insert in (self.query, escaped_path(self.query))
 
@@ -107,16 +105,15 @@ class Menus:
 
 
 def _preselects(request: Request) -> bool:
-    """Whether Enter takes the first entry. It does not where what is typed may well be meant as it stands: a
-    folder that was just completed, the name of a model that nobody listed."""
+    """Whether Enter accepts the first entry. Not where the typed text may be meant literally: a directory
+    just completed, an unlisted model name."""
     if request.kind == "command":
         return True
     return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE
 
 
 def ranked(items: Sequence[MenuItem], query: str) -> list[MenuItem]:
-    """Those that fit, the best first; entries that fit equally well stay in their order. A word that begins
-    with `(` stands for the beginning of a scope: `(global)`, `(proj`."""
+    """Matching items, best first (stable). A word that starts with `(` filters by scope prefix: `(proj`."""
     tags = [word.lower() for word in query.split() if word.startswith("(")]
     if tags:
         items = [item for item in items if all(item.scope.lower().startswith(tag) for tag in tags)]
@@ -128,13 +125,12 @@ def ranked(items: Sequence[MenuItem], query: str) -> list[MenuItem]:
 
 
 def _said_of(item: MenuItem, query: str) -> int:
-    """What an entry is about counts less than its name, and not letter by letter: any text has them all."""
+    """Matches in the description rank lower, and only as substrings: any text contains any subsequence."""
     return score(item.about, query) - 400 if query.lower() in item.about.lower() else 0
 
 
 def score(text: str, query: str) -> int:
-    """How well `query` fits: all of it, a beginning, that of a word, somewhere, its letters in order;
-    0 for not at all."""
+    """Rank a match: equal, prefix, word prefix, substring, subsequence; 0 for none."""
     text, query = text.lower(), query.lower()
     if text == query:
         return 1000
@@ -147,7 +143,7 @@ def score(text: str, query: str) -> int:
 
 
 def _spread(text: str, query: str) -> int:
-    """How far apart the letters of `query` stand in `text`, in order; 500 where they are not all there."""
+    """The spread of the subsequence `query` in `text`; 500 if it is none."""
     at = first = text.find(query[0])
     for letter in query[1:]:
         at = text.find(letter, at + 1) if at >= 0 else -1

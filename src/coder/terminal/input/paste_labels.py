@@ -1,7 +1,4 @@
-"""A paste's placeholder is one thing to the person: no key may break it, and the caret never stands inside.
-
-Pure functions on a text, a caret and the placeholders that are known.
-"""
+"""Keeps paste placeholders atomic: no key splits one, and the caret is never inside. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ Labels = Mapping[str, str]
 
 
 def label_spans(text: str, labels: Labels) -> Iterator[tuple[int, int]]:
-    """Where placeholders stand, in order."""
+    """The spans of placeholders, in order."""
     if labels:
         pattern = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
         yield from (found.span() for found in re.finditer(pattern, text))
 
 
 def outside_label(caret: Caret, came_from: int, labels: Labels) -> int:
-    """Where the caret may stand: on the far side of a placeholder that it was moved into."""
+    """The caret's offset, moved to the far side of a placeholder it entered."""
     for start, end in label_spans(caret.text, labels):
         if start < caret.at < end:
             return end if came_from <= start else start
@@ -29,8 +26,8 @@ def outside_label(caret: Caret, came_from: int, labels: Labels) -> int:
 
 
 def whole_labels(before: str, now: Caret, labels: Labels) -> Caret | None:
-    """After a change that took a part of a placeholder: as if it had taken all of it. Text that was put
-    inside stands after it. None where every placeholder is whole."""
+    """Repair a change that deleted part of a placeholder: delete all of it. Text inserted inside moves after
+    it. None if every placeholder is intact."""
     was, stays = list(label_spans(before, labels)), list(label_spans(now.text, labels))
     if len(stays) >= len(was):
         return None
@@ -48,7 +45,7 @@ def whole_labels(before: str, now: Caret, labels: Labels) -> Caret | None:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters they have in common at the beginning."""
+    """The length of the common prefix."""
     for at, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return at
@@ -56,5 +53,5 @@ def _shared(one: str, other: str) -> int:
 
 
 def label_before(caret: Caret, labels: Labels) -> str:
-    """The placeholder that ends where the caret stands; empty where none does."""
+    """The placeholder that ends at the caret, or ""."""
     return next((caret.text[a:b] for a, b in label_spans(caret.text, labels) if b == caret.at), "")

@@ -1,7 +1,5 @@
-"""Where the rows of the prompt's text begin as the screen breaks them: Up and Down go by what is seen.
-
-Pure; it follows the way prompt_toolkit wraps: character by character, with something before each row.
-"""
+"""Screen rows of the prompt's text, for Up and Down. Pure; wraps as prompt_toolkit does: by character, with a
+prefix on each row."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ TAB_STOP = 4
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The columns there are, and how many of them the prompt and the margin of later rows take."""
+    """The window's width, and the widths of the prompt and of the margin of later rows."""
 
     columns: int
     prompt: int
@@ -22,7 +20,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row of line `line`: where its text begins, and the column of each place where the caret can stand."""
+    """A row of line `line`: its start offset, and the column of each caret position."""
 
     line: int
     start: int
@@ -48,8 +46,8 @@ def text_rows(text: str, shape: Shape) -> list[Row]:
 def _line_rows(line: str, number: int, start: int, shape: Shape) -> list[Row]:
     rows = [Row(number, start, [])]
     x = shape.margin if number else shape.prompt
-    shown = 0  # characters so far, by which tabs are counted
-    for at, char in enumerate(line + " "):  # the caret needs a place after the last one
+    shown = 0  # characters so far, for tab stops
+    for at, char in enumerate(line + " "):  # a cell for the caret at the end
         cells = [1] * (TAB_STOP - shown % TAB_STOP) if char == "\t" else [cell_width(char)]
         if x + cells[0] > shape.columns:
             rows.append(Row(number, start + at, []))
@@ -67,9 +65,8 @@ def row_of(rows: list[Row], at: int) -> int:
 
 
 def moved(rows: list[Row], at: int, by: int, goal: int | None = None) -> tuple[int, int] | None:
-    """The place so many rows further in the column where the caret stands (or `goal`), and that column;
-    None where there is no such row. The prompt is no part of the text: the first line's first letter stands
-    above the second line's first letter."""
+    """The offset `by` rows further in the caret's column (or `goal`), and that column; None if there is no
+    such row. Columns are relative to the text, so the prompt's width does not shift the caret."""
     number = row_of(rows, at)
     if not 0 <= number + by < len(rows):
         return None

@@ -1,6 +1,6 @@
-"""The mode bar: a summary below the input; with the focus, modes and variables to switch and edit.
+"""The mode bar: a summary below the input; with the focus, an editor for modes and their variables.
 
-What it shows of modes is the book's; what it holds itself is where the focus is and what is being typed.
+It holds only the focus and the value being edited; the modes' state is in `known`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coder.protocol.modes import (
     SetValue,
     TriggerInstantMode,
 )
-from coder.terminal.modes.known import Entry, ModeBook, as_inputs
+from coder.terminal.modes.known import Entry, KnownModes, as_inputs
 from coder.terminal.modes.rows import Focus, keys_line, mode_lines, summary, window
 from coder.terminal.modes.slot import KeyAnswer
 from coder.terminal.render.sanitize import flat
@@ -24,23 +24,23 @@ from coder.terminal.render.theme import Theme
 from coder.terminal.render.width import Line, clip
 from coder.texts import Texts
 
-if TYPE_CHECKING:  # most sessions edit no mode: the editing is loaded when somebody does
+if TYPE_CHECKING:  # imported lazily: most sessions edit no mode
     from coder.terminal.modes.field import Field
     from coder.terminal.modes.form import Form
 
 _PICKED_ROWS = 6
 
 Send = Callable[[SetModeState | TriggerInstantMode], bool]
-"""False where it cannot be sent just now."""
+"""False if it cannot be sent now."""
 
 
 class CustomModeBar:
     """The `ModeBar` of the interactive terminal."""
 
     def __init__(
-        self, book: ModeBook, texts: Texts, theme: Theme, send: Send, size: Callable[[], tuple[int, int]]
+        self, known: KnownModes, texts: Texts, theme: Theme, send: Send, size: Callable[[], tuple[int, int]]
     ) -> None:
-        self.book, self.texts, self.theme = book, texts, theme
+        self.known, self.texts, self.theme = known, texts, theme
         self.focused = False
         self.focus = Focus()
         self.form: Form | None = None
@@ -55,20 +55,20 @@ class CustomModeBar:
     # entering and leaving
 
     def enter(self) -> bool:
-        """The focus is on the mode that was enabled last."""
-        entries = self.book.entries()
+        """Focus the mode that was enabled last."""
+        entries = self.known.entries()
         if not entries:
             return False
         ids = [entry.mode.mode_id for entry in entries]
         self.focus = Focus()
-        self.focus.row = ids.index(self.book.newest) if self.book.newest in ids else len(ids) - 1
+        self.focus.row = ids.index(self.known.newest) if self.known.newest in ids else len(ids) - 1
         self.focused = True
         return True
 
     def leave(self) -> None:
         self.focused, self.form = False, None
         self.focus = Focus()
-        self.book.tidy()
+        self.known.tidy()
 
     def open_form(
         self,
@@ -78,10 +78,10 @@ class CustomModeBar:
         variable: str = "",
         from_line: bool = False,
     ) -> bool:
-        """False where there is nothing to fill in. `values` are those of a line that did not suffice; from
-        a line one goes back to the input, else to the bar."""
-        definition, mode = self.book.definition(mode_id), self.book.mode(mode_id)
-        variables = self.book.variables(mode_id)
+        """False if the mode has no variables. `values` come from an incomplete command line; with `from_line`
+        the focus returns to the input, else to the bar."""
+        definition, mode = self.known.definition(mode_id), self.known.mode(mode_id)
+        variables = self.known.variables(mode_id)
         if not variables:
             return False
         from coder.terminal.modes.form import Form
@@ -93,10 +93,10 @@ class CustomModeBar:
             f"{title} — {about}" if about else title,
             definition.kind if definition else "persistent",
             variables,
-            {**self.book.explicit(mode_id), **(values or {})},
+            {**self.known.explicit(mode_id), **(values or {})},
             variable,
         )
-        ids = [entry.mode.mode_id for entry in self.book.entries()]
+        ids = [entry.mode.mode_id for entry in self.known.entries()]
         self.focus = Focus()
         self.focus.row = ids.index(mode_id) if mode_id in ids else 0
         self.focused, self._from_line = True, from_line
@@ -118,7 +118,7 @@ class CustomModeBar:
         return answer
 
     def _row_key(self, name: str) -> KeyAnswer:
-        entries, focus = self.book.entries(), self.focus
+        entries, focus = self.known.entries(), self.focus
         focus.row = min(focus.row, len(entries) - 1)
         leaving = name == "escape" or (name in ("up", "c-p") and focus.row == 0)
         if leaving or not entries:
@@ -135,7 +135,7 @@ class CustomModeBar:
         elif name == "tab":
             self.open_form(entries[focus.row].mode.mode_id, variable=self._variable_name(entries[focus.row]))
         elif len(name) == 1 or name == "paste":
-            return "pass"  # somebody goes on typing
+            return "pass"
         return "stay"
 
     def _move(self, entry: Entry, by: int) -> None:
@@ -144,38 +144,38 @@ class CustomModeBar:
     def _switch(self, entry: Entry) -> None:
         mode_id = entry.mode.mode_id
         if not entry.on and entry.errors:
-            self.book.dismiss(mode_id)
-        elif mode_id in self.book.wanted:
-            self._send(self.book.ask_without(mode_id))
+            self.known.dismiss(mode_id)
+        elif mode_id in self.known.wanted:
+            self._send(self.known.target_without(mode_id))
         else:
-            self._send(self.book.ask_for(mode_id))
+            self._send(self.known.target_with(mode_id))
 
     def _variable_name(self, entry: Entry) -> str:
         variables = entry.mode.variables
         return variables[min(self.focus.variable, len(variables) - 1)].name if variables else ""
 
     def _edit(self, entry: Entry) -> None:
-        """In the label where the variable asks for it or is free text; else in the form."""
+        """Edit in the label (`edited_in_place`) or in the form."""
         name = self._variable_name(entry)
-        variable = next((v for v in self.book.variables(entry.mode.mode_id) if v.name == name), None)
+        variable = next((v for v in self.known.variables(entry.mode.mode_id) if v.name == name), None)
         if variable is None:
             return
         if edited_in_place(variable):
             from coder.terminal.modes.field import field_of
 
-            self.focus.editing = field_of(variable, self.book.explicit(entry.mode.mode_id).get(name, ""))
+            self.focus.editing = field_of(variable, self.known.explicit(entry.mode.mode_id).get(name, ""))
         else:
             self.open_form(entry.mode.mode_id, variable=name)
 
     def _edit_key(self, field: Field, name: str, data: str) -> None:
-        entry = self.book.entries()[self.focus.row]  # none goes while the bar has the focus
+        entry = self.known.entries()[self.focus.row]  # entries stay while the bar has the focus
         if name == "escape":
             self.focus.editing = None
         elif name in ("enter", "tab", "s-tab"):
             if field.problem() is not None and field.text:
                 return
             self.focus.editing = None
-            if field.text != field.began:
+            if field.text != field.initial:
                 self._set(entry.mode.mode_id, field)
             if name != "enter":
                 self._move(entry, 1 if name == "tab" else -1)
@@ -189,33 +189,33 @@ class CustomModeBar:
         match form.key(name, data):
             case "cancel":
                 self.form = None
-                self.focused = bool(self.book.entries())
+                self.focused = bool(self.known.entries())
             case "apply":
                 if form.kind == "persistent":
                     sent = self._apply(form.mode_id, form.values)
                 else:
-                    # what is left empty keeps what the session remembers of it, which nobody saw here
+                    # empty fields are not sent, so that the session's remembered values stay
                     given = {name: SetValue(value) for name, value in form.values.items() if value}
                     sent = self._send(TriggerInstantMode(form.mode_id, dict(given)))
                 if not sent:
                     form.refusal = self.texts.say("terminal.mode_wait")
                     return
                 self.form = None
-                self.focused = not self._from_line and bool(self.book.entries())
+                self.focused = not self._from_line and bool(self.known.entries())
             case "stay":
                 pass
 
     def _set(self, mode_id: str, field: Field) -> None:
-        """One value; the others stay as they are, an explicit empty text too."""
+        """Set one value; the others stay, including explicit empty ones."""
         inputs: dict[str, ModeVariableInput] = {
-            name: SetValue(value) for name, value in self.book.explicit(mode_id).items()
+            name: SetValue(value) for name, value in self.known.explicit(mode_id).items()
         }
         inputs[field.variable.name] = SetValue(field.text) if field.text else USE_DEFAULT
-        self._send(self.book.ask_for(mode_id, inputs))
+        self._send(self.known.target_with(mode_id, inputs))
 
     def _apply(self, mode_id: str, values: dict[str, str]) -> bool:
-        inputs = as_inputs(self.book.variables(mode_id), values)
-        return self._send(self.book.ask_for(mode_id, inputs))
+        inputs = as_inputs(self.known.variables(mode_id), values)
+        return self._send(self.known.target_with(mode_id, inputs))
 
     # drawing
 
@@ -224,7 +224,7 @@ class CustomModeBar:
         return [self.theme.line(line) for line in self._lines(width, rows)]
 
     def _lines(self, width: int, rows: int) -> list[Line]:
-        entries = self.book.entries()
+        entries = self.known.entries()
         if not self.focused:
             line = summary(entries, self.texts) if rows >= 5 else []
             return [clip(line, width)] if line else []
@@ -252,7 +252,7 @@ class CustomModeBar:
 
 
 def edited_in_place(variable: ModeVariable) -> bool:
-    """Typed where it stands: `inline_edit`, else free text without a list."""
+    """Whether to edit in the label: `inline_edit`, else free text without choices."""
     if variable.inline_edit is not None:
         return variable.inline_edit
     return variable.type == "text" and not variable.enum

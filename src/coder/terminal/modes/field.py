@@ -1,4 +1,4 @@
-"""One value being edited: what keys make of it, and whether its variable takes it. Pure."""
+"""A form field: key handling and validation of one value. Pure."""
 
 from __future__ import annotations
 
@@ -13,41 +13,40 @@ from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import Line, char_width, text_width
 from coder.texts import Phrase, Texts
 
-Stored = Literal["default", "explicit", "pending_unset"]
+ValueState = Literal["default", "explicit", "pending_unset"]
 
 BOOLEANS = ["true", "false"]
 _WORDS = {"y": "true", "t": "true", "1": "true", "n": "false", "f": "false", "0": "false"}
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A variable and the text that stands for it now; no text means its default. `began` is the explicit
-    value that it had when the editing began."""
+    """A variable and its text; no text means the default. `initial` is the explicit value before editing."""
 
     variable: ModeVariable
     caret: Caret
-    began: str = ""
+    initial: str = ""
 
     @property
     def text(self) -> str:
         return self.caret.text
 
     @property
-    def stored(self) -> Stored:
-        """The three states of a value: clearing one that was set is asking for the default."""
+    def value_state(self) -> ValueState:
+        """`pending_unset`: clearing an explicit value resets it to the default."""
         if self.text:
             return "explicit"
-        return "pending_unset" if self.began else "default"
+        return "pending_unset" if self.initial else "default"
 
     @property
     def choices(self) -> list[str]:
-        """Empty where anything may be typed."""
+        """Empty for free text."""
         if self.variable.enum:
             return self.variable.enum
         return BOOLEANS if self.variable.type == "boolean" else []
 
     @property
     def shown(self) -> str:
-        """The value that would be in force."""
+        """The effective value."""
         return self.text or self.variable.default or ""
 
     def problem(self) -> Phrase | None:
@@ -58,7 +57,7 @@ class Field(msgspec.Struct, frozen=True):
         return None
 
     def key(self, name: str, data: str) -> Field | None:
-        """None for a key that is not its own."""
+        """None if the field does not handle the key."""
         if self.choices:
             return self._chosen(name, data)
         caret = typed(self.caret, name, data)
@@ -84,11 +83,11 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def field_of(variable: ModeVariable, value: str) -> Field:
-    return Field(variable, Caret(value, len(value)), began=value)
+    return Field(variable, Caret(value, len(value)), initial=value)
 
 
 def _beginning(choices: list[str], at: int, letter: str) -> str:
-    """The next choice that begins with the letter; a digit counts them."""
+    """The next choice that starts with the letter, or the one with that number."""
     if letter.isdigit() and 0 < int(letter) <= len(choices):
         return choices[int(letter) - 1]
     later = [*choices[at + 1 :], *choices[: at + 1]]
@@ -96,7 +95,7 @@ def _beginning(choices: list[str], at: int, letter: str) -> str:
 
 
 def typed(caret: Caret, name: str, data: str) -> Caret | None:
-    """What a key makes of a line of text; None for keys that mean nothing in one."""
+    """Apply a key to a single-line text; None if it has no meaning there."""
     text, at = caret.text, caret.at
     if len(name) == 1 or name == "paste":
         new = "".join(char if char.isprintable() else " " for char in data)
@@ -121,7 +120,7 @@ def typed(caret: Caret, name: str, data: str) -> Caret | None:
 
 
 def caret_line(caret: Caret, room: int) -> Line:
-    """The text with its caret, cut so that the caret is always seen."""
+    """The text with its caret, scrolled so that the caret is visible."""
     text = flat(caret.text)
     before, under = flat(caret.text[: caret.at]), flat(caret.text[caret.at : caret.at + 1]) or " "
     after = text[len(before) + len(under) :] if caret.at < len(caret.text) else ""
@@ -142,7 +141,7 @@ def caret_line(caret: Caret, room: int) -> Line:
 
 
 def about(field: Field, texts: Texts) -> str:
-    """What a person should know of the variable, in one line."""
+    """One-line help for the variable."""
     variable = field.variable
     parts = [variable.description] if variable.description else []
     parts.append(texts.say(f"terminal.type_{variable.type}"))

@@ -1,4 +1,4 @@
-"""The form for a mode's variables: all of them in one place, below the input."""
+"""The form below the input for all variables of a mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORWARD, _BACK = ("tab", "down", "c-n"), ("s-tab", "up", "c-p")
 
 
 class Form:
-    """The values being edited, and which one has the focus."""
+    """The fields, and which one has the focus."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class Form:
         values: Mapping[str, str],
         focus: str = "",
     ) -> None:
-        """`values` are the explicit ones; the focus is on `focus`, else on the first that lacks a value."""
+        """`values` are the explicit ones; focuses `focus`, else the first field with a problem."""
         self.mode_id, self.title, self.kind = mode_id, title, kind
         self.fields = [field_of(variable, values.get(variable.name, "")) for variable in variables]
-        self.refusal = ""  # what the engine said of values that looked right here
+        self.refusal = ""  # why the values could not be sent
         names = [variable.name for variable in variables]
         wrong = [at for at, field in enumerate(self.fields) if field.problem() is not None]
         self.at = names.index(focus) if focus in names else next(iter(wrong), 0)
@@ -54,7 +54,7 @@ class Form:
         return "stay"
 
     def _enter(self) -> FormAnswer:
-        """Apply, unless a value is wrong: then to the first of those."""
+        """Apply, or focus the first invalid field."""
         wrong = [at for at, field in enumerate(self.fields) if field.problem() is not None]
         if not wrong:
             return "apply"
@@ -64,7 +64,7 @@ class Form:
     # drawing
 
     def lines(self, width: int, height: int, texts: Texts) -> list[Line]:
-        """At most `height` rows: the fields around the focus, then what is said of it, then the keys."""
+        """At most `height` rows: the fields around the focus, its remark, the keys."""
         names = max(text_width(field.variable.name) for field in self.fields)
         names = min(names, max(6, width // 3))
         head: list[Line] = [[("strong", flat(self.title))]] if height > 4 else []
@@ -97,7 +97,7 @@ class Form:
 
 
 def value_line(field: Field, focused: bool, room: int, texts: Texts) -> Line:
-    """The value as its type is edited: a caret, or the choices with the one that holds marked."""
+    """The value with a caret, or the choices with the effective one marked."""
     if field.choices:
         return choice_line(field, focused, room, texts)
     if focused and field.text:
@@ -112,7 +112,7 @@ def value_line(field: Field, focused: bool, room: int, texts: Texts) -> Line:
 
 
 def choice_line(field: Field, focused: bool, room: int, texts: Texts) -> Line:
-    """As many choices as fit, from one a little before that which holds."""
+    """As many choices as fit, scrolled to the effective one."""
     choices = field.choices
     at = choices.index(field.shown) if field.shown in choices else -1
     first = max(0, at - 1)
@@ -122,6 +122,6 @@ def choice_line(field: Field, focused: bool, room: int, texts: Texts) -> Line:
     for number, choice in enumerate(choices[first:], first):
         style = ("chosen" if focused else "strong") if number == at else "dim"
         line += [("", "" if number == first else "  "), (style, flat(choice))]
-    if field.stored != "explicit" and at >= 0:
+    if field.value_state != "explicit" and at >= 0:
         line.append(("dim", f"  {texts.say('terminal.mode_is_default')}"))
     return clip(line, room)

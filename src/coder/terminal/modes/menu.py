@@ -1,4 +1,4 @@
-"""Custom modes and saved prompts in the slash menu: where they come from, how they stand."""
+"""Custom modes and saved prompts in the slash menu."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Sequence
 
 from coder.protocol.modes import ModeDefinition, ModeVariable
 from coder.terminal.input.menu import MenuItem
-from coder.terminal.modes.known import ModeBook
+from coder.terminal.modes.known import KnownModes
 from coder.terminal.render.sanitize import flat
 from coder.texts import Texts
 
-_USAGE_COLUMNS = 24  # more would push scope and description off the screen
+_USAGE_COLUMNS = 24
 
 
 class ModeMenu:
-    """A `MenuSource`. Its entries are made anew only where something has changed."""
+    """A `MenuSource` whose entries are cached until the modes change."""
 
-    def __init__(self, book: ModeBook, texts: Texts) -> None:
-        self._book = book
+    def __init__(self, known: KnownModes, texts: Texts) -> None:
+        self._known = known
         self._texts = texts
-        self._made: list[MenuItem] = []
-        self._made_of = -1
+        self._cached: list[MenuItem] = []
+        self._cached_version = -1
 
     def items(self) -> Sequence[MenuItem]:
-        if self._made_of != self._book.version:
-            self._made_of = self._book.version
-            self._made = [item for one in self._book.definitions for item in self._items(one)]
-        return self._made
+        if self._cached_version != self._known.version:
+            self._cached_version = self._known.version
+            self._cached = [item for one in self._known.definitions for item in self._items(one)]
+        return self._cached
 
     def arguments(self, _query: str) -> Sequence[MenuItem]:
-        """What `/modes` takes: one that is on, to switch it off."""
+        """Arguments of `/modes`: `off` and an enabled mode."""
         return [
             MenuItem(label=f"off {mode.mode_id[1:]}", insert=f"off {mode.mode_id[1:]}")
-            for mode in self._book.enabled
+            for mode in self._known.enabled
         ]
 
     def _items(self, one: ModeDefinition) -> list[MenuItem]:
-        on = bool(one.command) and self._book.is_on(one.mode_id)
+        on = bool(one.command) and self._known.is_on(one.mode_id)
         label = one.command or one.mode_id
         item = MenuItem(
             label=label,
@@ -49,7 +49,7 @@ class ModeMenu:
         return [item, self._switch(one)] if on else [item]
 
     def _switch(self, one: ModeDefinition) -> MenuItem:
-        """To close a mode from the menu."""
+        """The entry that switches the mode off."""
         name = one.mode_id[1:]
         about = self._texts.say("terminal.mode_switch_off", name=one.display_name)
         return MenuItem(label=f"/modes off {name}", insert=f"modes off {name}", about=about)
@@ -73,7 +73,7 @@ class ModeMenu:
 
 
 def usage(variables: Sequence[ModeVariable]) -> str:
-    """`<role> [region] …`, where the file gives no hint of its own."""
+    """`<role> [region] …`, for a file without its own hint."""
     words = [f"<{v.name}>" if v.required else f"[{v.name}]" for v in variables]
     hint = ""
     for word in words:
@@ -84,8 +84,8 @@ def usage(variables: Sequence[ModeVariable]) -> str:
 
 
 def _fault(one: ModeDefinition, texts: Texts) -> str:
-    """What is wrong with the file, its line first: the path would leave no room for the rest."""
+    """The file's error, with the line number instead of the path, for want of room."""
     assert one.error is not None
     line = one.error.line
-    told = one.error.message.removeprefix(f"{one.path}:{line}: ").removeprefix(f"{one.path}: ")
-    return flat(texts.say("terminal.mode_line", line=line, fault=told) if line else told)
+    message = one.error.message.removeprefix(f"{one.path}:{line}: ").removeprefix(f"{one.path}: ")
+    return flat(texts.say("terminal.mode_line", line=line, fault=message) if line else message)

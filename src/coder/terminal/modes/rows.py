@@ -1,4 +1,4 @@
-"""How the mode bar looks: one line while the input has the focus, a row for each mode while the bar has."""
+"""Renders the mode bar: one line without the focus, a row per mode with it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from coder.texts import Texts
 if TYPE_CHECKING:
     from coder.terminal.modes.field import Field
 
-VALUE_COLUMNS = 24  # of a value in its label; all of it is in the form
+VALUE_COLUMNS = 24  # of a value in its label; the form shows all of it
 NAME_COLUMNS = 24
 
 
 def summary(entries: Sequence[Entry], texts: Texts) -> Line:
-    """`Mode: a · b`, and what stands against one that was asked for; nothing where there is nothing."""
+    """`Mode: a · b`, with the problems of requested modes; empty if there are none."""
     line: Line = []
     for entry in entries:
         if not entry.on and not entry.errors:
             continue
         line.append(("dim", " · " if line else texts.say("terminal.modes_label")))
         line.append(("" if entry.on else "dim", flat(entry.mode.display_name)))
-        if fault := trouble(entry, texts):
+        if fault := problem_text(entry, texts):
             line.append(("bad", f" ⚠ {fault}"))
     return line
 
 
-class Spoken:
-    """For where there is no bar: the summary as a line, once for each change of it."""
+class ModeAnnouncer:
+    """Without a bar: the summary as a line, whenever it changes."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self._told = self._text([])
+        self._last = self._text([])
 
     def take(self, event: ModeStateChanged) -> str | None:
         now = self._text(event.enabled_modes)
-        before, self._told = self._told, now
+        before, self._last = self._last, now
         return now if now != before else None
 
     def _text(self, modes: Sequence[RenderedMode]) -> str:
@@ -49,20 +49,20 @@ class Spoken:
 
 
 def keys_line(key: str, width: int, texts: Texts) -> Line:
-    """Which keys there are, in fewer words where there is little room."""
+    """The key help, in a short form if it does not fit."""
     text = texts.say(key)
     return clip([("dim", text if text_width(text) <= width else texts.say(f"{key}_narrow"))], width)
 
 
-def trouble(entry: Entry, texts: Texts) -> str:
-    """Why the mode is not as it was asked to be, in a few words."""
+def problem_text(entry: Entry, texts: Texts) -> str:
+    """Why the mode is not as requested."""
     if entry.missing:
         return texts.say("terminal.mode_missing", names=", ".join(entry.missing))
     return flat(entry.errors[0].message) if entry.errors else ""
 
 
 class Focus:
-    """Which mode and which of its variables; `editing` is the value being typed into its label, if one is."""
+    """The focused mode and variable; `editing` is the field being edited in its label, if any."""
 
     def __init__(self) -> None:
         self.row = 0
@@ -71,7 +71,7 @@ class Focus:
 
 
 def mode_lines(entries: Sequence[Entry], focus: Focus, width: int, texts: Texts) -> list[list[Line]]:
-    """The rows of each mode; labels that do not fit go on below, and the focus is shown wherever it is."""
+    """The rows of each mode."""
     names = min(NAME_COLUMNS, max(text_width(flat(entry.mode.display_name)) for entry in entries))
     names = min(names, max(6, width // 2))
     return [
@@ -84,7 +84,7 @@ def _mode(entry: Entry, focus: Focus | None, names: int, width: int, texts: Text
     style = "strong" if focus else "" if entry.on else "dim"
     name = clip([(style, flat(entry.mode.display_name))], names)
     head: Line = [("", "▸ " if focus else "○ "), *name, ("", " " * (names - line_width(name)))]
-    if fault := trouble(entry, texts):
+    if fault := problem_text(entry, texts):
         head.append(("bad", f" ⚠ {fault}"))
     elif not entry.on:
         head.append(("dim", f" {texts.say('terminal.mode_off')}"))
@@ -94,11 +94,11 @@ def _mode(entry: Entry, focus: Focus | None, names: int, width: int, texts: Text
         _label(state, focus if focus is not None and at == focus.variable else None, entry.on, width)
         for at, state in enumerate(entry.mode.variables)
     ]
-    return _flowed(head, labels, names, width)
+    return _wrap_labels(head, labels, names, width)
 
 
-def _flowed(head: Line, labels: Sequence[Line], names: int, width: int) -> list[Line]:
-    """Labels stay whole: one that does not fit begins a new row under the first."""
+def _wrap_labels(head: Line, labels: Sequence[Line], names: int, width: int) -> list[Line]:
+    """Wrap between labels."""
     indent = " " * min(names + 3, width // 4)
     rows = wrap(head, width) if line_width(head) > width else [head]
     for label in labels:
@@ -115,9 +115,10 @@ def _label(state: ModeVariableState, focus: Focus | None, on: bool, width: int) 
     if editing is not None and editing.choices:
         return [("strong", f"[{state.name}={one_line(editing.shown or '?')}]")]
     if editing is not None:
-        from coder.terminal.modes.field import caret_line  # loaded by now: somebody edits
+        from coder.terminal.modes.field import caret_line  # already imported: a field exists
 
-        # the label may begin below the name, a quarter of the width in; the caret must be seen there too
+        # the label may wrap below the name, indented by a quarter of the width; the caret must still be
+        # visible
         room = max(4, min(VALUE_COLUMNS * 2, width - width // 4 - text_width(state.name) - 4))
         return [("strong", f"[{state.name}="), *caret_line(editing.caret, room), ("strong", "]")]
     lacking = state.required and not state.value
@@ -133,7 +134,7 @@ def one_line(value: str) -> str:
 
 
 def window(groups: Sequence[Sequence[Line]], focused: int, room: int) -> list[Line]:
-    """At most `room` rows of all groups: the row that has the focus, and of its group as many as fit."""
+    """At most `room` rows, scrolled to the focused row and as much of its group as fits."""
     rows = [row for group in groups for row in group]
     if len(rows) <= room:
         return rows

@@ -1,33 +1,33 @@
-"""The room below the input, which custom modes fill: what fills it must offer this."""
+"""The interface of the bar below the input."""
 
 from __future__ import annotations
 
 from typing import Literal, Protocol
 
-# What becomes of the focus after a key: it stays, goes back to the input, or goes back and the key with it.
+# After a key: the focus stays, returns to the input, or returns and the key is passed on.
 KeyAnswer = Literal["stay", "leave", "pass"]
 
-# prompt_toolkit knows these keys by the control character that they send.
+# prompt_toolkit names these keys by their control characters.
 _NAMES = {"c-m": "enter", "c-i": "tab", "c-h": "backspace", "c-j": "newline", "<bracketed-paste>": "paste"}
 
 
 class ModeBar(Protocol):
-    """Shown below the input whenever `rows` has any. Down on the newest line enters it where `enter` says
-    yes; from then on every key goes to `key`, until that answers something other than "stay"."""
+    """Shown below the input if `rows` is not empty. Down on the newest line calls `enter`; if it returns
+    True, every key goes to `key` until that returns something other than "stay"."""
 
     def rows(self, width: int) -> list[str]:
-        """Text with SGR colours, already safe and no wider than `width`."""
+        """Sanitized text with SGR colours, at most `width` columns wide."""
         ...
 
     @property
     def editing(self) -> bool:
-        """Whether a value is being filled in: nothing may take the keys then."""
+        """Whether a value is being edited: nothing else may take the keys."""
         ...
 
     def enter(self) -> bool: ...
 
     def leave(self) -> None:
-        """The focus is taken away: by Ctrl+C, or by a question while nothing is being edited."""
+        """The focus is lost, by Ctrl+C or by a question while nothing is being edited."""
         ...
 
     def key(self, name: str, data: str) -> KeyAnswer:
@@ -36,7 +36,7 @@ class ModeBar(Protocol):
 
 
 class NoBar:
-    """Where nothing can be shown below the input."""
+    """The null object, for plain output."""
 
     def rows(self, width: int) -> list[str]:
         return []
@@ -49,13 +49,13 @@ class NoBar:
         return False
 
     def leave(self) -> None:
-        """There is nothing to leave."""
+        """No-op."""
 
     def key(self, name: str, data: str) -> KeyAnswer:
         return "leave"
 
 
 def key_name(key: object) -> str:
-    """Of a key as prompt_toolkit hands it over."""
+    """The name of a prompt_toolkit key."""
     name = str(getattr(key, "value", key))
     return _NAMES.get(name, name)

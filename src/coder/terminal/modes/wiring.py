@@ -1,4 +1,4 @@
-"""Custom modes at the terminal: the book of what is known, the menu's entries and the bar, connected."""
+"""Connects custom modes to the terminal: their state, menu entries and bar."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from coder.protocol.modes import (
     TriggerInstantMode,
 )
 from coder.terminal.modes.bar import CustomModeBar
-from coder.terminal.modes.known import ModeBook
+from coder.terminal.modes.known import KnownModes
 from coder.terminal.modes.menu import ModeMenu
-from coder.terminal.modes.rows import Spoken
+from coder.terminal.modes.rows import ModeAnnouncer
 from coder.terminal.modes.slot import ModeBar, NoBar
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
@@ -24,7 +24,7 @@ ModeOp = ListCustomModes | SetModeState | TriggerInstantMode
 
 
 class Modes:
-    """`send` puts an op to the engine (False: not now), `say` adds a line to the stream."""
+    """`send` submits an op (False: not now), `say` adds a line to the transcript."""
 
     def __init__(
         self,
@@ -36,35 +36,35 @@ class Modes:
         *,
         plain: bool,
     ) -> None:
-        self.book = ModeBook()
-        self.menu = ModeMenu(self.book, texts)
-        self._form = None if plain else CustomModeBar(self.book, texts, theme, send, size)
+        self.known = KnownModes()
+        self.menu = ModeMenu(self.known, texts)
+        self._form = None if plain else CustomModeBar(self.known, texts, theme, send, size)
         self.bar: ModeBar = self._form or NoBar()
-        self._spoken = Spoken(texts) if plain else None
+        self._announcer = ModeAnnouncer(texts) if plain else None
         self._send, self._say = send, say
-        self._unlisted = False
+        self._list_when_drawn = False
 
     def take(self, event: AnyEvent) -> bool:
-        """Whether the event was about modes alone."""
-        self.book.take(event)
+        """Whether the event concerns only modes."""
+        self.known.take(event)
         match event:
             case SessionStarted():
-                self._unlisted = True
+                self._list_when_drawn = True
                 self.bar.leave()
-            case ModeStateChanged() if self._spoken and (line := self._spoken.take(event)):
+            case ModeStateChanged() if self._announcer and (line := self._announcer.take(event)):
                 self._say(line)
             case CustomModesListed():
                 self.menu.items()
         return isinstance(event, CustomModesListed | ModeStateChanged)
 
-    def shown(self) -> None:
-        """The prompt is on the screen: from here on there is time to read a thousand files."""
-        if self._unlisted:
-            self._unlisted = False
+    def prompt_drawn(self) -> None:
+        """List the modes once the prompt is visible: reading their files must not delay it."""
+        if self._list_when_drawn:
+            self._list_when_drawn = False
             self._send(ListCustomModes())
 
     def fill(self, data: Mapping[str, object]) -> bool:
-        """Open the form where a typed line asks for it; whether it is open."""
+        """Open the form if the command's result asks for it; returns whether it is open."""
         mode_id, values = data.get("mode_id"), data.get("values")
         if self._form is None or not data.get("form") or not isinstance(mode_id, str):
             return False

@@ -1,6 +1,6 @@
-"""What each event looks like, as styled lines: shared by the interactive screen and by plain output.
+"""Renders events as styled lines, for the interactive transcript and for plain output.
 
-Pure functions; everything that comes from outside passes `safe`.
+Pure functions. Untrusted text is sanitized with `safe`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from coder.protocol.events import (
     VerifyChanged,
 )
 from coder.protocol.modes import InstantModeExecuted
-from coder.terminal.render.sanitize import flat, printed, safe
+from coder.terminal.render.sanitize import flat, safe, safe_output
 from coder.terminal.render.width import Line, clip, line_width, plain, text_width, wrap
 from coder.texts import Texts
 
 MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
-_LEAST_ARGUMENT = 8  # columns: less says nothing, and a long result takes a second row anyway
+_LEAST_ARGUMENT = 8  # columns
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 
 
 def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Line]:
-    """The summary (tool, key argument, result, time), then the diff or output below it. Where a `width` is
-    given, the argument gives way so that the summary is one row."""
+    """The summary (tool, key argument, result, time), then the diff or output. With a `width` the argument
+    is clipped so that the summary fits one row."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
     line: Line = [mark, ("", " "), ("strong", safe(event.tool))]
     rest: Line = []
@@ -54,7 +54,7 @@ def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Lin
 def detail_lines(detail: str, kind: str, texts: Texts) -> list[Line]:
     if not detail:
         return []
-    lines = (safe if kind == "diff" else printed)(detail).rstrip("\n").split("\n")
+    lines = (safe if kind == "diff" else safe_output)(detail).rstrip("\n").split("\n")
     if kind == "diff":
         return [[("", "  "), diff_span(line)] for line in lines]
     if len(lines) > MAX_DETAIL:
@@ -78,8 +78,8 @@ def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
     for todo in todos:
         style, mark = _TODO_STYLES.get(todo["status"], ""), _MARKS.get(todo["status"], "☐")
         first: Line = [("", "  "), (style, f"{mark} ")]
-        said: Line = [(style, safe(todo["content"]))]
-        lines += wrap(said, width, first, [("", "    ")]) if width else [[*first, *said]]
+        content: Line = [(style, safe(todo["content"]))]
+        lines += wrap(content, width, first, [("", "    ")]) if width else [[*first, *content]]
     return lines
 
 
@@ -98,27 +98,27 @@ def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
 
 
 def command_lines(event: CommandDone, width: int = 0) -> list[Line]:
-    """A command's answer, broken between words where a `width` is given; a diff in its colours, and what a
-    program printed as it is."""
+    """A command's reply, word-wrapped if a `width` is given; diffs are coloured, program output is not
+    wrapped."""
     if not event.text:
         return []
     if isinstance(todos := event.data.get("todos"), list):
         return todo_lines(todos, width)
     if event.command.startswith("!"):
-        return [_command_line(event, line) for line in printed(event.text).rstrip("\n").split("\n")]
+        return [_command_line(event, line) for line in safe_output(event.text).rstrip("\n").split("\n")]
     lines = safe(event.text).rstrip("\n").split("\n")
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
         return [[diff_span(line)] for line in lines]
-    return [row for line in lines for row in _broken(_command_line(event, line), width)]
+    return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
 
 
 def _command_line(event: CommandDone, line: str) -> Line:
     return [("" if event.ok else "note", line)] if line else []
 
 
-def _broken(line: Line, width: int) -> list[Line]:
-    """Rows that belong together by their margin. A path or an address that fits no row is left to the
-    terminal to break, which gives it back in one piece when it is copied."""
+def _wrap_line(line: Line, width: int) -> list[Line]:
+    """Wrap with a hanging indent. A line with a word longer than a row (path, URL) is left to the terminal's
+    own wrapping, so that it can be copied in one piece."""
     text = plain(line)
     if not width or text_width(text) <= width:
         return [line]
@@ -131,7 +131,7 @@ def _broken(line: Line, width: int) -> list[Line]:
 
 
 def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
-    """One line about the turn rather than of it; none for events that are not shown."""
+    """Lines about the turn (errors, notices, jobs); none for events that are not shown."""
     match event:
         case Failed(text):
             return [[("bad", line)] for line in safe(text).split("\n")]

@@ -1,4 +1,4 @@
-"""The terminal as written to: everything between two frames in one write, inside synchronized output."""
+"""Terminal output that writes each frame at once, inside synchronized output (`CSI ?2026`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from coder.terminal.render.sanitize import to_nowhere
+from coder.terminal.render.sanitize import redirect_to_devnull
 
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 _REFLOWING = (
@@ -31,7 +31,7 @@ _REFLOWING = (
 
 
 class FrameOutput(Vt100_Output):
-    """An output that can hold back what is written until a frame is complete."""
+    """A `Vt100_Output` that buffers until a frame is complete."""
 
     def __init__(self, stdout: TextIO) -> None:
         def size() -> Size:
@@ -41,7 +41,7 @@ class FrameOutput(Vt100_Output):
                 columns, rows = 0, 0
             return Size(rows=rows or 24, columns=columns or 80)
 
-        # No cursor position reports: the answer would arrive among the keys.
+        # No cursor position reports: the reply would arrive among the keys.
         super().__init__(
             stdout,
             size,
@@ -49,39 +49,39 @@ class FrameOutput(Vt100_Output):
             default_color_depth=ColorDepth.DEPTH_4_BIT,
             enable_cpr=False,
         )
-        self._held = 0
-        self._lower = 0
+        self._nesting = 0
+        self._reserved = 0
 
     @contextlib.contextmanager
     def one_write(self) -> Iterator[None]:
-        """What is written within goes out together; nothing at all where nothing is written."""
-        self._held += 1
-        begun = self.position
+        """Buffer everything written inside and flush it as one frame. Nests."""
+        self._nesting += 1
+        start = self.position
         try:
             yield
         finally:
-            self._held -= 1
-            if not self._held and self.position > begun:
-                self._buffer.insert(begun, _BEGIN)
+            self._nesting -= 1
+            if not self._nesting and self.position > start:
+                self._buffer.insert(start, _BEGIN)
                 self.write_raw(_END)
                 self.flush()
 
     @contextlib.contextmanager
-    def lower_by(self, rows: int) -> Iterator[None]:
-        """Within, the terminal has so many rows less."""
-        self._lower = rows
+    def reserve_rows(self, rows: int) -> Iterator[None]:
+        """Inside, `get_size` reports that many rows fewer."""
+        self._reserved = rows
         try:
             yield
         finally:
-            self._lower = 0
+            self._reserved = 0
 
     def get_size(self) -> Size:
         size = super().get_size()
-        return Size(rows=max(1, size.rows - self._lower), columns=size.columns)
+        return Size(rows=max(1, size.rows - self._reserved), columns=size.columns)
 
     @property
     def all_rows(self) -> int:
-        """Of the terminal, also where it is said to be lower."""
+        """The terminal's real height, regardless of `reserve_rows`."""
         return super().get_size().rows
 
     @property
@@ -89,26 +89,26 @@ class FrameOutput(Vt100_Output):
         return len(self._buffer)
 
     def since(self, position: int) -> str:
-        """What was written from there on. Holds within one write."""
+        """What was written from `position` on. Valid inside `one_write` only."""
         return "".join(self._buffer[position:])
 
     def flush(self) -> None:
-        """A terminal that is gone takes nothing more. The keyboard hears of it, and ends the session."""
-        if self._held:
+        """Drop the output if the terminal is gone; the keyboard's EOF ends the session."""
+        if self._nesting:
             return
         try:
             super().flush()
         except OSError:
             self._buffer.clear()
-            to_nowhere(self.stdout)
+            redirect_to_devnull(self.stdout)
 
     def erase_down(self) -> None:
-        """Without erasing the whole screen from its first row, which tmux takes for a reason to push what
-        was there into its history. The caret is in the first column."""
+        """Erase below without `ED` from the first row, which makes tmux push the screen into its history.
+        Expects the cursor in the first column."""
         self.write_raw("\x1b[K\x1b7\x1b[B\r\x1b[J\x1b8")
 
     def ask_for_cpr(self) -> None:
-        """Never: see above."""
+        """Never: see `__init__`."""
 
 
 def terminal_output() -> FrameOutput:
@@ -116,8 +116,8 @@ def terminal_output() -> FrameOutput:
 
 
 def reflows(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal breaks long rows anew when it gets narrower. Most do; xterm, the Linux console
-    and GNU screen cut them off instead, and nothing but these variables tells them apart."""
+    """Whether the terminal reflows long rows when it gets narrower. Most do; xterm, the Linux console and GNU
+    screen truncate them, and only these variables tell them apart."""
     return any(environ.get(name) for name in _REFLOWING)
 
 
@@ -126,6 +126,6 @@ def rows_taken(width: int, columns: int) -> int:
 
 
 def rows_after_reflow(widths: list[int], caret: tuple[int, int], columns: int) -> int:
-    """How far the caret stands below the first of our rows once each has been broken at `columns`."""
+    """How many rows the cursor is below our first row after the terminal reflowed them at `columns`."""
     x, y = caret
     return sum(rows_taken(width, columns) for width in widths[:y]) + x // columns

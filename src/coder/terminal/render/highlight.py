@@ -1,7 +1,7 @@
-"""Code in colours, by pygments, line after line: what was coloured once is not looked at again.
+"""Incremental syntax highlighting with pygments: each line is lexed once.
 
-pygments colours whole texts. Code that streams comes in lines, so the lexer's state is kept from one line to
-the next (`CodeState`); the few lexers that hide theirs see some of the lines above again instead.
+pygments lexes whole texts. For streamed code the lexer's state is kept between lines (`CodeState`); the few
+lexers without accessible state get some of the previous lines as context.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _ROLES = (
     ("Generic.Deleted", "bad"),
     ("Generic.Subheading", "hunk"),
 )
-LONGEST_LINE = 2000  # characters; a longer line is data, not code that someone reads
-_LINES_ABOVE = 12  # that a lexer without a state of its own sees again
+LONGEST_LINE = 2000  # characters; longer lines are not highlighted
+_LINES_ABOVE = 12  # context for lexers without accessible state
 _OPEN, _CLOSE = "/*", "*/"
 
 Token = tuple[str, str]
 
 
 class CodeState(msgspec.Struct, frozen=True):
-    """Where the lexer stands after a line: its stack of states, whether a `/*` is open, the last lines."""
+    """Lexer state after a line: the state stack, whether a `/*` is open, the last lines."""
 
     stack: tuple[str, ...] = ("root",)
     comment: bool = False
@@ -68,7 +68,7 @@ def code_lines(lines: list[str], language: str, state: CodeState) -> tuple[list[
 
 
 def _comment_line(lexer: Lexer, line: str, state: CodeState) -> tuple[Line, CodeState]:
-    """A line with a comment that may have begun above or go on below."""
+    """A line with a block comment that may span several lines."""
     head: Line = []
     if state.comment:
         end = line.find(_CLOSE)
@@ -122,7 +122,7 @@ def _keeps_to_the_rules(kind: type[Lexer]) -> bool:
 
 
 def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[Token], tuple[str, ...]]:
-    """`RegexLexer.get_tokens_unprocessed`, which does not say in which state it ends."""
+    """Like `RegexLexer.get_tokens_unprocessed`, but returns the final state stack too."""
     from pygments.token import _TokenType
 
     rules = lexer._tokens  # type: ignore[attr-defined] # a RegexLexer's, made by its metaclass
@@ -150,7 +150,7 @@ def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[Token]
 
 
 def _move(states: list[str], to: tuple[str, ...] | int | str | None) -> None:
-    """A rule's transition: names to push, how many to drop, or one more of the same."""
+    """Apply a rule's state transition: names to push, a number to pop, or `#push`/`#pop`."""
     if to is None:
         return
     if isinstance(to, int):

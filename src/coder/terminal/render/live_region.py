@@ -1,6 +1,6 @@
-"""The part of the terminal that is live: a few rows at the bottom, see `inline`.
+"""The live region: the rows at the bottom of the terminal that are redrawn, see `renderer`.
 
-Everything above is the terminal's own scrollback and is written once, by `commit`.
+Everything above is the terminal's scrollback and is written once, by `commit`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from prompt_toolkit.widgets import SearchToolbar
 from coder.terminal.input.control import InputControl
 from coder.terminal.input.keyboard import keyboard_input
 from coder.terminal.render.frame_output import FrameOutput
-from coder.terminal.render.renderer import InlineApplication, Rows
+from coder.terminal.render.renderer import LiveApplication, Rows
 
 
 class Parts:
-    """What the live rows are made of: each a function that gives its rows now, as text with SGR colours."""
+    """The sections of the live region: each a function that returns its current rows with SGR colours."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LiveRegion:
         vim: bool,
         search: tuple[str, str] = ("", ""),
     ) -> None:
-        """`search`: what stands before the text that is searched for, forward and backward."""
+        """`search`: the prompts of a search, forward and backward."""
         self.output = output
         self.buffer = buffer
         toolbar = SearchToolbar(forward_search_prompt=search[0], backward_search_prompt=search[1])
@@ -79,7 +79,7 @@ class LiveRegion:
             _rows(parts.bar),
             Window(height=Dimension(min=0, preferred=0, weight=1)),
         ]
-        self.app = InlineApplication(
+        self.app = LiveApplication(
             lambda: [*parts.live(), *parts.status(), *parts.queue()],
             lambda: self._below(parts),
             layout=Layout(HSplit(rows), focused_element=self.input),
@@ -94,7 +94,7 @@ class LiveRegion:
         )
 
     def _below(self, parts: Parts) -> Hashable:
-        """What the rows from the prompt on are drawn from; what else there is only changes with a key."""
+        """Cache key of the rows from the prompt on: other state changes only with a key, which redraws."""
         text = self.buffer.text, self.buffer.cursor_position
         return text, parts.prompt(), tuple(parts.menu()), tuple(parts.bar()), self.app.editing_mode
 
@@ -115,25 +115,25 @@ class LiveRegion:
         return self.app._running_in_terminal or not self.app.is_running
 
     def commit(self, lines: Sequence[str]) -> None:
-        """Append to scrollback: erase, text and redraw in one write, so that nothing flickers."""
-        self.app.inline.frame(self.app, lines)
+        """Append to scrollback: erase, write and redraw in one write, to avoid flicker."""
+        self.app.live_renderer.frame(self.app, lines)
 
     def redraw(self) -> None:
-        """The live rows as they are now; what has not changed is not written."""
-        self.app.inline.frame(self.app, [])
+        """Redraw the live rows that changed."""
+        self.app.live_renderer.frame(self.app, [])
 
     def send(self, sequence: str) -> None:
-        """A sequence that draws nothing: title, bell, clipboard."""
+        """Write an escape sequence that draws nothing: title, bell, clipboard."""
         self.output.write_raw(sequence)
         self.output.flush()
 
 
 def _rows(rows: Rows) -> ConditionalContainer:
-    """A window that is as high as what it shows, and not there where that is nothing."""
+    """A window as high as its rows, hidden if there are none."""
     drawn, shown = -1, [""]
 
     def now() -> Sequence[str]:
-        """Asked for a dozen times while one frame is laid out; worked out once."""
+        """Cached per render: layout asks a dozen times."""
         nonlocal drawn, shown
         if drawn != get_app().render_counter:
             drawn, shown = get_app().render_counter, list(rows())

@@ -13,30 +13,30 @@ from coder.terminal.render.sanitize import safe
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, clip, text_width
-from coder.terminal.state import PromptState, activity, context_line, prompt_text, seconds, shown_folder
+from coder.terminal.state import PromptState, activity, context_line, display_path, prompt_text, seconds
 from coder.texts import Texts
 
 LIVE_ROWS = 12
 QUEUE_ROWS = 3
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND = 8
-# After a resize another may follow that we are not told of yet (tmux waits for up to 250 ms), and a row that
-# the terminal has broken meanwhile would be left behind: until then the text that still grows is not shown.
+# Debounce of resizes: tmux may delay SIGWINCH by 250 ms, and a row that the terminal reflowed meanwhile
+# would be left behind. Until then the tail is hidden.
 _RESIZING_SECONDS = 0.3
 _NARROW = 24  # columns that are left in any case
 _ABOUT_ROOM = 20  # columns for what an entry of the menu does
 _SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a folder in the prompt, and for the text behind it
-_ROOMY = 8  # rows from which on there is one to spare between the stream and the prompt
+_ROOMY = 8  # rows from which a blank row separates transcript and prompt
 
 
 def live_limit(rows: int) -> int:
-    """How tall the unfinished tail may be: what the prompt and its surroundings leave."""
+    """Maximum height of the unfinished tail."""
     return max(1, min(LIVE_ROWS, rows - 6))
 
 
-def fitting_folder(cwd: str, mode: str, columns: int) -> str:
-    """Where the prompt would take more than half of the row, the folder's name stands for it, and its end
-    where even that leaves no room to type."""
+def shortened_path(cwd: str, mode: str, columns: int) -> str:
+    """The directory for the prompt: its name alone if the prompt would take more than half of the row,
+    truncated from the left if even that leaves no room to type."""
     around = text_width(f"[{mode}] > ")
     if text_width(cwd) <= max(columns // 2 - around, _SHORTEST):
         return cwd
@@ -49,40 +49,46 @@ def fitting_folder(cwd: str, mode: str, columns: int) -> str:
 
 
 class LiveRows:
-    """Gives the screen its rows. Reads state, changes none."""
+    """Renders the sections of the live region from state that it only reads."""
 
     def __init__(
-        self, state: PromptState, editor: Editor, stream: Transcript, texts: Texts, theme: Theme, cwd: Path
+        self,
+        state: PromptState,
+        editor: Editor,
+        transcript: Transcript,
+        texts: Texts,
+        theme: Theme,
+        cwd: Path,
     ) -> None:
-        self.state, self.editor, self.stream = state, editor, stream
+        self.state, self.editor, self.transcript = state, editor, transcript
         self.texts, self.theme = texts, theme
-        self.cwd = shown_folder(cwd)
+        self.cwd = display_path(cwd)
         self.plain = False
-        self.hint = ""  # a line that stands until the next key: "Ctrl+C again leaves"
+        self.hint = ""  # shown until the next key: "Ctrl+C again leaves"
         self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
         self.bar: Callable[[], list[str]] = list
-        self._live: list[str] = []
-        self._live_at = (0, 0)  # the size that it was worked out for
+        self._tail: list[str] = []
+        self._tail_size = (0, 0)  # the size that it was worked out for
         self._resized = float("-inf")
 
-    def freeze(self) -> None:
-        """Work the tail out for the frame that is about to be drawn; keys redraw it as it is."""
+    def update_tail(self) -> None:
+        """Render the tail for the next frame; redraws by keys reuse it."""
         if self.plain:
             return
-        if self._live_at != self.size() and any(self._live_at):
+        if self._tail_size != self.size() and any(self._tail_size):
             self._resized = time.monotonic()
-        self._live_at = self.size()
-        self._live = self._painted(self.stream.live(live_limit(self._live_at[1])))
+        self._tail_size = self.size()
+        self._tail = self._render(self.transcript.live(live_limit(self._tail_size[1])))
 
     def live(self) -> list[str]:
         _, rows = self.size()
-        if self._live_at != self.size():
-            self.freeze()
+        if self._tail_size != self.size():
+            self.update_tail()
         if self._resizing:
             return []
         below = len(self.menu()) + len(self.bar())
         spare = rows - 2 - len(self.status()) - below - len(self.queue()) - self._input_rows()
-        return self._live[-spare:] if spare > 0 else []
+        return self._tail[-spare:] if spare > 0 else []
 
     @property
     def _resizing(self) -> bool:
@@ -95,12 +101,12 @@ class LiveRows:
             return []
         if self.state.approval is not None:
             waits: Line = [("note", self.texts.say("terminal.question_waits"))]
-            return self._painted([clip(waits, columns)]) if self.editor.in_bar else []
+            return self._render([clip(waits, columns)]) if self.editor.in_bar else []
         line = self._busy() if self.state.busy else context_line(self.state)
         if self.hint:
             line = [("note", self.hint)]
         gap: list[Line] = [[]] if rows > _ROOMY and line else []
-        return self._painted([*gap, clip(line, columns)]) if line else []
+        return self._render([*gap, clip(line, columns)]) if line else []
 
     def _busy(self) -> Line:
         if self.plain:
@@ -112,7 +118,7 @@ class LiveRows:
         columns, _ = self.size()
         tail = " · " + say("terminal.busy", seconds=seconds(self.state))
         what = clip(
-            [("", activity(self.state) or say(self.state.doing))], max(4, columns - text_width(tail) - 2)
+            [("", activity(self.state) or say(self.state.status_key))], max(4, columns - text_width(tail) - 2)
         )
         return [("spin", f"{frame} "), *what, ("dim", tail)]
 
@@ -123,7 +129,7 @@ class LiveRows:
         older = len(self.state.queue) - QUEUE_ROWS + 1
         shown = self.state.queue if older < 2 else self.state.queue[older:]
         more: list[Line] = [] if older < 2 else [[("dim", f"… +{older}")]]
-        return self._painted([*more, *(clip(self.queued(text), columns) for text in shown)])
+        return self._render([*more, *(clip(self.queued(text), columns) for text in shown)])
 
     def queued(self, text: str) -> Line:
         shown = " ".join(self.editor.as_typed(text).split())
@@ -138,7 +144,7 @@ class LiveRows:
         hinted = [f"{item.label} {item.hint}".rstrip() for item, _ in visible]
         width = max(map(text_width, hinted))
         narrow = width + _ABOUT_ROOM > columns and any(item.about for item, _ in visible)
-        if narrow:  # what the entries do is worth more than which arguments they take
+        if narrow:  # descriptions are worth more than argument hints
             width = max(text_width(item.label) for item, _ in visible)
         lines: list[Line] = []
         for (item, chosen), label in zip(visible, hinted, strict=True):
@@ -148,7 +154,7 @@ class LiveRows:
             line: Line = [(style, ("› " if chosen else "  ") + label), ("", padding)]
             line += [("scope", f"{safe(item.scope)}  " if item.scope else ""), ("dim", safe(item.about))]
             lines.append(clip(line, columns))
-        return self._painted(lines)
+        return self._render(lines)
 
     def prompt(self) -> str:
         columns, _ = self.size()
@@ -156,11 +162,11 @@ class LiveRows:
             question = approval_question(self.state.approval, self.texts)
             return self.theme.paint("note", question.prompt(columns))
         return self.theme.paint(
-            "prompt", prompt_text(self.state, fitting_folder(self.cwd, self.state.mode, columns))
+            "prompt", prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
         )
 
     def _input_rows(self) -> int:
         return min(self.editor.buffer.text.count("\n") + 1, max(1, self.size()[1] // 2))
 
-    def _painted(self, lines: list[Line]) -> list[str]:
+    def _render(self, lines: list[Line]) -> list[str]:
         return [self.theme.line(line) for line in lines]

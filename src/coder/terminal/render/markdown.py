@@ -1,4 +1,4 @@
-"""One block of markdown as styled rows: headings, lists, quotes, tables, code, inline styles."""
+"""Renders one markdown block as styled rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _BULLETS = "•◦▪"
 _MAX_INDENT = 24
-# Text in which markdown sees nothing but words: no need to parse it.
+# Fast path: text without any of these is plain words and needs no parser.
 _MARKED = re.compile(r"[\\`*_\[\]<>&~|]|^\s|^[-+=#]|^\d|  \n|\n\s", re.MULTILINE)
 _PLAIN_ITEM = re.compile(r" *([-*+]|\d{1,9}[.)]) {1,3}(?![-+*>#=|\d ])(.+)\Z")
 _MARKED_INLINE = re.compile(r"[\\`*_\[\]<>&~]|  \n")
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """What a later part of a block needs of the earlier ones: the code's colours, the table's columns, and of
-    prose its last row (`lead` before it, `margin` before the rows that follow), which is not yet full."""
+    """Renderer state carried to the next part of a block: the lexer's, the table's columns, and of prose its
+    unfinished last row (`lead` is its prefix, `margin` that of following rows)."""
 
     code: CodeState = CodeState()
     table: Shape | None = None
@@ -38,37 +38,37 @@ class Carried(msgspec.Struct, frozen=True):
     row: tuple[Span, ...] = ()
 
 
-def rows_of(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
-    """The rows, and what to carry to the next block."""
+def markdown_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
+    """The rows, and the state for the next part."""
     if block.kind == "fence":
         return _fence(block, carried)
     if block.kind == "table":
         return _table_block(block, width, carried)
     body = block.text.rstrip("\n")
     if not block.opens:
-        rows = continued(_inline(body), width, carried)
+        rows = continue_row(_inline(body), width, carried)
     elif not body.strip():
         return ([[]] if "\n" in block.text else []), Carried()
     else:
         rows = _prose(body, block, width)
     if not block.closes:
-        return held_back(rows, block, carried)
+        return hold_last_row(rows, block, carried)
     if block.text.endswith("\n\n") or not body:
         rows.append([])
     return rows, Carried()
 
 
-def continued(spans: Line, width: int, carried: Carried) -> list[Line]:
-    """More of a paragraph whose last row is not yet full."""
+def continue_row(spans: Line, width: int, carried: Carried) -> list[Line]:
+    """Append to a paragraph whose last row is unfinished."""
     line = [*carried.row, *spans]
     if not line:
         return []
     rows = wrap(line, max(8, width - line_width(list(carried.lead))))
-    return _marked(rows, list(carried.margin), list(carried.lead))
+    return _with_prefix(rows, list(carried.margin), list(carried.lead))
 
 
-def held_back(rows: list[Line], block: Block, carried: Carried) -> tuple[list[Line], Carried]:
-    """All rows but the last, which what follows may be joined to."""
+def hold_last_row(rows: list[Line], block: Block, carried: Carried) -> tuple[list[Line], Carried]:
+    """Hold back the last row: the next part may continue it."""
     if not rows:
         return [], carried
     *rows, row = rows
@@ -105,18 +105,18 @@ def _prose(body: str, block: Block, width: int) -> list[Line]:
 
 
 def _plain_item(body: str, width: int, depth: int) -> list[Line] | None:
-    """An item of one line with nothing but words in it, as most are: no need to parse it."""
+    """Fast path for a one-line item of plain words."""
     item = _PLAIN_ITEM.match(body)
     if item is None or _MARKED_INLINE.search(item[2]):
         return None
     number, dot = item[1][:-1], item[1][-1]
     mark = f"{int(number)}{dot} " if number else f"{_BULLETS[depth % 3]} "
-    return _marked(
+    return _with_prefix(
         wrap([("", item[2])], max(8, width - len(mark))), [("", " " * len(mark))], [("mark", mark)]
     )
 
 
-# code and tables, which come in parts
+# code and tables, which arrive in parts
 
 
 def _fence(block: Block, carried: Carried) -> tuple[list[Line], Carried]:
@@ -180,7 +180,7 @@ def _parsed_inline(text: str) -> tuple[Span, ...]:
 
 
 def _inline(text: str) -> Line:
-    """Text in which only inline marks count; a table's rows are drawn again while the table grows."""
+    """Parse inline markup only. Cached: rows are rendered again while their table grows."""
     if not _MARKED_INLINE.search(text):
         return [("", text.replace("\n", " "))] if text else []
     return [("", " ") if span == _BREAK else span for span in _parsed_inline(text)]
@@ -200,7 +200,7 @@ def _node(node: SyntaxTreeNode, width: int, depth: int) -> list[Line]:
             start = int(node.attrs.get("start", 1))
             return _items(node, width, depth, lambda at: f"{start + at}{node.markup} ")
         case "blockquote":
-            return _marked(_children(node, width - 2, depth), [("quote", "│ ")])
+            return _with_prefix(_children(node, width - 2, depth), [("quote", "│ ")])
         case "hr":
             return [[("mark", "─" * min(width, 40))]]
         case "fence":
@@ -236,19 +236,19 @@ def _items(node: SyntaxTreeNode, width: int, depth: int, label: Callable[[int], 
     rows: list[Line] = []
     for at, item in enumerate(node.children):
         mark = label(at)
-        inner = [_ticked(row) for row in _children(item, max(8, width - len(mark)), depth + 1)]
-        rows += _marked(inner or [[]], [("", " " * len(mark))], [("mark", mark)])
+        inner = [_with_checkbox(row) for row in _children(item, max(8, width - len(mark)), depth + 1)]
+        rows += _with_prefix(inner or [[]], [("", " " * len(mark))], [("mark", mark)])
     return rows
 
 
-def _ticked(row: Line) -> Line:
-    """`[ ]` and `[x]` at the beginning of an item as boxes."""
+def _with_checkbox(row: Line) -> Line:
+    """Task-list items: `[ ]` and `[x]` as boxes."""
     style, text = row[0] if row else ("", "")
     box = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}.get(text[:4]) if not style else None
     return [(style, box + text[4:]), *row[1:]] if box else row
 
 
-def _marked(rows: list[Line], rest: Line, first: Line | None = None) -> list[Line]:
+def _with_prefix(rows: list[Line], rest: Line, first: Line | None = None) -> list[Line]:
     return [[*(rest if at or first is None else first), *row] for at, row in enumerate(rows)]
 
 
@@ -280,7 +280,7 @@ def _spans(node: SyntaxTreeNode, style: str = "") -> Line:
 
 
 def _in_name(before: SyntaxTreeNode | None, after: SyntaxTreeNode | None) -> bool:
-    """Whether underscores stand in a file's name (`pkg/__init__.py`), where they mean no emphasis."""
+    """Whether underscores are part of a path (`pkg/__init__.py`) rather than emphasis."""
     left = before.content[-1:] if before is not None and before.type == "text" else ""
     right = after.content[:2] if after is not None and after.type == "text" else ""
     return (
@@ -314,7 +314,7 @@ def _span(node: SyntaxTreeNode, style: str) -> Line:
 
 
 def _link(node: SyntaxTreeNode, style: str, linked: str) -> Line:
-    """The text and, where it says something else, the address: a terminal has no way to look behind it."""
+    """The text, and the URL if it differs."""
     address = str(node.attrs.get("href") or node.attrs.get("src") or "")
     text = _spans(node, linked) or [(linked, node.content)]
     shown = "".join(part for _, part in text)

@@ -1,8 +1,8 @@
-"""Cuts streamed markdown into blocks that are complete and will not change any more.
+"""Streaming parser that splits markdown into final blocks.
 
-A block ends at a blank line and where another kind of block begins. What may grow without end comes in parts:
-code line by line, a table likewise once its columns are known, prose after so many characters. So the part
-that may still change stays small. Where the cuts fall depends on the text alone, never on how it arrived.
+A block ends at a blank line or where another kind of block begins. Unbounded blocks are emitted in parts:
+code line by line, tables too once their columns are known, prose after a number of characters. So the part
+that may still change stays small. The cuts depend on the text alone, not on how it was chunked.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["prose", "item", "fence", "table"]
-Open = list[tuple[str, int]]  # delimiters and where they stand
+Open = list[tuple[str, int]]  # delimiters and their offsets
 Closed = list[tuple[int, int]]
 
 TABLE_LINES = 40  # from which a table's columns are worked out
 PROSE_CHARS = 800
-SHAPED_CHARS = 4000  # of a quote or an indented block, whose parts would lose their shape
+SHAPED_CHARS = 4000  # for quotes and indented blocks, whose later parts would lose their markup
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})[ \t]*([^`\n]*)\n?$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
@@ -26,15 +26,15 @@ _HEADING = re.compile(r"^ {0,3}#{1,6}(?:\s|$)")
 _RULER = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _HR = re.compile(r"^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
 _SHAPED = re.compile(r"^(?:>| {4}|\t)")
-# The beginning of a line that may become anything: not shown before it is clear what.
+# The start of a line whose kind is still ambiguous: not shown yet.
 _UNCLEAR = re.compile(r"^\s*(?:[-=*+#`~|: >]+|\d{1,9}[.)]?)\s*$")
-_CLEAR_BY = 60  # characters after which a line is what it is
+_CLEAR_BY = 60  # characters after which a line's kind is settled
 _DELIMITER = re.compile(r"\\.|`+|\*+|_+|~~|\[|\]")
 
 
 class Block(msgspec.Struct, frozen=True):
-    """`text` is the source as it came, blank lines after it included. `opens` and `closes` say whether the
-    block begins and ends here or this is a part of it; `in_list`: it stands below a list item."""
+    """`text` is the source including following blank lines. `opens` and `closes` tell whether this part is
+    the block's first and last; `in_list`: it is nested below a list item."""
 
     text: str
     kind: Kind
@@ -45,7 +45,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Splitter:
-    """`feed` pieces as they come, `finish` at the end. The blocks' texts, put together, are the input."""
+    """`feed` pieces, then `finish`. The concatenated texts of all blocks are the input."""
 
     def __init__(self) -> None:
         self._partial: list[str] = []  # the line that has no end yet
@@ -83,7 +83,7 @@ class Splitter:
 
     @property
     def tail(self) -> Block | None:
-        """What has not been handed over yet, as a block that may still change."""
+        """The unfinished block."""
         partial = "".join(self._partial)
         kind = self._kind
         if not self._fence and not self._within:
@@ -101,7 +101,7 @@ class Splitter:
     # one line after the other
 
     def _grow(self, piece: str, done: list[Block]) -> None:
-        """More of the line that has no end yet."""
+        """Append to the unfinished line."""
         if not piece:
             return
         self._partial.append(piece)
@@ -113,7 +113,7 @@ class Splitter:
         self._cut_partial(done)
 
     def _is_item_already(self) -> bool:
-        """Whether the line that has no end yet begins an item for sure: what stands above it is complete."""
+        """Whether the unfinished line certainly begins an item, so that the block above is complete."""
         if self._fence or self._within:
             return False
         begun = "".join(self._partial)[:_CLEAR_BY]
@@ -181,12 +181,12 @@ class Splitter:
             self._part(done)
 
     def _may_begin_item(self, item: re.Match[str]) -> bool:
-        """A number other than 1 within a paragraph is the paragraph's own ("in the year\\n1984. …")."""
+        """As in CommonMark, only the number 1 interrupts a paragraph ("in the year\\n1984. …")."""
         fresh = not self._lines and self._opens
         return fresh or self._kind == "item" or item[1] in (None, "1")
 
     def _cut_partial(self, done: list[Block]) -> None:
-        """Prose that has no line break for too long is cut where that does no harm."""
+        """Cut overlong prose without a line break at a stable point."""
         if self._fence or self._kind == "table" or self._blank:
             return
         size = self._size + sum(map(len, self._partial))
@@ -235,8 +235,8 @@ class Splitter:
 
 
 def stable_prefix(text: str) -> int:
-    """The length of the longest beginning that ends between words and leaves no emphasis, code or link open:
-    what comes later cannot change how it reads."""
+    """The length of the longest prefix that ends between words with no emphasis, code span or link open:
+    later text cannot change how it renders."""
     closed: Closed = []
     at = _first_open(text, closed)
     while at > 0:
@@ -256,7 +256,7 @@ def _between_words(text: str, at: int) -> bool:
 
 
 def _first_open(text: str, closed: Closed) -> int:
-    """Where the first construct begins that is still open at the end; `closed` gets those that are not."""
+    """The start of the first inline construct still open at the end; closed ones are added to `closed`."""
     open_marks: Open = []
     at = 0
     while (found := _DELIMITER.search(text, at)) is not None:
@@ -280,7 +280,7 @@ def _first_open(text: str, closed: Closed) -> int:
 
 
 def _after_link(text: str, at: int, open_marks: Open, closed: Closed) -> int:
-    """After `]`: the address in brackets belongs to the link, and may be about to come."""
+    """After `]`: the end of the link's URL, which may not have arrived yet."""
     opened = next((i for i in range(len(open_marks) - 1, -1, -1) if open_marks[i][0] == "["), None)
     if opened is None or at == len(text):
         return at

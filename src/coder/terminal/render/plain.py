@@ -1,7 +1,6 @@
-"""Shows events as plain lines, appended and never repainted.
+"""Writes events as plain lines, append-only.
 
-On a terminal everything goes to one stream. With stdout piped, the answer alone goes to stdout and the
-progress to stderr.
+On a terminal everything goes to one stream. With stdout piped, the answer goes to stdout, progress to stderr.
 """
 
 from __future__ import annotations
@@ -38,54 +37,56 @@ if TYPE_CHECKING:
 
 
 class Palette(Theme):
-    """Colour only where the terminal has it."""
+    """The dark theme, or none without colour support."""
 
     def __init__(self, enabled: bool) -> None:
         super().__init__("dark" if enabled else "none")
 
 
-class PlainView:
-    """The stream of one session as text."""
+class PlainRenderer:
+    """The transcript of one session as text."""
 
     def __init__(self, out: TextIO, answer: TextIO | None, texts: Texts, palette: Theme) -> None:
-        """`answer`: where the final answer alone goes, if not into the stream itself."""
+        """`answer`: a separate stream for the final answer, if any."""
         self.out = out
         self.answer = answer
         self.texts = texts
         self.palette = palette
-        self._open = ""  # what the unfinished line belongs to: "", "thought", "content"
+        self._open_kind = ""  # what the unfinished line belongs to: "", "thought", "content"
         self._at_line_start = True
-        self._above: Literal["", "prose", "block"] = ""  # what stands above in this turn
-        self._breaker: WordWrapper | None = None  # of the unfinished line
-        self._held: list[str] = []
-        self._later: list[Line] = []  # remarks that wait for the text that is being written to end
+        self._above: Literal["", "prose", "block"] = ""  # the previous output of this turn
+        self._wrapper: WordWrapper | None = None  # of the unfinished line
+        self._pending_answer: list[str] = []
+        self._deferred: list[Line] = []  # remarks that wait for the text that is being written to end
 
     @property
     def columns(self) -> int:
-        """Of the terminal; 0 where there is none, and nobody to break lines for."""
+        """The terminal's width; 0 if `out` is no terminal and lines are not wrapped."""
         if not self.out.isatty():
             return 0
         from shutil import get_terminal_size
 
         return get_terminal_size().columns
 
-    def show(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case Content(text):
                 if self.answer is not None:
-                    self._held.append(text)  # the answer, if nothing follows: that has its own place
+                    self._pending_answer.append(
+                        text
+                    )  # the answer, if nothing follows: that has its own place
                 else:
-                    self._stream("content", safe(text))
+                    self._write_text("content", safe(text))
             case Thought(text):
-                self._stream("thought", safe(text))
+                self._write_text("thought", safe(text))
             case ToolCallChanged():
-                self._show_held()
+                self._write_pending()
                 if event.state not in ("scheduled", "executing"):
-                    self._lines(tool_lines(event, self.texts))
+                    self._write_lines(tool_lines(event, self.texts))
             case TodosChanged(todos):
-                self._lines(todo_lines(todos, self.columns))
+                self._write_lines(todo_lines(todos, self.columns))
             case VerifyChanged():
-                self._lines(verify_lines(event, self.texts))
+                self._write_lines(verify_lines(event, self.texts))
             case ApprovalRequested():
                 self._question(event)
             case CommandDone():
@@ -101,29 +102,29 @@ class PlainView:
         width = self.columns
         remarks = remark_lines(event, self.texts)
         rows = [row for line in remarks for row in (wrap(line, width) if width else [line])]
-        if self._open and isinstance(event, Notice) and event.in_answer:
-            self._later += rows
+        if self._open_kind and isinstance(event, Notice) and event.in_answer:
+            self._deferred += rows
             return
         if isinstance(event, ContentRestarted):
-            self._held.clear()
-        self._lines(rows)
+            self._pending_answer.clear()
+        self._write_lines(rows)
 
-    def _show_held(self) -> None:
-        text, self._held = "".join(self._held), []
+    def _write_pending(self) -> None:
+        text, self._pending_answer = "".join(self._pending_answer), []
         if text:
-            self._stream("content", safe(text))
+            self._write_text("content", safe(text))
 
-    def _stream(self, kind: str, text: str) -> None:
-        if self._open != kind:
+    def _write_text(self, kind: str, text: str) -> None:
+        if self._open_kind != kind:
             self._end_line()
             if self._above:
                 self.out.write("\n")
-            self._open, self._above = kind, "prose"
-            self._breaker = self._new_breaker()
-        self._write(self._breaker.feed(text) if self._breaker is not None else text)
+            self._open_kind, self._above = kind, "prose"
+            self._wrapper = self._new_wrapper()
+        self._write(self._wrapper.feed(text) if self._wrapper is not None else text)
         self.out.flush()
 
-    def _new_breaker(self) -> WordWrapper | None:
+    def _new_wrapper(self) -> WordWrapper | None:
         if not self.columns:
             return None
         from coder.terminal.render.wrap import WordWrapper
@@ -132,18 +133,18 @@ class PlainView:
 
     def _write(self, text: str) -> None:
         if text:
-            self.out.write(self.palette.paint("dim" if self._open == "thought" else "", text))
+            self.out.write(self.palette.paint("dim" if self._open_kind == "thought" else "", text))
             self._at_line_start = text.endswith("\n")
 
     def _end_line(self) -> None:
-        if self._open and self._breaker is not None:
-            self._write(self._breaker.finish())
-        if self._open and not self._at_line_start:
+        if self._open_kind and self._wrapper is not None:
+            self._write(self._wrapper.finish())
+        if self._open_kind and not self._at_line_start:
             self.out.write("\n")
-        self._open = ""
+        self._open_kind = ""
         self._at_line_start = True
-        later, self._later = self._later, []
-        self._lines(later)
+        later, self._deferred = self._deferred, []
+        self._write_lines(later)
 
     def line(self, text: str) -> None:
         self._end_line()
@@ -151,12 +152,12 @@ class PlainView:
         self.out.flush()
 
     def paragraph(self, text: str) -> None:
-        """Broken between words: whole names can be read, and copied."""
+        """Word-wrapped."""
         width = self.columns
         for row in wrap([("", text)], width) if width else [[("", text)]]:
             self.line(plain(row))
 
-    def _lines(self, lines: list[Line]) -> None:
+    def _write_lines(self, lines: list[Line]) -> None:
         if lines and self._above == "prose":
             self.line("")
         for line in lines:
@@ -169,21 +170,23 @@ class PlainView:
             self.answer.write(event.text.rstrip("\n") + "\n")  # not a terminal: as it is
             self.answer.flush()
         else:
-            self._lines(command_lines(event, self.columns))
+            self._write_lines(command_lines(event, self.columns))
         self._above = ""
 
-    def decide_on(self, name: str, text: str, prompt: str) -> None:
-        """A text below the line that introduces it; `prompt` is going to stand under it."""
-        from coder.terminal.ask.rows import Shown
+    def write_decision(self, name: str, text: str, prompt: str) -> None:
+        """Write the text to decide on; `prompt` will follow below."""
+        from coder.terminal.ask.rows import DecisionText
 
-        self._lines(Shown(name, text).lines([], self.texts, self.columns, self._rows_above(prompt)))
+        self._write_lines(
+            DecisionText(name, text).lines([], self.texts, self.columns, self._rows_above(prompt))
+        )
 
     def _question(self, event: ApprovalRequested) -> None:
         from coder.terminal.ask.question import approval_question
         from coder.terminal.ask.rows import approval_lines
 
         height = self._rows_above(approval_question(event, self.texts).choices)
-        self._lines(approval_lines(event, self.texts, self.columns, height))
+        self._write_lines(approval_lines(event, self.texts, self.columns, height))
 
     def _rows_above(self, prompt: str) -> int:
         width = self.columns
@@ -195,12 +198,12 @@ class PlainView:
 
     def _turn_ended(self, event: TurnEnded) -> None:
         if event.status == "ok":
-            self._held.clear()
+            self._pending_answer.clear()
         else:
-            self._show_held()
+            self._write_pending()
         self._end_line()
         if event.status == "cancelled":
-            self._lines([[("note", safe(event.error))]])
+            self._write_lines([[("note", safe(event.error))]])
         self._above = ""
         if self.answer is not None and event.status == "ok":
             self.answer.write(event.text.rstrip("\n") + "\n")  # not a terminal: as it is

@@ -1,4 +1,4 @@
-"""What a resumed conversation was about: its last turns, a few rows each."""
+"""Recap of a resumed session: its last turns, a few rows each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from coder.texts import Texts
 
 _ASKED_ROWS = 3
 _ANSWER_ROWS = 6
-_LAST_ANSWER_ROWS = 12  # the newest is where one goes on
+_LAST_ANSWER_ROWS = 12
 _STATUSES = ("cancelled", "error", "max_steps", "prompt_limit")
 _MARGIN: Line = [("", "  ")]
 
 
 def session_lines(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
-    """The line that names the session, and below it what was said last, where it is taken up again."""
+    """The session's id, and its last turns if it is resumed."""
     lines: list[Line] = [[("dim", texts.say("view.session", id=flat(event.session_id)))]]
     earlier = event.turns - len(event.recent)
     if event.recent and earlier > 0:

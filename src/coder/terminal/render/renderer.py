@@ -1,8 +1,8 @@
-"""Draws the live rows: ours above, and below them what prompt_toolkit draws (input, menu, bar).
+"""Draws the live region: our rows above, and below them what prompt_toolkit draws (input, menu, bar).
 
-Our rows change many times a second while an answer streams; the rest changes when a key is pressed. So ours
-are written as they are, and what prompt_toolkit wrote for the rest is written again as long as it holds: a
-frame costs no layout. prompt_toolkit knows nothing of our rows but that the terminal is so much lower.
+Our rows change many times a second while an answer streams; the rest only with a key. So our rows are written
+directly, and prompt_toolkit's output for the rest is cached and replayed: a frame costs no layout. To
+prompt_toolkit the terminal is just lower by our rows.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from prompt_toolkit.styles import BaseStyle
 from coder.terminal.render.frame_output import FrameOutput, reflows, rows_after_reflow, rows_taken
 from coder.terminal.render.width import text_width
 
-ESCAPE_SECONDS = 0.025  # how long an Esc may be the beginning of something longer, twice
-SEQUENCE_SECONDS = 1.0  # Ctrl+X, and then?
+ESCAPE_SECONDS = 0.025  # timeout after an Esc that may start a sequence; applied twice
+SEQUENCE_SECONDS = 1.0  # timeout of key chords such as Ctrl+X Ctrl+E
 
 Rows = Callable[[], Sequence[str]]
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 
 
-class InlineRenderer(Renderer):
-    """`above` gives our rows as they should be now; `below` what the rest is drawn from, to be compared."""
+class LiveRenderer(Renderer):
+    """`above` returns our current rows; `below` the cache key of the rest."""
 
     output: FrameOutput
 
@@ -39,17 +39,19 @@ class InlineRenderer(Renderer):
         self, style: BaseStyle, output: FrameOutput, above: Rows, below: Callable[[], Hashable]
     ) -> None:
         self._above, self._below = above, below
-        self._drawn: list[str] = []  # ours, as they stand on the screen
-        self._rest = ""  # what draws the rest from nothing; empty where it no longer would
-        self._rest_is: Hashable = None
-        self._seen: Size | None = None  # the terminal's size when it was last drawn on
-        self._pushed = 0  # rows of ours above the top of the screen, where a lower terminal has put them
+        self._drawn: list[str] = []  # our rows on the screen
+        self._below_output = ""  # cached output that draws the rest; empty if invalid
+        self._below_key: Hashable = None
+        self._last_size: Size | None = None  # the terminal's size when it was last drawn on
+        self._scrolled_off = (
+            0  # rows of ours above the top of the screen, where a lower terminal has put them
+        )
         super().__init__(style, output)
 
-    # what prompt_toolkit asks for
+    # prompt_toolkit's interface
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
-        self._drawn, self._rest, self._seen, self._pushed = [], "", None, 0
+        self._drawn, self._below_output, self._last_size, self._scrolled_off = [], "", None, 0
         super().reset(_scroll, leave_alternate_screen)
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
@@ -58,32 +60,32 @@ class InlineRenderer(Renderer):
         self.reset(leave_alternate_screen=leave_alternate_screen)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
-        """A key was pressed, or something else than our rows has changed."""
+        """Full render, after a key or a change below our rows."""
         with self.output.one_write():
-            self._follow_resize()
+            self._handle_resize()
             size = self.output.get_size()
             needed = layout.container.preferred_height(size.columns, size.rows).preferred
-            self._place(self._fitting(size.rows - needed))
+            self._place(self._visible_rows(size.rows - needed))
             fresh = self._last_screen is None
             begun = self.output.position
-            with self.output.lower_by(len(self._drawn)):
+            with self.output.reserve_rows(len(self._drawn)):
                 super().render(app, layout, is_done)
-            self._rest = self.output.since(begun) if fresh else ""
-            self._rest_is = self._below()
+            self._below_output = self.output.since(begun) if fresh else ""
+            self._below_key = self._below()
 
     # frames
 
     def frame(self, app: Application[Any], lines: Sequence[str]) -> None:
-        """`lines` go to scrollback; our rows are drawn as they are now."""
+        """Append `lines` to scrollback and redraw our rows."""
         with self.output.one_write():
-            self._follow_resize()
-            if not self._rest or self._last_screen is None or self._rest_is != self._below():
+            self._handle_resize()
+            if not self._below_output or self._last_screen is None or self._below_key != self._below():
                 self._wipe()
-                self._forget()
+                self._invalidate()
                 self._commit(lines)
                 app._redraw()
                 return
-            rows = self._fitting(self.output.get_size().rows - self._last_screen.height)
+            rows = self._visible_rows(self.output.get_size().rows - self._last_screen.height)
             if not lines and len(rows) == len(self._drawn):
                 self._patch(rows)
                 return
@@ -91,21 +93,21 @@ class InlineRenderer(Renderer):
             self._commit(lines)
             self._write_lines(rows)
             self._drawn = rows
-            self.output.write_raw(self._rest)
+            self.output.write_raw(self._below_output)
 
     def _place(self, rows: list[str]) -> None:
-        """Our rows alone; where their number changes, the rest has to be drawn anew."""
+        """Draw our rows; if their number changes, the rest is invalidated."""
         if self._last_screen is not None and len(rows) == len(self._drawn):
             self._patch(rows)
             return
         if self._drawn or self._last_screen is not None:
             self._wipe()
-        self._forget()
+        self._invalidate()
         self._write_lines(rows)
         self._drawn = rows
 
     def _patch(self, rows: list[str]) -> None:
-        """Write those that differ in their places, and stand again where the caret is."""
+        """Rewrite the rows that differ, in place, and restore the cursor."""
         changed = [at for at, row in enumerate(rows) if row != self._drawn[at]]
         if not changed:
             return
@@ -126,57 +128,57 @@ class InlineRenderer(Renderer):
     def _commit(self, lines: Sequence[str]) -> None:
         self._write_lines(lines)
         if lines:
-            self._pushed = 0  # other text stands between them and us: out of reach
+            self._scrolled_off = 0  # other text separates them from us: unreachable
 
-    def _fitting(self, room: int) -> list[str]:
+    def _visible_rows(self, room: int) -> list[str]:
         rows = list(self._above())
         return rows[len(rows) - room :] if 0 <= room < len(rows) else rows
 
     def _wipe(self) -> None:
-        """Erase all live rows and stand where they began."""
+        """Erase the live region and move to its first row."""
         output = self.output
         output.write_raw("\r")
-        output.cursor_up(self._cursor_pos.y + len(self._drawn) + self._pushed)
+        output.cursor_up(self._cursor_pos.y + len(self._drawn) + self._scrolled_off)
         output.erase_down()
         output.reset_attributes()
         output.enable_autowrap()
 
-    def _forget(self) -> None:
-        """Nothing of the live rows is on the screen."""
-        self._drawn, self._rest = [], ""
+    def _invalidate(self) -> None:
+        """Note that nothing of the live region is on the screen."""
+        self._drawn, self._below_output = [], ""
         self._cursor_pos = Point(x=0, y=0)
         self._last_screen = None
         self._last_style = None
 
     # resizing
 
-    def _follow_resize(self) -> None:
-        """The terminal may have changed before its signal is heard: asked before anything is written."""
-        size, seen = self.output.get_size(), self._seen
-        self._seen = size
-        if seen is None or seen == size or self._last_screen is None:
+    def _handle_resize(self) -> None:
+        """Check the size before every write: the terminal may have changed before SIGWINCH arrives."""
+        size, last = self.output.get_size(), self._last_size
+        self._last_size = size
+        if last is None or last == size or self._last_screen is None:
             return
-        if seen.columns != size.columns and reflows(os.environ):
-            self._follow_reflow(size.columns)
-        pushed = self._follow_height(seen, size)
+        if last.columns != size.columns and reflows(os.environ):
+            self._handle_reflow(size.columns)
+        scrolled_off = self._handle_height(last, size)
         self._wipe()
-        self._forget()
-        self._pushed = pushed
+        self._invalidate()
+        self._scrolled_off = scrolled_off
 
-    def _follow_height(self, seen: Size, size: Size) -> int:
-        """A terminal that gets too low for our rows pushes the first ones off its top, and most bring them
-        back when it gets higher: then they are erased with the others. How many there are now. Where the
-        width has changed too nobody knows: rather a row of ours left behind than one of the text lost."""
-        if seen.columns != size.columns:
-            self._pushed = 0
+    def _handle_height(self, last: Size, size: Size) -> int:
+        """The number of our rows scrolled off the top. A terminal that gets too low scrolls the first rows
+        off, and most bring them back when it grows: then they are erased too. If the width changed as well
+        this is unknown, and a ghost row is better than erased text."""
+        if last.columns != size.columns:
+            self._scrolled_off = 0
             return 0
         over = max(0, self._cursor_pos.y + len(self._drawn) + 1 - size.rows)
-        if size.rows < seen.rows:
-            return self._pushed + over
-        return max(0, self._pushed - (size.rows - seen.rows))
+        if size.rows < last.rows:
+            return self._scrolled_off + over
+        return max(0, self._scrolled_off - (size.rows - last.rows))
 
-    def _follow_reflow(self, columns: int) -> None:
-        """Where the terminal has broken our rows anew, the caret is further down than we left it."""
+    def _handle_reflow(self, columns: int) -> None:
+        """Correct the cursor position after the terminal reflowed our rows."""
         last, caret = self._last_screen, self._cursor_pos
         if last is None:
             return
@@ -191,30 +193,30 @@ def _width(row: str) -> int:
 
 
 def _used(row: Mapping[int, Char]) -> int:
-    """The columns of a row that something was drawn in: what is blank at its end does not wrap."""
+    """The width of a row without trailing blanks, which do not wrap."""
     return max((x + cell.width for x, cell in row.items() if cell.char.strip()), default=0)
 
 
-class InlineApplication(Application[None]):
-    """prompt_toolkit's application with an Esc that is quick and a resize that leaves no ghosts."""
+class LiveApplication(Application[None]):
+    """prompt_toolkit's application with a short Esc timeout and a resize without ghost rows."""
 
     output: FrameOutput
 
     def __init__(self, above: Rows, below: Callable[[], Hashable], **options: Any) -> None:
         super().__init__(erase_when_done=True, **options)
-        self.inline = InlineRenderer(self._merged_style, self.output, above, below)
-        self.renderer = self.inline
+        self.live_renderer = LiveRenderer(self._merged_style, self.output, above, below)
+        self.renderer = self.live_renderer
         self.ttimeoutlen = ESCAPE_SECONDS
 
     @property
     def timeoutlen(self) -> float:
-        """prompt_toolkit would wait a second for what might follow an Esc."""
+        """prompt_toolkit would wait a second after an Esc."""
         pressed = self.key_processor.key_buffer
         return ESCAPE_SECONDS if pressed and pressed[0].key == Keys.Escape else SEQUENCE_SECONDS
 
     @timeoutlen.setter
     def timeoutlen(self, _seconds: float) -> None:
-        """Set by the base class while it is being made; what holds is above."""
+        """Ignore the value that the base class sets."""
 
     def _on_resize(self) -> None:
         self._redraw()

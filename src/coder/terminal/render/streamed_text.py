@@ -1,5 +1,5 @@
-"""Streamed text on its way to scrollback: each row once, as soon as nothing can change it any more; what is
-left of the unfinished block is the live tail."""
+"""Streaming renderer: commits each row to scrollback once it is final; the rest of the unfinished block is
+the live tail."""
 
 from __future__ import annotations
 
@@ -7,66 +7,66 @@ from collections.abc import Callable
 
 import msgspec
 
-from coder.terminal.render.markdown import Carried, continued, held_back
+from coder.terminal.render.markdown import Carried, continue_row, hold_last_row
 from coder.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
 from coder.terminal.render.width import Line, wrap
 
 Paint = Callable[[Block, int, Carried], tuple[list[Line], Carried]]
 _HEADING_CHARS = 100
 _SENTENCE_ENDS = (". ", "? ", "! ", ": ", "。", "？", "！", "，")
-_REPEATED = ("quote", "mark")  # stand on every row, however many there are
+_REPEATED = ("quote", "mark")  # styles of prefixes repeated on every row
 
 
 def thought_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
-    """The model's reasoning: as it is, dim."""
+    """The model's reasoning, dim and without markdown."""
     first, *others = block.text.rstrip("\n").split("\n")
-    rows = continued([("dim", first)] if first else [], width, carried if not block.opens else Carried())
+    rows = continue_row([("dim", first)] if first else [], width, carried if not block.opens else Carried())
     rows = rows or [[]]
     for line in others:
         rows += wrap([("dim", line)] if line else [], width)
     if not block.closes and block.kind != "fence" and not block.text.endswith("\n"):
-        return held_back(rows, block, carried)
+        return hold_last_row(rows, block, carried)
     if block.text.endswith("\n\n") and block.text.strip():
         rows.append([])
     return rows, Carried()
 
 
 class StreamedText:
-    """One stream of text. Rows are handed over once and never taken back.
+    """Renders one stream of text. A returned row is final.
 
-    How much of the unfinished block has been handed over is counted in characters, not in rows: after a
-    resize what is left of it is broken at the new width.
+    Progress within the unfinished block is counted in non-blank characters ("ink"), not in rows, so that
+    after a resize the remainder is wrapped at the new width.
     """
 
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
         self._splitter = Splitter()
         self._carried = Carried()
-        self._ink = 0  # characters of the tail that are in scrollback, as painted
-        self._read = 0  # and as written: the tail may hold the beginning of the next block already
-        self._blank = False  # a blank row is owed before the next text
-        self._tail: tuple[Block, int, list[Line]] | None = None  # as it was painted last, at which width
+        self._ink = 0  # ink of the tail that is in scrollback
+        self._read = 0  # the same in source characters: the tail may already contain the next block's start
+        self._blank = False  # a blank row is deferred until more text follows
+        self._tail: tuple[Block, int, list[Line]] | None = None  # cache: block, width, rows
         self.started = False
 
     def feed(self, text: str, width: int) -> list[Line]:
-        """The rows of the blocks that are complete by now."""
+        """The rows of blocks completed by `text`."""
         return self._finished(self._splitter.feed(text), width)
 
     def finish(self, width: int) -> list[Line]:
         rows = self._finished(self._splitter.finish(), width)
-        rows += self._owed(self._left_open(width))
+        rows += self._defer_blank_rows(self._left_open(width))
         self._carried, self._blank = Carried(), False
         return rows
 
     def live(self, width: int) -> list[Line]:
-        """The rows of the tail that are not in scrollback."""
+        """The rows of the tail that are not yet in scrollback."""
         rows = _without(self._painted(width), self._ink)
         while rows and not rows[-1]:
             rows.pop()
         return [[], *rows] if self._blank and rows else rows
 
     def settle(self, width: int) -> list[Line]:
-        """The rows at the top of the tail that can no longer change."""
+        """Take the rows at the top of the tail that later text cannot change."""
         tail = self._splitter.tail
         if tail is None or tail.kind in ("table", "fence") or len(self._painted(width)) < 2:
             return []
@@ -82,12 +82,12 @@ class StreamedText:
         flushed = self._flushed(tail, width)
         self._ink += sum(map(_ink_of, out))
         self._read = at
-        return self._owed([*flushed, *out])
+        return self._defer_blank_rows([*flushed, *out])
 
     # painting
 
     def _painted(self, width: int) -> list[Line]:
-        """All rows of the tail, with the row that an earlier part has left open."""
+        """All rows of the tail, starting with the open row of an earlier part."""
         tail = self._splitter.tail
         if tail is None:
             return self._left_open(width)
@@ -100,9 +100,9 @@ class StreamedText:
     def _finished(self, blocks: list[Block], width: int) -> list[Line]:
         out: list[Line] = []
         for block in _joined(blocks):
-            out += self._owed(self._flushed(block, width))
+            out += self._defer_blank_rows(self._flushed(block, width))
             rows, self._carried = self._paint(block, width, self._carried)
-            out += self._owed(_without(rows, self._ink))
+            out += self._defer_blank_rows(_without(rows, self._ink))
             beyond = not block.closes or self._read > len(block.text)
             self._ink = max(0, self._ink - sum(map(_ink_of, rows))) if beyond else 0
             self._read, self._tail = max(0, self._read - len(block.text)), None
@@ -112,7 +112,7 @@ class StreamedText:
         return Carried() if block.opens and self._carried.row else self._carried
 
     def _flushed(self, block: Block, width: int) -> list[Line]:
-        """The row that was left open, where what comes does not continue it."""
+        """The open row, if the block does not continue it."""
         if not block.opens or not self._carried.row:
             return []
         rows = self._left_open(width)
@@ -122,9 +122,8 @@ class StreamedText:
     def _left_open(self, width: int) -> list[Line]:
         return _open_row(self._carried, width)
 
-    def _owed(self, rows: list[Line]) -> list[Line]:
-        """Blank rows at the end wait until something follows, so that an answer does not end with them; those
-        at its beginning are dropped."""
+    def _defer_blank_rows(self, rows: list[Line]) -> list[Line]:
+        """Defer trailing blank rows until something follows; drop leading ones."""
         out: list[Line] = [[]] if self._blank and any(rows) and self.started else []
         self._blank = self._blank and not out
         rows = list(rows)
@@ -137,24 +136,23 @@ class StreamedText:
 
 
 def _open_row(carried: Carried, width: int) -> list[Line]:
-    return continued([], width, carried) if carried.row else []
+    return continue_row([], width, carried) if carried.row else []
 
 
 def _stable(text: str) -> int:
-    """How much of an unfinished block what comes later cannot change. A first line with bars in it may be the
-    head of a table."""
+    """The length of the prefix that later text cannot change. A first line with bars may become a table
+    head."""
     first, _, others = text.partition("\n")
     if "|" in first and not others:
         return 0
     at = stable_prefix(text)
     line = text.rfind("\n", 0, at) + 1
-    # `-` alone below a text makes a heading of it, until an item's words follow.
+    # `-` alone below a text makes it a setext heading, unless words follow.
     return at if _has_words(text[line:at]) else line
 
 
 def _may_be_heading(tail: Block) -> bool:
-    """A line below may make a heading of it, whose mark stands before the first row. Nobody writes several
-    sentences into one."""
+    """Whether a line below could still make this a setext heading; headings are one short sentence."""
     line = tail.text.rstrip("\n")
     if not tail.opens or tail.kind != "prose" or "\n" in line or len(line) > _HEADING_CHARS:
         return False
@@ -170,7 +168,7 @@ def _part(tail: Block, at: int) -> Block:
 
 
 def _joined(blocks: list[Block]) -> list[Block]:
-    """Lines of code that came together are coloured together."""
+    """Merge neighbouring parts of a fence, to highlight them in one pass."""
     out: list[Block] = []
     for block in blocks:
         last = out[-1] if out else None
@@ -182,19 +180,19 @@ def _joined(blocks: list[Block]) -> list[Block]:
 
 
 def _ink_of(row: Line) -> int:
-    """Its characters that are not blank. A row without any counts too: there are as many at every width; but
-    not the mark of a heading whose first word did not fit behind it."""
+    """The number of non-blank characters. A blank row counts as 1, as there are equally many at every width;
+    a heading's mark alone on a row does not."""
     ink = sum(len("".join(_own(*span).split())) for span in row if span[0] not in _REPEATED)
     return ink or int(not any(style == "heading" for style, _ in row))
 
 
 def _own(style: str, text: str) -> str:
-    """Without the marks of a heading: text that stands there already may become one by the line below it."""
+    """Without heading marks: committed text may become a setext heading by the line below it."""
     return text.lstrip("# ") if style == "heading" else text
 
 
 def _without(rows: list[Line], ink: int) -> list[Line]:
-    """What is left of the rows after so many characters that are not blank."""
+    """The rows without their first `ink` non-blank characters."""
     if not ink:
         return list(rows)
     for at, row in enumerate(rows):

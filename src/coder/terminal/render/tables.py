@@ -1,5 +1,5 @@
-"""Tables as rows of text: columns as wide as their cells where that fits, else narrowed and wrapped; where
-not even that fits, each row of the table as a few lines of its own."""
+"""Renders tables: columns as wide as their cells, else narrowed and wrapped; if that does not fit either,
+each row is stacked as `head: cell` lines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What all rows of a table share: the columns' widths and alignments ("<", "^", ">"). Without widths they
-    do not fit beside one another; `head` names them then."""
+    """Column widths and alignments ("<", "^", ">") of a table. Without widths the rows are stacked, labelled
+    by `head`."""
 
     columns: tuple[int, ...]
     aligned: tuple[str, ...]
@@ -33,7 +33,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | None:
-    """From the head, the ruler below it and the rows there are; None where this is no table."""
+    """From the head, the delimiter row (`ruler`) and the rows so far; None if this is no table."""
     head, _, *rows = cells
     if len(head) != len(ruler):
         return None
@@ -73,7 +73,7 @@ def table_rows(cells: list[list[Line]], shape: Shape, *, head: bool) -> list[Lin
 
 
 def _even(cells: list[Line], count: int) -> list[Line]:
-    """As many cells as the head has; what is too much stays with the last one."""
+    """Pad to the head's number of cells; join surplus cells to the last one."""
     if len(cells) <= count:
         return cells + [[] for _ in range(count - len(cells))]
     rest = [span for cell in cells[count:] for span in (("dim", _GAP), *cell)]
@@ -101,7 +101,7 @@ def _padding(room: int, align: str) -> tuple[str, str]:
 
 
 def _stacked(cells: list[Line], shape: Shape) -> list[Line]:
-    """One row of a table that is too wide: `head: cell`, a line each."""
+    """A row of a too wide table: `head: cell` lines."""
     rows: list[Line] = []
     for name, cell in zip(shape.head, cells, strict=True):
         if plain(cell):

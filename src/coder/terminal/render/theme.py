@@ -1,5 +1,4 @@
-"""Colours by role: dark, light, or none at all. The sixteen colours of the terminal's own palette, so that
-whatever a person has set up stays readable."""
+"""Colours by role, from the terminal's 16-colour palette, so that they fit the person's own colour scheme."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ class Theme:
 
 
 def chosen_theme(setting: str, environ: Mapping[str, str]) -> str:
-    """`ui.theme`, unless the environment says that there are no colours."""
+    """`ui.theme`, unless `NO_COLOR` or a dumb terminal rules colours out."""
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return "none"
     if setting in NAMES:

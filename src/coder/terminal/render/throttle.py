@@ -1,4 +1,4 @@
-"""At most so many frames a second, and none where nothing has changed."""
+"""Throttles redraws: a maximum frame rate, and no frame without a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SPIN_SECONDS = 0.125
 
 
 class Throttle:
-    """`request` a frame; it is drawn at once after a pause, else when the last one is old enough."""
+    """`request` draws at once after a pause, else when the last frame is old enough; requests coalesce."""
 
     def __init__(self, draw: Callable[[], None]) -> None:
         self._draw = draw
@@ -29,13 +29,13 @@ class Throttle:
         self._draw()
 
     def now(self) -> None:
-        """Draw without waiting: something the person must see at once."""
+        """Draw without throttling."""
         if self._due is not None:
             self._due.cancel()
         self._frame()
 
     def spin(self, on: bool) -> None:
-        """While something runs, a frame now and then although nothing has arrived."""
+        """Redraw periodically while `on`, for the spinner."""
         if on and self._spinning is None:
             self._spinning = self._loop.call_later(SPIN_SECONDS, self._turn)
         elif not on and self._spinning is not None:

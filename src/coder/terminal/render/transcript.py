@@ -1,4 +1,4 @@
-"""From events to what stands in scrollback and what is live above the prompt."""
+"""The transcript: renders events into finished rows for scrollback and the live tail above the prompt."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from coder.terminal.render.event_lines import (
     tool_lines,
     verify_lines,
 )
-from coder.terminal.render.markdown import rows_of
-from coder.terminal.render.sanitize import printed, safe
+from coder.terminal.render.markdown import markdown_rows
+from coder.terminal.render.sanitize import safe, safe_output
 from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.width import Line, clip, wrap
 from coder.texts import Texts
@@ -39,79 +39,79 @@ _OUTPUT_KEPT = 4000  # characters of it that are kept for that
 
 
 class Transcript:
-    """Takes events; hands over finished rows once (`drain`) and shows the rest (`live`)."""
+    """`handle` takes events; `drain` returns finished rows once; `live` returns the tail."""
 
     def __init__(self, texts: Texts, columns: Callable[[], int], rows: Callable[[], int] = int) -> None:
-        """`rows`: of the stream that can be seen at once; 0 where that is not known."""
+        """`rows`: the visible height of the transcript; 0 if unknown."""
         self._texts = texts
         self._columns = columns
         self._rows = rows
-        self._flow: StreamedText | None = None
-        self._flowing = ""  # "thought" or "content"
-        self._pieces: list[str] = []  # of its text, since the last frame
-        self._ready: list[Line] = []
+        self._streamed: StreamedText | None = None
+        self._stream_kind = ""  # "thought" or "content"
+        self._pieces: list[str] = []  # text since the last frame
+        self._finished: list[Line] = []
         self._output = ""
-        self._gap = False  # a blank line separates what follows from what stands above
-        self._below_block = False  # a tool call or a remark stands above: a blank line, if prose follows
-        self._later: list[Line] = []  # remarks that wait for the block that is being written to end
-        self._answering = False  # more of the newest answer may come
+        self._gap = False  # a blank row precedes what follows
+        self._below_block = False  # a blank row precedes prose that follows
+        self._deferred: list[Line] = []  # remarks deferred until the streamed text ends
+        self._answering = False  # the newest answer may continue
         self.answer: list[str] = []  # its text, for /copy
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case Content(text):
-                self._say("content", text)
+                self._append_text("content", text)
             case Thought(text):
-                self._say("thought", text)
+                self._append_text("thought", text)
             case ToolOutput(_, text):
                 self._output = (self._output + text)[-_OUTPUT_KEPT:]
             case Recorded() | StateChanged():
                 pass
-            case Notice(in_answer=True) if self._flow is not None:
-                self._later += self._remarks(event)
+            case Notice(in_answer=True) if self._streamed is not None:
+                self._deferred += self._remarks(event)
             case ContentRestarted():
-                self._gap = self._gap or (self._flow is not None and self._flow.started)
-                self._flow = None
+                self._gap = self._gap or (self._streamed is not None and self._streamed.started)
+                self._streamed = None
                 self._pieces.clear()
                 self.answer.clear()
-                self._put(remark_lines(event, self._texts))
+                self._append_block(remark_lines(event, self._texts))
             case _:
-                self._take_whole(event)
+                self._handle_block(event)
 
-    def _take_whole(self, event: AnyEvent) -> None:
-        """Events that are shown at once."""
-        shown = len(self._ready)
+    def _handle_block(self, event: AnyEvent) -> None:
+        """Events rendered as a whole."""
+        before = len(self._finished)
         match event:
             case ToolCallChanged():
                 if event.state not in ("scheduled", "executing"):
                     self._output = ""
-                    self._put(tool_lines(event, self._texts, self._columns()))
+                    self._append_block(tool_lines(event, self._texts, self._columns()))
             case TodosChanged(todos):
-                self._put(todo_lines(todos, self._columns()))
+                self._append_block(todo_lines(todos, self._columns()))
             case VerifyChanged():
                 self._output = ""
-                self._put(verify_lines(event, self._texts))
+                self._append_block(verify_lines(event, self._texts))
             case ApprovalRequested():
-                self._put(approval_lines(event, self._texts, self._columns(), self._rows()))
+                self._append_block(approval_lines(event, self._texts, self._columns(), self._rows()))
             case CommandDone():
                 self._output = ""
-                self._put(command_lines(event, self._columns()))
+                self._append_block(command_lines(event, self._columns()))
             case TurnEnded():
                 self._end_of_turn(event)
             case _:
-                self._put(self._remarks(event))
-        if len(self._ready) > shown:
+                self._append_block(self._remarks(event))
+        if len(self._finished) > before:
             self._answering = False
             self._below_block = not isinstance(event, CommandDone | TurnEnded)
 
     def _remarks(self, event: AnyEvent) -> list[Line]:
         return [row for line in remark_lines(event, self._texts) for row in wrap(line, self._columns())]
 
-    def _say(self, kind: str, text: str) -> None:
-        if self._flow is None or self._flowing != kind:
-            self._end_flow()
-            self._flow = StreamedText(rows_of if kind == "content" else thought_rows)
-            self._flowing = kind
+    def _append_text(self, kind: str, text: str) -> None:
+        if self._streamed is None or self._stream_kind != kind:
+            self._end_stream()
+            self._streamed = StreamedText(markdown_rows if kind == "content" else thought_rows)
+            self._stream_kind = kind
         if kind == "content":
             if not self._answering:
                 self.answer.clear()
@@ -119,71 +119,75 @@ class Transcript:
         self._answering = kind == "content"
         self._pieces.append(text)
 
-    def _feed(self) -> None:
-        """Pieces come faster than frames: they are taken in together."""
-        if self._flow is not None and self._pieces:
+    def _feed_pieces(self) -> None:
+        """Parse pending pieces in one batch per frame."""
+        if self._streamed is not None and self._pieces:
             text, self._pieces = "".join(self._pieces), []
-            self._flowed(self._flow.feed(safe(text), self._columns()))
+            self._append_prose(self._streamed.feed(safe(text), self._columns()))
 
-    def _flowed(self, rows: list[Line]) -> None:
-        """Prose and thoughts stand apart from what is above them, where there is anything to them."""
+    def _append_prose(self, rows: list[Line]) -> None:
+        """Append streamed rows, after a blank row where one is due."""
         if rows:
-            self._ready += [[], *rows] if rows[0] and (self._gap or self._below_block) else rows
+            self._finished += [[], *rows] if rows[0] and (self._gap or self._below_block) else rows
             self._gap = self._below_block = False
 
-    def _end_flow(self) -> None:
-        self._feed()
-        if self._flow is not None:
-            self._flowed(self._flow.finish(self._columns()))
-            self._gap = self._gap or self._flow.started
-        self._flow = None
-        later, self._later = self._later, []
-        self._put(later)
+    def _end_stream(self) -> None:
+        self._feed_pieces()
+        if self._streamed is not None:
+            self._append_prose(self._streamed.finish(self._columns()))
+            self._gap = self._gap or self._streamed.started
+        self._streamed = None
+        later, self._deferred = self._deferred, []
+        self._append_block(later)
 
-    def _put(self, lines: list[Line]) -> None:
+    def _append_block(self, lines: list[Line]) -> None:
         if not lines:
             return
-        self._end_flow()
+        self._end_stream()
         if self._gap and lines[0]:
-            self._ready.append([])
+            self._finished.append([])
         self._gap = self._below_block = False
-        self._ready += lines
+        self._finished += lines
 
     def _end_of_turn(self, event: TurnEnded) -> None:
-        self._end_flow()
+        self._end_stream()
         self._output = ""
         if event.status == "cancelled":
-            self._put(wrap([("note", safe(event.error))], self._columns()))
+            self._append_block(wrap([("note", safe(event.error))], self._columns()))
         self._gap = self._below_block = self._answering = False
 
     def echo(self, lines: list[Line], *, apart: bool = False) -> None:
-        """What the person typed, or a line of the terminal's own, in its place in the stream. `apart`: an
-        answer that is being given has nothing to do with it, and goes on below."""
+        """Append typed text or a line of the terminal itself. `apart`: insert it without ending the answer
+        that is streaming."""
         if not apart:
-            self._put(lines)
+            self._append_block(lines)
             return
-        self._feed()
-        self._gap = self._gap or (self._flow is not None and self._flow.started)
-        self._ready += [[], *lines] if self._gap and lines[0] else lines
+        self._feed_pieces()
+        self._gap = self._gap or (self._streamed is not None and self._streamed.started)
+        self._finished += [[], *lines] if self._gap and lines[0] else lines
         self._gap, self._below_block = False, True
 
-    # what the screen asks for
+    # for the live region
 
     def drain(self, limit: int) -> list[Line]:
-        """The rows that are final by now; where something is shown live (`limit`), also those of an
-        unfinished block: the less is live, the less a resize can spoil."""
-        self._feed()
-        if self._flow is not None and limit:
-            self._flowed(self._flow.settle(self._columns()))
-        ready, self._ready = self._ready, []
+        """Take the finished rows; with a live tail (`limit`) also the stable rows of the unfinished block,
+        since a resize can only spoil what is live."""
+        self._feed_pieces()
+        if self._streamed is not None and limit:
+            self._append_prose(self._streamed.settle(self._columns()))
+        ready, self._finished = self._finished, []
         return ready
 
     def live(self, limit: int) -> list[Line]:
         width = self._columns()
-        rows = [clip(row, width) for row in self._flow.live(width)[-limit:]] if self._flow is not None else []
+        rows = (
+            [clip(row, width) for row in self._streamed.live(width)[-limit:]]
+            if self._streamed is not None
+            else []
+        )
         if rows and rows[0] and (self._gap or self._below_block):
             rows.insert(0, [])
         if self._output and limit:
-            lines = printed(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
+            lines = safe_output(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
             rows += [clip([("dim", f"  {line.expandtabs(4)}")], width) for line in lines]
         return rows[-limit:] if limit else []

@@ -1,4 +1,4 @@
-"""How many columns text takes, and where a line of it may be broken: Chinese, Japanese and Korean included.
+"""Display width and line breaking of text, including CJK.
 
 A line is a list of spans, a span is (style, text); styles are the theme's role names joined by spaces.
 """
@@ -13,12 +13,12 @@ Span = tuple[str, str]
 Line = list[Span]
 
 TAB = "    "
-# Characters that may not begin a line, and those that may not end one (kinsoku).
+# Kinsoku: characters that may not begin a line, and those that may not end one.
 _NOT_FIRST = frozenset(
     "，。、；：？！）》」』】〕〉”’…,.;:?!)]}%％·～ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ"
 )
 _NOT_LAST = frozenset("（《「『【〔〈“‘([{￥$＄")
-_JOINER = "\u200d"  # what stands on both sides of it is one picture
+_JOINER = "\u200d"  # zero-width joiner of emoji sequences
 _SKIN_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 _PIECES = re.compile(r"[ \t]+|[^ \t]+")
 
@@ -39,28 +39,28 @@ def line_width(line: Line) -> int:
 
 
 def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = None) -> list[Line]:
-    """Break a line into rows of at most `width` columns, `first` standing before the first row and `rest`
-    before the others. Nothing but the spaces at a break is lost, and what comes later never changes a row
-    that is followed by another: rows may be shown before the text is complete."""
+    """Word-wrap a line at `width` columns, with the prefix `first` on the first row and `rest` on the others.
+    Only spaces at a break are dropped, and appending text changes the last row only: the others can be
+    committed before the text is complete."""
     if not first and not rest and len(line) == 1 and (quick := _wrap_words(*line[0], width)) is not None:
         return quick
     first, rest = first or [], rest or []
     room = max(1, width - line_width(first)), max(1, width - line_width(rest))
     rows: list[Line] = [list(first)]
     used = 0
-    held: list[Span] = []  # spaces that stand only if something follows them on the row
+    spaces: list[Span] = []  # dropped at the end of a row
     for word in _words(line):
         if word[0][1].isspace():
-            held += word
+            spaces += word
             continue
-        size, gap = line_width(word), line_width(held)
+        size, gap = line_width(word), line_width(spaces)
         limit = room[0] if len(rows) == 1 else room[1]
         if used and used + gap + size > limit:
             rows.append(list(rest))
-            used, held, gap, limit = 0, [], 0, room[1]
-        rows[-1] += held
+            used, spaces, gap, limit = 0, [], 0, room[1]
+        rows[-1] += spaces
         used += gap
-        held = []
+        spaces = []
         if used + size <= limit:
             rows[-1] += word
             used += size
@@ -70,7 +70,7 @@ def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = 
 
 
 def _wrap_words(style: str, text: str, width: int) -> list[Line] | None:
-    """The same for what most text is: one style, words of ASCII with a space between. None for all else."""
+    """Fast path of `wrap` for one style and ASCII words separated by single spaces; else None."""
     text = text.rstrip(" ")
     if not text.isascii() or not text.isprintable() or "  " in text or text[:1] in ("", " "):
         return None
@@ -86,7 +86,7 @@ def _wrap_words(style: str, text: str, width: int) -> list[Line] | None:
 
 
 def _cut(word: Line, rows: list[Line], rest: Line, room: int, left: int) -> int:
-    """A word longer than a row is cut where the row ends. Answers the columns used on the last row."""
+    """Split a word longer than a row. Returns the columns used on the last row."""
     used = 0
     for style, text in word:
         for char in text:
@@ -100,7 +100,7 @@ def _cut(word: Line, rows: list[Line], rest: Line, room: int, left: int) -> int:
 
 
 def _words(line: Iterable[Span]) -> Iterator[Line]:
-    """What may not be broken: a run of spaces, or characters with no break between them."""
+    """Tokenize into unbreakable units: runs of spaces, or characters without a break opportunity."""
     word: Line = []
     last = " "
     for style, text in line:
@@ -124,7 +124,7 @@ def _words(line: Iterable[Span]) -> Iterator[Line]:
 
 
 def cjk_parts(piece: str) -> list[str]:
-    """What may not be broken within a run of characters that are not blank."""
+    """The unbreakable units of a run of non-blank characters."""
     parts: list[str] = []
     for char in piece:
         if parts and not _may_break(parts[-1][-1], char):
@@ -143,7 +143,7 @@ def _may_break(before: str, after: str) -> bool:
 
 
 def cut_to(text: str, width: int) -> list[str]:
-    """Rows of at most `width` columns, broken wherever a row is full: nothing of the text is lost."""
+    """Hard-wrap at `width` columns, without losing a character."""
     text = text.replace("\t", TAB)
     if text.isascii() and text.isprintable():
         return [text[at : at + width] for at in range(0, len(text), width)] or [""]
@@ -159,7 +159,7 @@ def cut_to(text: str, width: int) -> list[str]:
 
 
 def _joined(row: Line) -> Line:
-    """Neighbouring spans of one style as one."""
+    """Merge neighbouring spans of the same style."""
     out: Line = []
     for style, text in row:
         if out and out[-1][0] == style:
@@ -170,7 +170,7 @@ def _joined(row: Line) -> Line:
 
 
 def clip(line: Line, width: int) -> Line:
-    """The beginning of a line that fits; `…` says that it goes on."""
+    """Truncate to `width` columns, with a `…`."""
     if line_width(line) <= width:
         return line
     out: Line = []

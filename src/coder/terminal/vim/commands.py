@@ -1,4 +1,4 @@
-"""Vim's commands outside insert mode: what the keys say, and what that makes of the text. Pure functions."""
+"""Vim's normal-mode commands: parsing and execution as pure functions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from coder.terminal.vim.motions import (
     MOTIONS,
     OBJECTS,
     Span,
+    clamp_caret,
     find_in_line,
     first_letter,
     line_end,
     line_number,
     line_start,
-    resting,
     start_of_line,
     text_object,
 )
@@ -31,14 +31,14 @@ _COMMAND = re.compile(
     re.DOTALL,
 )
 _BEGINNING = re.compile(rf"{_COUNT}(?:[dcy]{_COUNT}(?:g|[fFtT]|[ia])?|g|[fFtTr])?")
-# What stands for an operator with a motion.
+# Shorthands for an operator with a motion.
 _SHORT = {"x": "dl", "X": "dh", "s": "cl", "S": "cc", "D": "d$", "C": "c$", "Y": "yy"}
 STARTS = "123456789dcyhjklwWeEbB0^$gG ;,fFtTxXsSDCYpPuiaIAoO~.r"
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What the keys say. `count` is 0 where none was given. One of the others is set: an operator with a
-    motion, an object, or the whole line; a motion alone; an action."""
+    """A parsed command. `count` is 0 if not given. Either an operator with a motion, text object (`thing`) or
+    the whole line; or a motion alone; or an action."""
 
     count: int
     operator: str = ""
@@ -48,14 +48,14 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Register(msgspec.Struct, frozen=True):
-    """What was cut or yanked."""
+    """Deleted or yanked text; `lines`: linewise."""
 
     text: str = ""
     lines: bool = False
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The text, the caret in it, and what else a command may change."""
+    """The state that a command transforms: text, caret, register, insert mode, last `f F t T`."""
 
     text: str
     at: int
@@ -64,14 +64,14 @@ class Page(msgspec.Struct, frozen=True):
     found: str = ""  # the last `f F t T` and its character
 
 
-def unfinished(keys: str) -> bool:
+def is_incomplete(keys: str) -> bool:
     return _BEGINNING.fullmatch(keys) is not None
 
 
-def command_of(keys: str) -> Command | None:
-    """None for what is no command, or not a whole one."""
+def parse_command(keys: str) -> Command | None:
+    """None for an invalid or incomplete command."""
     found = _COMMAND.fullmatch(keys)
-    if found is None or unfinished(keys):  # `10` is a count that goes on, not `0` once
+    if found is None or is_incomplete(keys):  # `10` is an unfinished count, not `0` with count 1
         return None
     first, operator, second, motion, thing, line, alone, action = found.groups()
     count = int(first or 1) * int(second or 1) if first or second else 0
@@ -89,39 +89,39 @@ def command_of(keys: str) -> Command | None:
     )
 
 
-def changes(command: Command) -> bool:
-    """Whether `.` would repeat it."""
+def is_change(command: Command) -> bool:
+    """Whether `.` repeats it."""
     return command.operator in ("d", "c") or (bool(command.action) and command.action not in "u.")
 
 
-def applied(page: Page, command: Command) -> Page | None:
-    """The page after the command; None where it can do nothing."""
+def apply_command(page: Page, command: Command) -> Page | None:
+    """The state after the command; None if it has no effect."""
     if command.action:
-        return _acted(page, command)
+        return _apply_action(page, command)
     span = _span(page, command)
     if span is None:
         return None
     found = command.motion if command.motion[:1] in tuple("fFtT") else page.found
     page = msgspec.structs.replace(page, found=found)
     if not command.operator:
-        return msgspec.structs.replace(page, at=resting(page.text, span.end))
-    return _operated(page, command.operator, span)
+        return msgspec.structs.replace(page, at=clamp_caret(page.text, span.end))
+    return _apply_operator(page, command.operator, span)
 
 
-def repeated(command: Command, inserted: str) -> str:
-    """What a count makes of what is typed in insert mode: `3ia`, `3oa`."""
+def repeat_insertion(command: Command, inserted: str) -> str:
+    """Repeat inserted text by the command's count: `3ia`, `3oa`."""
     times = max(1, command.count)
     if command.action in ("o", "O"):
         return "\n".join([inserted] * times)
     return inserted * times if command.action else inserted
 
 
-def typed_into(page: Page, text: str) -> Page:
-    """An insertion repeated, and left again."""
+def insert_and_leave(page: Page, text: str) -> Page:
+    """Replay an insertion and leave insert mode."""
     written = page.text[: page.at] + text + page.text[page.at :]
     at = page.at + len(text)
     at -= at > line_start(written, at)
-    return msgspec.structs.replace(page, text=written, at=resting(written, at), inserting=False)
+    return msgspec.structs.replace(page, text=written, at=clamp_caret(written, at), inserting=False)
 
 
 def _span(page: Page, command: Command) -> Span | None:
@@ -147,37 +147,37 @@ def _span(page: Page, command: Command) -> Span | None:
 # operators
 
 
-def _operated(page: Page, operator: str, span: Span) -> Page:
+def _apply_operator(page: Page, operator: str, span: Span) -> Page:
     text = page.text
     start, end = sorted((span.start, span.end))
     lines = span.kind == "lines"
     if span.kind == "inclusive" and end < len(text):
         end += 1
     if span.kind == "exclusive" and end > start and end == line_start(text, end) > line_start(text, start):
-        # It would take the end of a line and nothing of the next: vim leaves that, or takes whole lines.
+        # `:help o_v`: an exclusive motion that ends in column 0 becomes inclusive or linewise.
         end -= 1
         lines = operator != "c" and not text[line_start(text, start) : start].strip()
-    if operator == "d" and "\n" in text[start:end]:  # nothing but whole lines
+    if operator == "d" and "\n" in text[start:end]:  # becomes linewise if only whole lines are affected
         around = text[line_start(text, start) : start] + text[end : line_end(text, end)]
         lines = lines or not around.strip()
     if lines:
-        return _lines_operated(page, operator, start, end)
+        return _apply_to_lines(page, operator, start, end)
     register = Register(text[start:end])
     if operator == "y":
-        return msgspec.structs.replace(page, at=resting(text, start), register=register)
+        return msgspec.structs.replace(page, at=clamp_caret(text, start), register=register)
     text = text[:start] + text[end:]
-    at = start if operator == "c" else resting(text, start)
+    at = start if operator == "c" else clamp_caret(text, start)
     if start != end:
         page = msgspec.structs.replace(page, register=register)
     return msgspec.structs.replace(page, text=text, at=at, inserting=operator == "c")
 
 
-def _lines_operated(page: Page, operator: str, start: int, end: int) -> Page:
+def _apply_to_lines(page: Page, operator: str, start: int, end: int) -> Page:
     text, upper = page.text, start
     start, end = line_start(text, start), line_end(text, end)
     register = Register(text[start:end], lines=True)
     if operator == "y":
-        return msgspec.structs.replace(page, at=resting(text, upper), register=register)
+        return msgspec.structs.replace(page, at=clamp_caret(text, upper), register=register)
     if operator == "c":
         text, at = text[:start] + text[end:], start
     elif end < len(text):
@@ -193,15 +193,15 @@ def _lines_operated(page: Page, operator: str, start: int, end: int) -> Page:
 # actions
 
 
-def _acted(page: Page, command: Command) -> Page | None:
+def _apply_action(page: Page, command: Command) -> Page | None:
     action, count = command.action, max(1, command.count)
     if action in "pP":
         return _put(page, count, after=action == "p")
     if action[0] == "r":
-        return _replaced(page, count, action[1])
+        return _replace_chars(page, count, action[1])
     if action == "~":
-        return _swapped(page, count)
-    return _inserting(page, action)
+        return _swap_case(page, count)
+    return _enter_insert(page, action)
 
 
 def _put(page: Page, count: int, *, after: bool) -> Page | None:
@@ -220,31 +220,31 @@ def _put(page: Page, count: int, *, after: bool) -> Page | None:
     at = min(page.at + after, line_end(text, page.at))
     text = text[:at] + put * count + text[at:]
     end = at if "\n" in put else at + len(put) * count - 1
-    return msgspec.structs.replace(page, text=text, at=resting(text, end))
+    return msgspec.structs.replace(page, text=text, at=clamp_caret(text, end))
 
 
-def _replaced(page: Page, count: int, char: str) -> Page | None:
+def _replace_chars(page: Page, count: int, char: str) -> Page | None:
     text, at = page.text, page.at
     if at + count > line_end(text, at):
         return None
     new = "\n" if char == "\n" else char * count
     text = text[:at] + new + text[at + count :]
     return msgspec.structs.replace(
-        page, text=text, at=resting(text, at + 1 if char == "\n" else at + count - 1)
+        page, text=text, at=clamp_caret(text, at + 1 if char == "\n" else at + count - 1)
     )
 
 
-def _swapped(page: Page, count: int) -> Page | None:
+def _swap_case(page: Page, count: int) -> Page | None:
     text, at = page.text, page.at
     end = min(at + count, line_end(text, at))
     if end == at:
         return None
     swapped = "".join(c.swapcase() if len(c.swapcase()) == 1 else c for c in text[at:end])
     text = text[:at] + swapped + text[end:]
-    return msgspec.structs.replace(page, text=text, at=resting(text, end))
+    return msgspec.structs.replace(page, text=text, at=clamp_caret(text, end))
 
 
-def _inserting(page: Page, action: str) -> Page:
+def _enter_insert(page: Page, action: str) -> Page:
     text, at = page.text, page.at
     start, end = line_start(text, at), line_end(text, at)
     match action:

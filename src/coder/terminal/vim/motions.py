@@ -1,7 +1,7 @@
-"""Vim's motions and text objects over the text of the prompt: pure functions.
+"""Vim's motions and text objects as pure functions.
 
-prompt_toolkit has them too, but an operator whose motion finds nothing damages the text there (`dtx` without
-an x repeats the line), and counts are lost in several places.
+prompt_toolkit's own corrupt the text if a motion finds nothing (`dtx` without an x duplicates the line), and
+ignore some counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Kind = Literal["exclusive", "inclusive", "lines"]
 
 
 class Span(msgspec.Struct, frozen=True):
-    """From where the caret stands to where a motion leads (which may lie before it)."""
+    """From the caret to the motion's target, which may be before it."""
 
     start: int
     end: int
@@ -36,14 +36,14 @@ def line_end(text: str, at: int) -> int:
 
 
 def first_letter(text: str, at: int) -> int:
-    """The first character of the line that is no space, or the last one."""
+    """The first non-blank character of the line, or its last one."""
     start, end = line_start(text, at), line_end(text, at)
     spaces = len(text[start:end]) - len(text[start:end].lstrip(" \t"))
     return min(start + spaces, max(start, end - 1))
 
 
-def resting(text: str, at: int) -> int:
-    """Where the caret may stand outside insert mode: on a character, not after the last one."""
+def clamp_caret(text: str, at: int) -> int:
+    """Clamp to a valid normal-mode position: on a character, not after the line's last."""
     at = max(0, min(at, len(text)))
     return at - 1 if at == line_end(text, at) > line_start(text, at) else at
 
@@ -70,7 +70,7 @@ def _class(text: str, at: int, big: bool) -> int:
         return 1
     if not (char.isalnum() or char == "_"):
         return 2
-    return 1 if ord(char) < 0x1100 else 3  # a word of Chinese ends where one of Latin letters begins
+    return 1 if ord(char) < 0x1100 else 3  # CJK and Latin are different word classes
 
 
 def _empty_line(text: str, at: int) -> bool:
@@ -78,7 +78,7 @@ def _empty_line(text: str, at: int) -> bool:
 
 
 def next_word(text: str, at: int, big: bool, *, in_line: bool = False) -> int:
-    """Where the next word begins; with `in_line` not beyond the end of the line."""
+    """The start of the next word; with `in_line` not beyond the end of the line."""
     i = at
     if i < len(text) and (here := _class(text, i, big)):
         while i < len(text) and _class(text, i, big) == here:
@@ -95,7 +95,7 @@ def next_word(text: str, at: int, big: bool, *, in_line: bool = False) -> int:
 
 
 def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int | None:
-    """The last character of the word, or of the next one; with `stay` that may be where the caret is."""
+    """The last character of this or the next word; with `stay` that may be the caret's."""
     i = at if stay else at + 1
     while i < len(text) and text[i].isspace():
         i += 1
@@ -123,7 +123,7 @@ def word_before(text: str, at: int, big: bool) -> int | None:
     return i
 
 
-# motions: (text, at, count, operator) -> Span, or None where they lead nowhere
+# motions: (text, at, count, operator) -> Span, or None if there is no target
 
 
 def _left(text: str, at: int, count: int, operator: str) -> Span | None:
@@ -136,7 +136,7 @@ def _right(text: str, at: int, count: int, operator: str) -> Span | None:
     to = min(at + count, end)
     if to == at and operator != "c":
         return None
-    return Span(at, to) if operator else Span(at, resting(text, to))
+    return Span(at, to) if operator else Span(at, clamp_caret(text, to))
 
 
 def _line(by: int) -> Motion:
@@ -160,13 +160,13 @@ def _word(big: bool) -> Motion:
             to = next_word(text, to, big, in_line=bool(operator) and left == 1)
         if to == at and operator != "c":
             return None
-        return Span(at, to) if operator else Span(at, resting(text, to) if to == len(text) else to)
+        return Span(at, to) if operator else Span(at, clamp_caret(text, to) if to == len(text) else to)
 
     return move
 
 
 def _to_word_end(text: str, at: int, count: int, big: bool) -> Span | None:
-    """`cw` leaves the space after the word."""
+    """`cw` acts as `ce`."""
     to: int | None = at
     for number in range(count):
         to = word_end(text, to, big, stay=number == 0) if to is not None else None
@@ -202,7 +202,7 @@ def _dollar(text: str, at: int, count: int, operator: str) -> Span | None:
     if number > text.count("\n"):
         return None
     end = line_end(text, start_of_line(text, number) if count > 1 else at)
-    return Span(at, end) if operator else Span(at, resting(text, end))
+    return Span(at, end) if operator else Span(at, clamp_caret(text, end))
 
 
 def _go(last: bool) -> Motion:
@@ -235,7 +235,7 @@ MOTIONS: dict[str, Motion] = {
 
 
 def find_in_line(text: str, at: int, how: str, char: str, count: int, *, again: bool = False) -> Span | None:
-    """`f F t T` and a character; `again` is `;`, which does not stay before the same one."""
+    """`f F t T`; `again` (`;`) skips the adjacent match of `t T`."""
     forward = how in "ft"
     near = how in "tT"
     place = at + (1 if forward else -1) * (1 + (near and again))
@@ -261,7 +261,7 @@ OBJECTS = re.compile(r"""[ia][wW"'`()\[\]{}<>bB]""")
 
 
 def text_object(text: str, at: int, which: str) -> Span | None:
-    """`iw`, `a"`, `i(` and their like."""
+    """`iw`, `a"`, `i(` etc."""
     around, kind = which[0] == "a", which[1]
     if kind in "wW":
         return _word_object(text, at, around, big=kind == "W")
