@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coder.model.base import ModelError
-from coder.model.http.waits import wait_asked_for
+from coder.model.http.waits import retry_after_seconds
 from coder.model.wires.chat_completions.client import ChatCompletions
 from kit import Chaos, ask
 
@@ -184,15 +184,15 @@ def test_silence() -> None:
     ],
 )
 def test_how_long_a_server_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert wait_asked_for(429, headers) == (pytest.approx(seconds) if seconds is not None else None)
+    assert retry_after_seconds(429, headers) == (pytest.approx(seconds) if seconds is not None else None)
 
 
 def test_moments_become_waits() -> None:
     date = formatdate(time.time() + 30, usegmt=True)
     waits = [
-        wait_asked_for(503, {"retry-after": date}),
-        wait_asked_for(429, {"x-ratelimit-reset": str(time.time() + 30)}),
-        wait_asked_for(429, {"x-ratelimit-reset": str((time.time() + 30) * 1000)}),
+        retry_after_seconds(503, {"retry-after": date}),
+        retry_after_seconds(429, {"x-ratelimit-reset": str(time.time() + 30)}),
+        retry_after_seconds(429, {"x-ratelimit-reset": str((time.time() + 30) * 1000)}),
     ]
     assert all(wait is not None and 20 < wait <= 31 for wait in waits)
-    assert wait_asked_for(503, {"x-ratelimit-reset": "5"}) is None
+    assert retry_after_seconds(503, {"x-ratelimit-reset": "5"}) is None

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.model.base import CallReady, Chunk, Completed, ReasoningDelta, Restarted, TextDelta
-from coder.model.salvage.find import Understands
-from coder.model.salvage.wrap import Salvaging
+from coder.model.salvage.find import IsCall
+from coder.model.salvage.wrap import CallSalvager
 from coder.protocol.messages import FunctionSpec, ToolSpec, tool_call
 from kit import text_of
 
@@ -23,7 +23,7 @@ def spec(name: str, *required: str, optional: Sequence[str] = ()) -> ToolSpec:
     return ToolSpec(FunctionSpec(name, f"does {name}", schema))
 
 
-def required_there(tools: Sequence[ToolSpec]) -> Understands:
+def required_there(tools: Sequence[ToolSpec]) -> IsCall:
     """Names in any case, and every argument that the tool requires under its own name."""
     required = {spec.name.lower(): spec.function.parameters.get("required") or [] for spec in tools}
 
@@ -44,7 +44,7 @@ READ_A = ("read", {"path": "a"})
 
 
 def chunks_of(text: str, size: int = 0, *, asked: str = "", reason: str = "stop") -> list[Chunk]:
-    reading = Salvaging(TOOLS, required_there(TOOLS), asked)
+    reading = CallSalvager(TOOLS, required_there(TOOLS), asked)
     pieces = [text[at : at + size] for at in range(0, len(text), size)] if size else [text]
     chunks = [out for piece in pieces for out in reading.take(TextDelta(piece))]
     return [*chunks, *reading.take(Completed(reason))]
@@ -208,27 +208,27 @@ def test_triple_quoted_strings() -> None:
 def test_a_long_call_is_held_back_and_an_example_is_not_for_long() -> None:
     long = json.dumps({"name": "write", "arguments": {"path": "a", "content": "line\n" * 10_000}})
     assert text_of(chunks_of(long, 50)) == ""
-    reading = Salvaging(TOOLS, required_there(TOOLS))
+    reading = CallSalvager(TOOLS, required_there(TOOLS))
     said = f"```json\n{CALL}\n```\n" + "Then the words that say what it was for. " * 4
     shown = "".join(text_of(list(reading.take(TextDelta(letter)))) for letter in said)
     assert len(shown) > len(said) - 80  # although the answer has not ended
 
 
 def test_a_call_of_its_own_wins() -> None:
-    reading = Salvaging(TOOLS, required_there(TOOLS))
+    reading = CallSalvager(TOOLS, required_there(TOOLS))
     own = CallReady(tool_call("c1", "list", "{}"))
     chunks = [*reading.take(TextDelta(CALL)), *reading.take(own), *reading.take(Completed("tool_calls"))]
     assert chunks == [TextDelta(CALL), own, Completed("tool_calls")]
 
 
 def test_a_restart_forgets_what_was_held() -> None:
-    reading = Salvaging(TOOLS, required_there(TOOLS))
+    reading = CallSalvager(TOOLS, required_there(TOOLS))
     chunks = [*reading.take(TextDelta(CALL)), *reading.take(Restarted()), *reading.take(TextDelta("words"))]
     assert [*chunks, *reading.take(Completed("stop"))] == [Restarted(), TextDelta("words"), Completed("stop")]
 
 
 def test_reasoning_passes() -> None:
-    reading = Salvaging(TOOLS, required_there(TOOLS))
+    reading = CallSalvager(TOOLS, required_there(TOOLS))
     assert list(reading.take(ReasoningDelta("{hm"))) == [ReasoningDelta("{hm")]
 
 
@@ -241,7 +241,7 @@ def test_a_call_that_the_output_limit_cut_is_told_and_not_run() -> None:
 
 
 def test_without_tools_nothing_is_read() -> None:
-    reading = Salvaging([], required_there([]))
+    reading = CallSalvager([], required_there([]))
     assert list(reading.take(TextDelta(CALL))) == [TextDelta(CALL)]
 
 

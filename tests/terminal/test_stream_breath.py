@@ -1,5 +1,5 @@
-"""The transcript breathes: one blank line between what the model says and what it did, never two; and what the
-terminal itself says in between breaks no answer."""
+"""The transcript breathes: one blank line between what the model says and what it did, never two; and what
+the terminal itself says in between breaks no answer."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.engine.joining import Joiner
-    from coder.model.salvage.wrap import Salvaging
+    from coder.model.salvage.wrap import CallSalvager
 
 
 class Answer:
@@ -128,7 +128,7 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
         prompt_id=turn.prompt_id,
     )
-    reading: Salvaging | None = None
+    reading: CallSalvager | None = None
     try:
         async with aclosing(cast("Any", agent.model.stream(request))) as chunks:
             async for chunk in chunks:
@@ -147,11 +147,11 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         _show(session, answer, answer.joiner.finish() if answer.joiner else "")
 
 
-def _reading(session: Session, request: ModelRequest, turn: Turn) -> Salvaging:
+def _reading(session: Session, request: ModelRequest, turn: Turn) -> CallSalvager:
     """Loaded while the model thinks, not on the way to the first request."""
-    from coder.model.salvage.wrap import Salvaging
+    from coder.model.salvage.wrap import CallSalvager
 
-    return Salvaging(request.tools, partial(_is_plain, session), turn.text)
+    return CallSalvager(request.tools, partial(_is_plain, session), turn.text)
 
 
 def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:

@@ -170,7 +170,7 @@ class HttpTransport:
         try:
             every = {**self._headers, **wanted} if opening else self._all_headers(wanted)
             response = await self._http.request(
-                "POST", self._target, every, jsonrpc.encode(message), again=harmless
+                "POST", self._target, every, jsonrpc.encode(message), resend=harmless
             )
         except HttpFault as fault:
             raise self._unreachable(fault) from None

@@ -1,6 +1,6 @@
-"""Tool arguments: the JSON text of an object, repaired where that is unambiguous.
+"""Parses tool arguments as a JSON object, repairing it where that is unambiguous.
 
-Where it is not, the model is told what was wrong and what to send; nothing is guessed.
+Otherwise the model gets an error that says what to send; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from coder.protocol.messages import tool_call
 if TYPE_CHECKING:
     from coder.model.json_repair import NotReadable
 
-_WRAPPINGS = 3  # how often a JSON object may be found quoted inside a JSON string
+_MAX_NESTING = 3  # levels of JSON encoded inside a JSON string
 _NEAR = 24
-_LOOKING = frozenset(
+_READ_ONLY = frozenset(
     (
         *(
             "read",
@@ -38,21 +38,21 @@ _LOOKING = frozenset(
 
 
 def call_ready(call_id: str, name: str, text: str, finish_reason: str) -> CallReady:
-    """A whole call, or one with a fault; a faulty one keeps the text as the model wrote it."""
+    """The call with parsed arguments, or with a fault and the model's original text."""
     arguments, fault = read_arguments(text, name, finish_reason)
     return CallReady(call=tool_call(call_id, name, text if fault else arguments), fault=fault)
 
 
 def read_arguments(text: str, name: str, finish_reason: str = "") -> tuple[str, str]:
-    """The arguments as JSON text of an object, and the fault (empty where there is none)."""
-    for _ in range(_WRAPPINGS):
+    """(JSON text of an object, fault); the fault is empty on success."""
+    for _ in range(_MAX_NESTING):
         text = text.strip().removeprefix("\ufeff")
         if not text or text == "null":
             return "{}", ""
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            return _repaired(text, name, finish_reason)
+            return _repair(text, name, finish_reason)
         if isinstance(value, dict):
             return text, ""
         if not isinstance(value, str) or not value.lstrip().startswith(("{", '"')):
@@ -61,7 +61,7 @@ def read_arguments(text: str, name: str, finish_reason: str = "") -> tuple[str, 
     return "", _fault(name, "they are a string inside a string")
 
 
-def _repaired(text: str, name: str, finish_reason: str) -> tuple[str, str]:
+def _repair(text: str, name: str, finish_reason: str) -> tuple[str, str]:
     if finish_reason == "length":
         return "", (
             f"The call of `{name}` was cut off by the output limit before its arguments were complete, "
@@ -69,10 +69,10 @@ def _repaired(text: str, name: str, finish_reason: str) -> tuple[str, str]:
         )
     from coder.model.json_repair import NotReadable, read_lenient  # the rare path
 
-    body = _unfenced(text)
+    body = _strip_fence(text)
     try:
-        value, end = read_lenient(body, open_number=_only_looks(name))
-        value = _whole(value, body, end)
+        value, end = read_lenient(body, open_number=_is_read_only(name))
+        value = _single_value(value, body, end)
         if isinstance(value, str):
             return read_arguments(value, name, finish_reason)
         if not isinstance(value, dict):
@@ -84,15 +84,14 @@ def _repaired(text: str, name: str, finish_reason: str) -> tuple[str, str]:
         return "", _fault(name, "a value in them cannot be represented")
 
 
-def _only_looks(name: str) -> bool:
-    """Whether a wrong number in the arguments does no harm: the tool, by its name here or elsewhere, shows
-    something and changes nothing."""
+def _is_read_only(name: str) -> bool:
+    """Whether the tool, by its name here or in other agents, is read-only: a truncated number does no
+    harm."""
     letters = "".join(char for char in name.lower() if "a" <= char <= "z")
-    return letters.removesuffix("tool") in _LOOKING
+    return letters.removesuffix("tool") in _READ_ONLY
 
 
-def _unfenced(text: str) -> str:
-    """Without the Markdown code fence around it."""
+def _strip_fence(text: str) -> str:
     if not (text.startswith("```") and text.endswith("```") and len(text) > 6):
         return text
     inner = text[3:-3]
@@ -102,8 +101,8 @@ def _unfenced(text: str) -> str:
     return inner[len(language) :].strip()
 
 
-def _whole(value: Any, body: str, end: int) -> Any:
-    """The one value of a text that may hold an empty, or the same, object before it."""
+def _single_value(value: Any, body: str, end: int) -> Any:
+    """The value of a text in which an empty or identical object may precede it."""
     from coder.model.json_repair import NotReadable, read_lenient
 
     while end < len(body):

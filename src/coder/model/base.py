@@ -1,4 +1,4 @@
-"""What the engine asks of a model, and what a model answers with."""
+"""The `ChatModel` protocol: requests, streamed chunks, errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
-    """One request. `prompt_id` is the same for all requests of one user input."""
+    """`prompt_id` is shared by all requests of one user input."""
 
     model: str
     messages: Sequence[Message]
@@ -26,7 +26,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """A piece of the answer, to be shown as it comes."""
+    """A piece of the answer."""
 
     text: str
 
@@ -38,15 +38,15 @@ class ReasoningDelta(msgspec.Struct, frozen=True):
 
 
 class CallReady(msgspec.Struct, frozen=True):
-    """A tool call, whole. `arguments` are JSON text of an object unless `fault` says why not;
-    a call with a fault is answered with it instead of being run."""
+    """A complete tool call. Its arguments are a JSON object unless `fault` is set; then the fault is the
+    result and the call is not run."""
 
     call: ToolCall
     fault: str = ""
 
 
 class Retrying(msgspec.Struct, frozen=True):
-    """The request failed and will be sent again after `wait` seconds."""
+    """The request failed and is retried after `wait` seconds."""
 
     reason: Phrase
     attempt: int
@@ -54,19 +54,18 @@ class Retrying(msgspec.Struct, frozen=True):
 
 
 class Restarted(msgspec.Struct, frozen=True):
-    """The stream broke after text had been shown and the new one says something else:
-    text and calls so far are void, all of it comes again."""
+    """A retry of a broken stream differs from what was already emitted: discard text and calls so far."""
 
 
 class CitationFound(msgspec.Struct, frozen=True):
-    """A source the provider names."""
+    """A source named by the provider."""
 
     text: str
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """Always the last chunk. `usage` is None where the provider sent none. `raw` is the model's own text
-    where the chunks are another reading of it; `salvaged`: the calls stood in it as text."""
+    """Always the last chunk. `usage` is None if the provider sent none. `raw` is the model's original text
+    if the chunks were parsed from it; `salvaged`: the calls were found in its text."""
 
     finish_reason: str
     usage: Usage | None = None
@@ -79,22 +78,22 @@ Chunk = TextDelta | ReasoningDelta | CallReady | Retrying | Restarted | Citation
 
 
 class ChatModel(Protocol):
-    """Anything that answers a conversation. Cancelling the task that iterates closes the request."""
+    """A model that answers a conversation. Cancelling the iterating task closes the request."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """Answer in chunks, ending with `Completed`; raise `ModelError` where that is not possible."""
+        """Yield chunks, `Completed` last; raises `ModelError`."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
 class ModelError(Fault):
-    """A request that could not be answered; its phrase says what to do about it, too.
+    """A failed request; its phrase also says what to do.
 
     `kind`: `auth`, `quota`, `budget` (our own), `context` (too long), `unreachable`, `timeout`, `server`,
-    `bad_request`, `protocol`. `retryable` says whether the same request may succeed later.
+    `bad_request`, `protocol`. `retryable`: the same request may succeed later.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class ModelError(Fault):
 
 @asynccontextmanager
 async def closing(stream: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T], None]:
-    """Close a stream when its reader leaves, however it leaves, so that the socket goes at once."""
+    """Close the stream as soon as its consumer leaves, for whatever reason, to free the socket."""
     try:
         yield stream
     finally:

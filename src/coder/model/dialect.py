@@ -1,4 +1,4 @@
-"""`dialect = "auto"`: native tool calls until a server says that it has none for a model."""
+"""`dialect = "auto"`: native tool calls, with a fallback to ReAct XML if the server rejects tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, Retryin
 
 
 class AutoDialect:
-    """A `ChatModel` that turns to the ReAct XML dialect by itself, and remembers for which models."""
+    """A `ChatModel` that falls back to ReAct XML, and remembers for which models."""
 
     def __init__(self, native: ChatModel) -> None:
         self._native = native

@@ -1,6 +1,6 @@
-"""Faults and refusals in words for the person: what happened, and what to do about it.
+"""Maps transport faults and HTTP errors to `ModelError`s that say what happened and what to do.
 
-The provider's own message is quoted, bounded, without control characters and without our key.
+The provider's message is quoted: truncated, sanitized and without our key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from coder.model.base import ModelError
 from coder.model.http.faults import HttpFault
-from coder.model.http.waits import wait_asked_for
+from coder.model.http.waits import retry_after_seconds
 from coder.texts import Phrase, shortened
 
 _QUOTE_LIMIT = 500
@@ -37,12 +37,12 @@ _NO_TOOLS = re.compile(
 
 
 def says_no_tools(text: str) -> bool:
-    """Whether a refusal names tools as what the server cannot do."""
+    """Whether an error message says that tools are not supported."""
     return _NO_TOOLS.search(text) is not None
 
 
 def quoted(text: str, secrets: Iterable[str] = ()) -> str:
-    """A provider's message, fit to be shown."""
+    """A provider's message, sanitized, truncated and with secrets redacted."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "[key]")
@@ -50,43 +50,43 @@ def quoted(text: str, secrets: Iterable[str] = ()) -> str:
     return shortened(text, _QUOTE_LIMIT)
 
 
-class _Course(msgspec.Struct, frozen=True):
-    """What a fault below HTTP means: its sentence, its kind, whether to ask again."""
+class _FaultMapping(msgspec.Struct, frozen=True):
+    """The text key, kind and retryability of a transport fault."""
 
     key: str
     kind: str
     retryable: bool = False
 
 
-_COURSES: dict[str, _Course] = {
-    "address": _Course("fault.address", "unreachable"),
-    "header": _Course("fault.header", "auth"),
-    "dns": _Course("fault.dns", "unreachable", retryable=True),
-    "refused": _Course("fault.no_server", "unreachable", retryable=True),
-    "tls": _Course("fault.tls", "unreachable"),
-    "proxy": _Course("fault.proxy", "unreachable"),
-    "connect_timeout": _Course("fault.connect_timeout", "timeout", retryable=True),
-    "idle_timeout": _Course("fault.silent", "timeout", retryable=True),
-    "redirect": _Course("fault.redirect", "protocol"),
-    "closed": _Course("fault.broke_off", "server", retryable=True),
-    "protocol": _Course("fault.unreadable", "protocol", retryable=True),
+_FAULT_MAPPINGS: dict[str, _FaultMapping] = {
+    "address": _FaultMapping("fault.address", "unreachable"),
+    "header": _FaultMapping("fault.header", "auth"),
+    "dns": _FaultMapping("fault.dns", "unreachable", retryable=True),
+    "refused": _FaultMapping("fault.no_server", "unreachable", retryable=True),
+    "tls": _FaultMapping("fault.tls", "unreachable"),
+    "proxy": _FaultMapping("fault.proxy", "unreachable"),
+    "connect_timeout": _FaultMapping("fault.connect_timeout", "timeout", retryable=True),
+    "idle_timeout": _FaultMapping("fault.silent", "timeout", retryable=True),
+    "redirect": _FaultMapping("fault.redirect", "protocol"),
+    "closed": _FaultMapping("fault.broke_off", "server", retryable=True),
+    "protocol": _FaultMapping("fault.unreadable", "protocol", retryable=True),
 }
 
 
 def of_fault(fault: HttpFault, shown: str, timeout: float) -> ModelError:
-    """A fault below HTTP. `shown` is the address without credentials."""
-    course = _COURSES[fault.kind]
-    phrase = Phrase(course.key, shown=shown, detail=fault.phrase, seconds=f"{timeout:g}")
-    return ModelError(phrase, kind=course.kind, retryable=course.retryable)
+    """For a transport fault. `shown` is the address without credentials."""
+    mapping = _FAULT_MAPPINGS[fault.kind]
+    phrase = Phrase(mapping.key, shown=shown, detail=fault.phrase, seconds=f"{timeout:g}")
+    return ModelError(phrase, kind=mapping.kind, retryable=mapping.retryable)
 
 
 def broken(shown: str, what: Phrase) -> ModelError:
-    """A stream that stopped in the middle."""
+    """For a stream that broke off."""
     return ModelError(Phrase("fault.broke_off", shown=shown, detail=what), kind="server", retryable=True)
 
 
 def not_a_model(shown: str, body: bytes, secrets: Iterable[str], *, retryable: bool = False) -> ModelError:
-    """Something answered, but not with a model's answer."""
+    """For a response that is not a model's: a web page, or unknown text."""
     if _is_html(body):
         title = quoted(_title(body), secrets)
         phrase = Phrase("fault.web_page_titled" if title else "fault.web_page", shown=shown, title=title)
@@ -105,9 +105,9 @@ def _title(body: bytes) -> str:
     return found.group(1).decode("utf-8", "replace").strip() if found else ""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """Who was asked for what: the address for people, the model, what must not be quoted, the names of what
-    key and address were taken from, and whether there was a key."""
+class RequestInfo(msgspec.Struct, frozen=True):
+    """The context of a failed request: address, model, secrets to redact, the names of the settings that key
+    and address come from, and whether there was a key."""
 
     shown: str
     model: str = ""
@@ -116,19 +116,19 @@ class Asked(msgspec.Struct, frozen=True):
     has_key: bool = True
 
 
-def of_status(status: int, headers: Mapping[str, str], body: bytes, asked: Asked) -> ModelError:
-    """A refusal by HTTP status."""
+def of_status(status: int, headers: Mapping[str, str], body: bytes, info: RequestInfo) -> ModelError:
+    """For an HTTP error status."""
     message, code = _message_and_code(body)
     if not message:
         message = _title(body) if _is_html(body) else body[:2000].decode("utf-8", "replace")
-    return _refusal(status, code, message, asked, wait_asked_for(status, headers))
+    return _refusal(status, code, message, info, retry_after_seconds(status, headers))
 
 
-def of_error_object(error: Any, asked: Asked) -> ModelError:
-    """An `error` that came inside a stream which had begun well."""
+def of_error_object(error: Any, info: RequestInfo) -> ModelError:
+    """For an `error` object inside a stream with status 200."""
     message, code = _describe(error)
     status = int(code) if code.isdigit() and len(code) == 3 else 0
-    return _refusal(status or _status_of(code), code, message, asked, None)
+    return _refusal(status or _status_of(code), code, message, info, None)
 
 
 def _status_of(code: str) -> int:
@@ -169,12 +169,12 @@ def _describe(error: Any) -> tuple[str, str]:
     return message, str(code)
 
 
-def _refusal(status: int, code: str, message: str, asked: Asked, wait: float | None) -> ModelError:
-    said = quoted(message, asked.secrets)
+def _refusal(status: int, code: str, message: str, info: RequestInfo, wait: float | None) -> ModelError:
+    said = quoted(message, info.secrets)
 
     def error(key: str, kind: str, *, retryable: bool = False) -> ModelError:
-        names = ", ".join(asked.names)
-        phrase = Phrase(key, shown=asked.shown, model=asked.model, status=status, names=names)
+        names = ", ".join(info.names)
+        phrase = Phrase(key, shown=info.shown, model=info.model, status=status, names=names)
         phrase = Phrase("fault.quoted", text=phrase, said=said) if said else phrase
         return ModelError(phrase, kind=kind, retryable=retryable, retry_after=wait if retryable else None)
 
@@ -186,7 +186,7 @@ def _refusal(status: int, code: str, message: str, asked: Asked, wait: float | N
     if says_no_tools(message) and status >= 400:
         return error("fault.request", "bad_request")
     if status in (401, 403):
-        return error("fault.key" if asked.has_key else "fault.no_key", "auth")
+        return error("fault.key" if info.has_key else "fault.no_key", "auth")
     if status == 404:
         return error("fault.not_found", "bad_request")
     if status == 429:

@@ -1,9 +1,8 @@
-"""Reads JSON as models write it, where only one reading is possible; says what is wrong where not.
+"""A lenient JSON parser for model output that accepts only unambiguous input.
 
-Taken: trailing commas, single quotes, bare keys, Python's True/False/None, raw line breaks and control
-characters in strings, backslashes that escape nothing, Python's triple quotes, closing brackets missing at
-the very end.
-Not taken: anything where a reader would have to guess, such as a string without its end.
+Accepted: trailing commas, single quotes, bare keys, Python's True/False/None, raw line breaks and control
+characters in strings, invalid escapes, Python's triple quotes, closing brackets missing at the very end.
+Rejected: anything that needs guessing, such as an unterminated string.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _DEPTH = 60
 
 
 class NotReadable(ValueError):
-    """`at` is the character where reading stopped; `at_end` that the text ended too early."""
+    """A parse error at offset `at`; `at_end`: the text ended too early."""
 
     def __init__(self, what: str, at: int, *, at_end: bool = False) -> None:
         super().__init__(what)
@@ -30,8 +29,8 @@ class NotReadable(ValueError):
 
 
 def read_lenient(text: str, at: int = 0, *, open_number: bool = False) -> tuple[Any, int]:
-    """The value that begins at `at` and where it ends; raises `NotReadable`. `open_number`: the text may end
-    in a number that nothing closes."""
+    """The value at offset `at`, and its end; raises `NotReadable`. `open_number`: the text may end in a
+    number, which might be truncated."""
     reader = _Reader(text, at, open_number)
     value = reader.value(0)
     reader.space()
@@ -103,7 +102,7 @@ class _Reader:
                 return found
 
     def _last_of(self, closer: str) -> bool:
-        """Past the comma that follows a member, or past what closes the whole."""
+        """Consume the comma (False) or the closing bracket (True) after a member."""
         follows = self.peek()
         if follows == ",":
             self.at += 1
@@ -112,7 +111,7 @@ class _Reader:
             self.at += 1
             return True
         if not follows:
-            # `12` may be the beginning of `120`.
+            # `12` may be a truncated `120`.
             if not self._open_number and self.text.rstrip(_SPACE)[-1:].isdigit():
                 raise NotReadable("a closing bracket is missing", self.at, at_end=True)
             return True
@@ -135,13 +134,13 @@ class _Reader:
             parts.append(self._escape())
 
     def _triple_quoted(self, marks: str) -> str:
-        """No JSON begins with three quotes. Over several lines the text stands as it is meant, as code does:
-        a `\\n` in it is the code's own."""
+        """No JSON begins with three quotes. A multi-line text is taken literally: a `\\n` in it is the
+        code's."""
         start = self.at
         end = self.text.find(marks, start + 3)
         if end < 0:
             raise NotReadable("a string has no end", start, at_end=True)
-        while self.text.startswith(marks[0], end + 3):  # a quote that is the text's last character
+        while self.text.startswith(marks[0], end + 3):  # the text itself ends with a quote
             end += 1
         text = self.text[start + 3 : end]
         self.at = end + 3
@@ -154,7 +153,7 @@ class _Reader:
         if code == "u":
             return self._unicode()
         self.at += 1
-        # `\d` can only mean itself: no JSON escape is spelt so.
+        # `\d` is no JSON escape: taken literally.
         return _ESCAPES.get(code, "\\" + code)
 
     def _unicode(self) -> str:

@@ -1,4 +1,4 @@
-"""Puts a model together: the wire, then asking again, then the dialect."""
+"""Composes a `ChatModel`: the wire, wrapped by retries, wrapped by the dialect."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def make_model(
     max_attempts: int = 5,
     names: Sequence[str] = (),
 ) -> ChatModel:
-    """The model that the engine talks to; it need not know which dialect is in use. `names`: the variables or
-    settings that key and address were taken from."""
+    """`names`: the variables or settings that key and address come from."""
     wire = ChatCompletions(base_url, api_key, headers, timeout_ms, names=names)
     model = RetryingModel(wire, max_attempts=max_attempts)
     if dialect == "react-xml":

@@ -1,4 +1,4 @@
-"""A model that plays a script, over real HTTP on the loopback: for `coder demo` and for tests.
+"""A scripted model server over HTTP on loopback, for `coder demo` and tests.
 
 A turn is a dict; all keys are optional:
 
@@ -39,7 +39,7 @@ class Recorded(msgspec.Struct, frozen=True):
     time: float
 
 
-_TURNS_OF_THE_LOOP = 5  # from accepting a connection to its handler
+_LOOP_ITERATIONS = 5  # from accepting a connection to its handler
 
 
 class ScriptedServer:
@@ -75,7 +75,7 @@ class ScriptedServer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        for _ in range(_TURNS_OF_THE_LOOP):  # a connection that was just accepted has no handler yet
+        for _ in range(_LOOP_ITERATIONS):  # a connection just accepted has no handler yet
             for writer in list(self._open):
                 writer.transport.abort()
             await asyncio.sleep(0)
@@ -114,7 +114,7 @@ class ScriptedServer:
         try:
             asyncio.run(until_done())
         finally:
-            ready.set()  # also where it could not start
+            ready.set()  # also if it failed to start
 
     # serving
 
@@ -129,7 +129,7 @@ class ScriptedServer:
                 await self.answer(request, writer)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the client has left, or the server is being stopped
+            pass  # the client disconnected, or the server is stopping
         finally:
             writer.close()
             self._open.discard(writer)
@@ -199,7 +199,7 @@ def http_head(status: int, headers: dict[str, str]) -> bytes:
 
 
 def http_answer(status: int, body: bytes, headers: dict[str, str] | None = None) -> bytes:
-    """A whole answer with its length."""
+    """A response with `Content-Length`."""
     given = {"Content-Type": "application/json", **(headers or {})}
     return http_head(status, {**given, "Content-Length": str(len(body))}) + body
 

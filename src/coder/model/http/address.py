@@ -1,6 +1,6 @@
-"""Web addresses, and which proxy the environment puts before them.
+"""URLs, and proxy selection from the environment.
 
-Parsed by hand: `urllib` costs milliseconds that the first request would wait for.
+Parsed by hand: importing `urllib` would delay the first request by milliseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Address(msgspec.Struct, frozen=True):
-    """One http(s) address. `target` is path and query, as the request line carries them."""
+    """An http(s) URL. `target` is path and query, as in the request line."""
 
     scheme: str
     host: str
@@ -30,18 +30,18 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def host_header(self) -> str:
-        """As `Host:` wants it: brackets round IPv6, the port only where it is not the usual one."""
+        """For `Host:`: IPv6 in brackets, the port only if it is not the default."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == _PORTS.get(self.scheme) else f"{name}:{self.port}"
 
     @property
     def shown(self) -> str:
-        """For people: without credentials, and without a query, which may hold a key."""
+        """For messages: without credentials and query, which may contain a key."""
         return f"{self.scheme}://{self.host_header}{self.target.partition('?')[0]}"
 
 
 def parse_address(url: str, schemes: tuple[str, ...] = ("http", "https")) -> Address:
-    """Read a URL; raises `HttpFault` of kind `address` with what is wrong with it."""
+    """Raises `HttpFault` of kind `address`."""
     scheme, mark, rest = url.strip().partition("://")
     scheme = scheme.lower()
     if not mark or scheme not in schemes:
@@ -83,7 +83,7 @@ def _without_credentials(url: str) -> str:
 
 
 def _encoded(target: str) -> str:
-    """Spaces, control and non-ASCII characters must not reach the request line."""
+    """Percent-encode spaces, control and non-ASCII characters."""
     if target.isascii() and target.isprintable() and " " not in target:
         return target
     from urllib.parse import quote
@@ -100,7 +100,7 @@ def _unquoted(userinfo: str) -> str:
 
 
 def proxy_for(address: Address, environment: Mapping[str, str]) -> Address | None:
-    """The proxy that the usual variables name for this address, if any."""
+    """The proxy from `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, if any."""
     url = _variable(environment, f"{address.scheme}_proxy") or _variable(environment, "all_proxy")
     if not url or _excepted(address, _variable(environment, "no_proxy")):
         return None
@@ -109,7 +109,7 @@ def proxy_for(address: Address, environment: Mapping[str, str]) -> Address | Non
     if url.lower().startswith("socks"):
         raise HttpFault("proxy", Phrase("fault.socks"))
     proxy = parse_address(url)
-    # A proxy elsewhere cannot reach the model server on this machine, whatever NO_PROXY forgot to say.
+    # A remote proxy cannot reach a server on this machine, even if NO_PROXY does not list it.
     if _is_loopback(address.host) and not _is_loopback(proxy.host):
         return None
     return proxy

@@ -1,7 +1,4 @@
-"""Where a response body ends, and what its bytes mean: framing and content encoding.
-
-Fed with whatever has arrived; never waits, never reads.
-"""
+"""Response body framing and content encoding, as sans-I/O parsers."""
 
 from __future__ import annotations
 
@@ -15,21 +12,21 @@ if TYPE_CHECKING:
     import zlib
 
 _LINE_LIMIT = 16_384  # bytes of a chunk-size or trailer line
-_INFLATE_STEP = 1 << 20  # bytes inflated at a time, so that a small body cannot become all of memory
+_INFLATE_STEP = 1 << 20  # bytes inflated at a time, against zip bombs
 
 
 class Body(Protocol):
-    """Framing of one body. `spare` holds bytes that arrived after its end."""
+    """Framing of one body. `spare` holds bytes received after its end."""
 
     done: bool
     spare: bytes
 
     def feed(self, data: bytes) -> bytes:
-        """The content among these bytes."""
+        """The content in these bytes."""
         ...
 
     def end(self) -> None:
-        """The connection has ended; raises `HttpFault` where the body had not."""
+        """On EOF; raises `HttpFault` if the body is incomplete."""
         ...
 
 
@@ -54,7 +51,7 @@ class SizedBody:
 
 
 class OpenBody:
-    """No length given: the body ends with the connection."""
+    """No length: the body ends with the connection."""
 
     def __init__(self) -> None:
         self.done = False
@@ -73,14 +70,14 @@ class ChunkedBody:
     def __init__(self) -> None:
         self.done = False
         self.spare = b""
-        self._held = b""  # an unfinished line
+        self._partial = b""  # an unfinished line
         self._left = 0  # bytes of the current chunk still to come
         self._closing = False  # the line end after a chunk is still to come
         self._trailers = False
 
     def feed(self, data: bytes) -> bytes:
-        if self._held:
-            data, self._held = self._held + data, b""
+        if self._partial:
+            data, self._partial = self._partial + data, b""
         parts: list[bytes] = []
         at = 0
         while at < len(data) and not self.done:
@@ -93,7 +90,7 @@ class ChunkedBody:
                 continue
             end = data.find(b"\n", at)
             if end < 0:
-                self._hold(data[at:])
+                self._buffer_partial(data[at:])
                 at = len(data)
                 break
             self._line(data[at:end].rstrip(b"\r"))
@@ -101,10 +98,10 @@ class ChunkedBody:
         self.spare += data[at:] if self.done else b""
         return b"".join(parts)
 
-    def _hold(self, line: bytes) -> None:
+    def _buffer_partial(self, line: bytes) -> None:
         if len(line) > _LINE_LIMIT:
             raise HttpFault("protocol", Phrase("fault.chunk_line"))
-        self._held = line
+        self._partial = line
 
     def _line(self, line: bytes) -> None:
         if self._closing:
@@ -118,7 +115,7 @@ class ChunkedBody:
             self._trailers = not self._left
 
     def end(self) -> None:
-        # Some servers leave out the empty line after the last chunk; the content is whole then.
+        # Some servers omit the empty line after the last chunk.
         if not self.done and not self._trailers:
             raise HttpFault("closed", Phrase("fault.closed_midway"))
         self.done = True
@@ -132,7 +129,7 @@ def _chunk_size(line: bytes) -> int:
 
 
 def body_for(method: str, status: int, headers: Mapping[str, str]) -> Body:
-    """Which framing a response uses (RFC 9112, section 6.3)."""
+    """The framing of a response (RFC 9112, section 6.3)."""
     if method == "HEAD" or status in (204, 304):
         return SizedBody(0)
     if "chunked" in headers.get("transfer-encoding", "").lower():
@@ -148,7 +145,7 @@ def body_for(method: str, status: int, headers: Mapping[str, str]) -> Body:
 
 
 class Inflater:
-    """gzip and deflate. We ask for neither, but some gateways send them all the same."""
+    """gzip and deflate. We request neither, but some gateways send them anyway."""
 
     def __init__(self, encoding: str) -> None:
         import zlib

@@ -1,7 +1,6 @@
-"""A lean HTTP/1.1 client: what a model request needs, and starts in a fraction of a library's time.
+"""A minimal HTTP/1.1 client with keep-alive, which imports in a fraction of a library's time.
 
-Connections are kept and used again; cancelling a request closes its socket at once.
-It never writes a log, so it cannot write a key into one.
+Cancelling a request closes its socket at once. It never logs, so no key can leak into a log.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from coder.model.http.address import Address, parse_address, proxy_for
 from coder.model.http.body import Body, Inflater, body_for
-from coder.model.http.connection import HttpConnection, Resolve, basic, open_wire, tls_context
+from coder.model.http.connection import HttpConnection, Resolve, basic, open_connection, tls_context
 from coder.model.http.faults import HttpFault
 from coder.texts import Phrase
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     import ssl
 
 _REDIRECTS = 3
-_KEPT_SECONDS = 55.0  # most servers close an idle connection after 60 s or more
-_TAIL_SECONDS = 0.05  # for the last bytes of an answer; a new connection would take longer
-_KEPT_AT_MOST = 4  # idle connections; the main agent and a few subagents
+_IDLE_SECONDS = 55.0  # most servers close an idle connection after 60 s or more
+_TAIL_SECONDS = 0.05  # wait for the rest of a body before reusing its connection
+_MAX_IDLE = 4  # idle connections; the main agent and a few subagents
 
 Route = tuple[str, str, int, str]
 
@@ -35,7 +34,7 @@ class Response:
         self,
         client: HttpClient,
         route: Route,
-        wire: HttpConnection,
+        connection: HttpConnection,
         status: int,
         headers: dict[str, str],
         body: Body,
@@ -45,16 +44,16 @@ class Response:
         self.idle = client.idle
         self._client = client
         self._route = route
-        self._wire = wire
+        self._connection = connection
         self._body = body
         self._released = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, unframed and decompressed; all that has arrived at a time."""
+        """The decoded body, in chunks as large as what has arrived."""
         encoding = self.headers.get("content-encoding", "").strip().lower()
         inflater = Inflater(encoding) if encoding in ("gzip", "x-gzip", "deflate") else None
         while not self._body.done:
-            data = await self._wire.receive(self.idle)
+            data = await self._connection.receive(self.idle)
             if not data:
                 self._body.end()
                 break
@@ -78,24 +77,24 @@ class Response:
         return b"".join(parts)[:limit]
 
     def release(self) -> None:
-        """Done with the answer: the connection may serve another request once its last bytes are in."""
+        """Return the connection to the pool."""
         if self._released:
             return
         self._released = True
         if "close" in self.headers.get("connection", "").lower():
-            self._wire.abort()
+            self._connection.abort()
         else:
-            self._client.keep(self._route, self._wire, self._body)
+            self._client.keep_alive(self._route, self._connection, self._body)
 
     def abort(self) -> None:
-        """Close the connection whatever is still to come."""
+        """Close the connection, unless released."""
         if not self._released:
             self._released = True
-            self._wire.abort()
+            self._connection.abort()
 
 
 class HttpClient:
-    """Sends requests. `idle` bounds each wait for bytes, in seconds; there is no bound on the whole."""
+    """`idle` is the timeout of each wait for bytes, in seconds; the whole response has none."""
 
     def __init__(
         self,
@@ -105,12 +104,12 @@ class HttpClient:
         environment: Mapping[str, str] | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        """`resolve` chooses the IP address to connect to, or raises `HttpFault`; not asked behind a proxy."""
+        """`resolve` chooses the IP address to connect to, or raises `HttpFault`; not used with a proxy."""
         self.idle = idle
         self._resolve = resolve
         self._connect = min(connect, idle)
         self._environment = os.environ if environment is None else environment
-        self._kept: list[tuple[Route, HttpConnection, Body, float]] = []
+        self._idle_connections: list[tuple[Route, HttpConnection, Body, float]] = []
         self._tls: ssl.SSLContext | None = None
 
     async def request(
@@ -121,13 +120,14 @@ class HttpClient:
         body: bytes = b"",
         *,
         follow: bool = True,
-        again: bool = True,
+        resend: bool = True,
     ) -> Response:
-        """Send, follow redirects within the origin (unless told not to), and return once the head is in.
-        What gets no answer on a connection that was kept is sent `again`, unless that may do harm."""
+        """Send, follow same-origin redirects (unless `follow` is off), and return once the head has arrived.
+        `resend`: retry on a new connection if a reused one was stale; not for requests that are not
+        idempotent."""
         address = parse_address(url)
         for _ in range(_REDIRECTS + 1):
-            response = await self._send(method, address, headers, body, again)
+            response = await self._send(method, address, headers, body, resend)
             if not follow or response.status not in (301, 302, 303, 307, 308):
                 return response
             response.abort()
@@ -135,32 +135,34 @@ class HttpClient:
         raise HttpFault("redirect", Phrase("fault.redirects", n=_REDIRECTS, address=address.shown))
 
     async def _send(
-        self, method: str, address: Address, headers: Mapping[str, str], body: bytes, again: bool
+        self, method: str, address: Address, headers: Mapping[str, str], body: bytes, resend: bool
     ) -> Response:
         proxy = proxy_for(address, self._environment)
         route = (*address.origin, f"{proxy.host}:{proxy.port}" if proxy else "")
         message = _message(method, address, proxy, headers, body)
-        while (kept := await self._take_kept(route)) is not None:
+        while (idle_connection := await self._take_idle(route)) is not None:
             try:
-                return await self._exchange(kept, route, method, message)
+                return await self._exchange(idle_connection, route, method, message)
             except HttpFault as fault:
-                if not (again and fault.before_answer):
+                if not (resend and fault.before_answer):
                     raise
-        wire = await open_wire(address, proxy, self._connect, self._tls_context, self._resolve)
-        return await self._exchange(wire, route, method, message)
+        connection = await open_connection(address, proxy, self._connect, self._tls_context, self._resolve)
+        return await self._exchange(connection, route, method, message)
 
-    async def _exchange(self, wire: HttpConnection, route: Route, method: str, message: bytes) -> Response:
+    async def _exchange(
+        self, connection: HttpConnection, route: Route, method: str, message: bytes
+    ) -> Response:
         try:
-            wire.send(message)
-            status, headers = await self._head(wire)
-            return Response(self, route, wire, status, headers, body_for(method, status, headers))
+            connection.send(message)
+            status, headers = await self._head(connection)
+            return Response(self, route, connection, status, headers, body_for(method, status, headers))
         except BaseException:
-            wire.abort()
+            connection.abort()
             raise
 
-    async def _head(self, wire: HttpConnection) -> tuple[int, dict[str, str]]:
+    async def _head(self, connection: HttpConnection) -> tuple[int, dict[str, str]]:
         while True:
-            status, headers = _parse_head(await wire.read_head(self.idle))
+            status, headers = _parse_head(await connection.read_head(self.idle))
             if status == 101:
                 raise HttpFault("protocol", Phrase("fault.switch"))
             if status >= 200:
@@ -171,50 +173,54 @@ class HttpClient:
             self._tls = tls_context()
         return self._tls
 
-    def keep(self, route: Route, wire: HttpConnection, body: Body) -> None:
-        """Remember a connection whose answer is in, or all but in."""
-        self._kept.append((route, wire, body, wire.loop.time()))
-        while len(self._kept) > _KEPT_AT_MOST:
-            self._kept.pop(0)[1].abort()
+    def keep_alive(self, route: Route, connection: HttpConnection, body: Body) -> None:
+        """Add a connection to the pool; the rest of its body may still arrive."""
+        self._idle_connections.append((route, connection, body, connection.loop.time()))
+        while len(self._idle_connections) > _MAX_IDLE:
+            self._idle_connections.pop(0)[1].abort()
 
-    async def _take_kept(self, route: Route) -> HttpConnection | None:
-        """The newest kept connection for this route that is still good; the bad ones are dropped."""
+    async def _take_idle(self, route: Route) -> HttpConnection | None:
+        """The newest reusable connection for this route; stale ones are closed."""
         loop = asyncio.get_running_loop()
-        self._kept = [kept for kept in self._kept if kept[1].loop is loop]
-        while (at := _newest(self._kept, route)) is not None:
-            _, wire, body, since = self._kept.pop(at)
+        self._idle_connections = [
+            idle_connection for idle_connection in self._idle_connections if idle_connection[1].loop is loop
+        ]
+        while (at := _newest(self._idle_connections, route)) is not None:
+            _, connection, body, since = self._idle_connections.pop(at)
             try:
-                if loop.time() - since < _KEPT_SECONDS and await _reusable(wire, body):
-                    return wire
+                if loop.time() - since < _IDLE_SECONDS and await _reusable(connection, body):
+                    return connection
             except asyncio.CancelledError:
-                wire.abort()
+                connection.abort()
                 raise
-            wire.abort()
+            connection.abort()
         return None
 
     async def close(self) -> None:
-        """Close every kept connection."""
-        kept, self._kept = self._kept, []
+        """Close idle connections."""
+        idle_connection, self._idle_connections = self._idle_connections, []
         loop = asyncio.get_running_loop()
-        for _, wire, _, _ in kept:
-            if wire.loop is loop:
-                wire.abort()
+        for _, connection, _, _ in idle_connection:
+            if connection.loop is loop:
+                connection.abort()
         await asyncio.sleep(0)  # the sockets close in the loop's next round
 
 
-def _newest(kept: list[tuple[Route, HttpConnection, Body, float]], route: Route) -> int | None:
-    return next((at for at in range(len(kept) - 1, -1, -1) if kept[at][0] == route), None)
+def _newest(idle_connection: list[tuple[Route, HttpConnection, Body, float]], route: Route) -> int | None:
+    return next(
+        (at for at in range(len(idle_connection) - 1, -1, -1) if idle_connection[at][0] == route), None
+    )
 
 
-async def _reusable(wire: HttpConnection, body: Body) -> bool:
-    """Whether the last answer is in to its last byte, and nothing after it."""
+async def _reusable(connection: HttpConnection, body: Body) -> bool:
+    """Whether the last body is complete and nothing follows it."""
     try:
-        body.feed(wire.take())
-        while not body.done and wire.usable:
-            body.feed(await wire.receive(_TAIL_SECONDS))
+        body.feed(connection.take())
+        while not body.done and connection.usable:
+            body.feed(await connection.receive(_TAIL_SECONDS))
     except HttpFault:
         return False
-    return wire.usable and body.done and not body.spare
+    return connection.usable and body.done and not body.spare
 
 
 def _message(
@@ -233,13 +239,13 @@ def _message(
         merged["content-length"] = ("Content-Length", str(len(body)))
     lines = [f"{method} {target} HTTP/1.1"]
     for name, value in merged.values():
-        if not _plain(name) or not _plain(value):
+        if not _valid_header_text(name) or not _valid_header_text(value):
             raise HttpFault("header", Phrase("fault.header_characters", name=ascii(name)))
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
-def _plain(text: str) -> bool:
+def _valid_header_text(text: str) -> bool:
     return all(" " <= c <= "~" or c == "\t" or "\xa0" <= c <= "\xff" for c in text)
 
 

@@ -1,7 +1,7 @@
-"""One connection: opened (through a proxy, under TLS where asked), written to, read in batches.
+"""One HTTP connection: connect (through a proxy, with TLS), write, read in batches.
 
-An asyncio `Protocol` rather than streams, so that everything that has arrived is taken in one go:
-a long answer of many small events then costs one wake-up per network read, not one per event.
+An asyncio `Protocol` rather than streams, to read everything that has arrived at once: an answer of many
+small events costs one wake-up per network read, not one per event.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from coder.texts import Phrase
 if TYPE_CHECKING:
     import ssl
 
-_PAUSE_AT = 1 << 20  # bytes waiting unread before the sender is made to wait
-_BULK = 1 << 16  # bytes waiting that are worth a wake-up of their own
-_PACE = 0.01  # seconds between wake-ups once a server drips events faster than anybody reads
-_UNPACED = 8  # quick wake-ups in a row before that begins, so that an answer starts without delay
+_PAUSE_AT = 1 << 20  # unread bytes at which back-pressure is applied
+_BULK = 1 << 16  # unread bytes that are delivered without throttling
+_PACE = 0.01  # seconds between wake-ups once throttled
+_UNPACED = 8  # quick wake-ups in a row before throttling starts, so that an answer starts without delay
 _HEAD_LIMIT = 65_536  # bytes of a response head; real ones are below 8 KB
 
 Resolve = Callable[[Address], Awaitable[str]]  # the IP address to connect to
 
-# Where systems keep their certificates, for Pythons built elsewhere whose own default is an empty place.
+# System CA bundles, for Python builds whose default location is empty.
 _CERTIFICATE_FILES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -36,7 +36,7 @@ _CERTIFICATE_FILES = (
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection and the bytes of it that nobody has taken yet."""
+    """A connection with its receive buffer."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -46,11 +46,11 @@ class HttpConnection(asyncio.Protocol):
         self._waiting = bytearray()
         self._reader: asyncio.Future[None] | None = None
         self._paused = False
-        self._woken = 0.0
+        self._last_data = 0.0
         self._quick = 0
         self._pacing: asyncio.TimerHandle | None = None
 
-    # what asyncio calls
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -65,21 +65,21 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def _paced(self) -> bool:
-        """Whether these bytes may wait a moment for more to join them: a wake-up costs far more than an
-        event, and a screen shows twenty frames a second at best."""
+        """Throttle wake-ups while a server sends many small events: a wake-up costs far more than an event,
+        and the screen is redrawn at most twenty times a second."""
         now = self.loop.time()
-        since, self._woken = now - self._woken, now
+        since, self._last_data = now - self._last_data, now
         self._quick = self._quick + 1 if since < _PACE else 0
         if self._quick <= _UNPACED or len(self._waiting) > _BULK or self._reader is None:
             return False
         self._pause()
         if self._pacing is None:
-            self._pacing = self.loop.call_later(_PACE, self._pace_over)
+            self._pacing = self.loop.call_later(_PACE, self._pacing_done)
         return True
 
-    def _pace_over(self) -> None:
+    def _pacing_done(self) -> None:
         self._pacing = None
-        self._woken = self.loop.time()
+        self._last_data = self.loop.time()
         self._wake()
 
     def _pause(self) -> None:
@@ -102,7 +102,7 @@ class HttpConnection(asyncio.Protocol):
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    # what we call
+    # our interface
 
     @property
     def usable(self) -> bool:
@@ -110,11 +110,11 @@ class HttpConnection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         assert self.transport is not None
-        self._quick = 0  # pacing is for one long answer; the first bytes of the next one are not to wait
+        self._quick = 0  # the first bytes of the next answer are not throttled
         self.transport.write(data)
 
     def take(self) -> bytes:
-        """All that has arrived and was not taken, without waiting."""
+        """Everything received and not yet taken, without waiting."""
         data = bytes(self._waiting)
         self._waiting.clear()
         if self._paused and self.usable:
@@ -123,23 +123,23 @@ class HttpConnection(asyncio.Protocol):
             self.transport.resume_reading()
         return data
 
-    def give_back(self, data: bytes) -> None:
-        """Bytes taken too many are the first to be taken again."""
+    def unread(self, data: bytes) -> None:
+        """Put bytes back at the front of the buffer."""
         self._waiting[:0] = data
 
     async def receive(self, idle: float) -> bytes:
-        """The next bytes; empty at an orderly end. Waits at most `idle` seconds for them."""
+        """The next bytes; empty at EOF. Waits at most `idle` seconds."""
         if not self._waiting and not self.ended:
-            await self._arrival(idle)
+            await self._wait_for_data(idle)
         if self._waiting:
             return self.take()
         if self.reset:
             raise HttpFault("closed", self.reset)
         return b""
 
-    async def _arrival(self, idle: float) -> None:
+    async def _wait_for_data(self, idle: float) -> None:
         reader = self._reader = self.loop.create_future()
-        timer = self.loop.call_later(idle, _give_up, reader)
+        timer = self.loop.call_later(idle, _time_out, reader)
         try:
             await reader
         except TimeoutError:
@@ -149,7 +149,7 @@ class HttpConnection(asyncio.Protocol):
             self._reader = None
 
     async def read_head(self, idle: float) -> bytes:
-        """The bytes up to the blank line that ends a response head, without it."""
+        """The response head without its final blank line."""
         head = b""
         while True:
             try:
@@ -163,13 +163,13 @@ class HttpConnection(asyncio.Protocol):
             head += data
             end, width = _end_of_head(head)
             if end >= 0:
-                self.give_back(head[end + width :])
+                self.unread(head[end + width :])
                 return head[:end]
             if len(head) > _HEAD_LIMIT:
                 raise HttpFault("protocol", Phrase("fault.head_long"))
 
     def abort(self) -> None:
-        """Close at once; what was not sent is dropped."""
+        """Close at once, dropping unsent data."""
         self.ended = True
         if self._pacing is not None:
             self._pacing.cancel()
@@ -177,7 +177,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()
 
 
-def _give_up(reader: asyncio.Future[None]) -> None:
+def _time_out(reader: asyncio.Future[None]) -> None:
     if not reader.done():
         reader.set_exception(TimeoutError())
 
@@ -192,37 +192,39 @@ def _end_of_head(head: bytes) -> tuple[int, int]:
 def _reason(exc: Exception) -> Phrase:
     if isinstance(exc, ConnectionResetError | BrokenPipeError):
         return Phrase("fault.reset")
-    return Phrase("fault.connection_failed", why=_words(exc))
+    return Phrase("fault.connection_failed", why=_os_message(exc))
 
 
-def _words(exc: BaseException) -> str:
+def _os_message(exc: BaseException) -> str:
     number = getattr(exc, "errno", None)
-    # asyncio's own texts name socket addresses; the system's name the trouble.
+    # asyncio's messages contain socket addresses; strerror names the cause.
     return os.strerror(number).lower() if number else str(exc) or type(exc).__name__
 
 
-async def open_wire(
+async def open_connection(
     address: Address,
     proxy: Address | None,
-    within: float,
+    connect_seconds: float,
     tls: Callable[[], ssl.SSLContext],
     resolve: Resolve | None = None,
 ) -> HttpConnection:
-    """Connect to where requests for `address` go; every failure is an `HttpFault`."""
+    """Connect to `address` or its proxy; every failure is an `HttpFault`."""
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(connect_seconds):
             if proxy is None:
                 return await _connect(address, tls, resolve)
-            wire = await _connect(proxy, tls)
+            connection = await _connect(proxy, tls)
             if address.scheme == "https":
                 try:
-                    await _tunnel(wire, address, proxy, within, tls)
+                    await _tunnel(connection, address, proxy, connect_seconds, tls)
                 except BaseException:
-                    wire.abort()
+                    connection.abort()
                     raise
-            return wire
+            return connection
     except TimeoutError:
-        raise HttpFault("connect_timeout", Phrase("fault.no_connection", seconds=f"{within:g}")) from None
+        raise HttpFault(
+            "connect_timeout", Phrase("fault.no_connection", seconds=f"{connect_seconds:g}")
+        ) from None
 
 
 async def _connect(
@@ -230,23 +232,23 @@ async def _connect(
 ) -> HttpConnection:
     loop = asyncio.get_running_loop()
     context = tls() if address.scheme == "https" else None
-    # Connected to is what was resolved, and nothing that the name may mean a moment later.
+    # Connect to the resolved IP, not to the name: it may resolve differently a moment later (DNS rebinding).
     host = address.host if resolve is None else await resolve(address)
-    # Racing addresses is for names that have several; a cancelled race may leave a socket open (CPython's
-    # staggered_race), which a server on this machine, cancelled often, need not risk.
-    delay = None if _is_near(host) else 0.25
+    # Happy eyeballs only for names with several addresses: cancelling it may leak a socket (CPython's
+    # staggered_race), and requests to local servers are cancelled often.
+    delay = None if _is_literal(host) else 0.25
     name = address.host if context is not None else None
     try:
-        _, wire = await loop.create_connection(
+        _, connection = await loop.create_connection(
             HttpConnection, host, address.port, ssl=context, server_hostname=name, happy_eyeballs_delay=delay
         )
     except OSError as exc:
         raise _connect_fault(exc) from None
-    return wire
+    return connection
 
 
-def _is_near(host: str) -> bool:
-    """An address written out, or this machine's own name."""
+def _is_literal(host: str) -> bool:
+    """An IP literal or localhost."""
     return host == "localhost" or ":" in host or host.replace(".", "").isdigit()
 
 
@@ -261,36 +263,42 @@ def _connect_fault(exc: OSError) -> HttpFault:
         return HttpFault("tls", Phrase("fault.handshake", why=exc.reason or Phrase("fault.no_tls")))
     if isinstance(exc, socket.gaierror):
         return HttpFault("dns", Phrase("fault.host_unknown"))
-    # Of several addresses that failed (localhost has two), asyncio makes one text.
+    # asyncio merges the errors of several addresses (localhost has two) into one message.
     if isinstance(exc, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(exc):
         return HttpFault("refused", Phrase("fault.refused"))
     if isinstance(exc, ConnectionResetError | ConnectionAbortedError):
         return HttpFault("closed", Phrase("fault.reset"))
     if isinstance(exc, TimeoutError):
         return HttpFault("connect_timeout", Phrase("fault.timed_out"))
-    return HttpFault("refused", Phrase("fault.words", words=_words(exc)))
+    return HttpFault("refused", Phrase("fault.words", words=_os_message(exc)))
 
 
 async def _tunnel(
-    wire: HttpConnection, address: Address, proxy: Address, within: float, tls: Callable[[], ssl.SSLContext]
+    connection: HttpConnection,
+    address: Address,
+    proxy: Address,
+    connect_seconds: float,
+    tls: Callable[[], ssl.SSLContext],
 ) -> None:
-    """Ask the proxy for a way through, then speak TLS with the server behind it."""
+    """CONNECT through the proxy, then start TLS with the server."""
     name = f"[{address.host}]" if ":" in address.host else address.host
     lines = [f"CONNECT {name}:{address.port} HTTP/1.1", f"Host: {name}:{address.port}"]
     if proxy.credentials:
         lines.append(f"Proxy-Authorization: {basic(proxy.credentials)}")
-    wire.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    status = (await wire.read_head(within)).split(b"\r\n", 1)[0].decode("latin-1")
+    connection.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    status = (await connection.read_head(connect_seconds)).split(b"\r\n", 1)[0].decode("latin-1")
     words = status.split(None, 2)
     if len(words) < 2 or words[1] != "200":
         raise HttpFault("proxy", Phrase("fault.proxy_refused", proxy=proxy.shown, status=status[:100]))
-    assert wire.transport is not None
+    assert connection.transport is not None
     try:
-        transport = await wire.loop.start_tls(wire.transport, wire, tls(), server_hostname=address.host)
+        transport = await connection.loop.start_tls(
+            connection.transport, connection, tls(), server_hostname=address.host
+        )
     except OSError as exc:
         raise _connect_fault(exc) from None
     assert isinstance(transport, asyncio.Transport)
-    wire.transport = transport
+    connection.transport = transport
 
 
 def basic(credentials: str) -> str:
@@ -302,7 +310,7 @@ def basic(credentials: str) -> str:
 
 
 def tls_context() -> ssl.SSLContext:
-    """The system's trust, or what SSL_CERT_FILE and SSL_CERT_DIR name (OpenSSL reads both itself)."""
+    """The system's CA certificates, or SSL_CERT_FILE and SSL_CERT_DIR (which OpenSSL reads itself)."""
     import ssl
 
     context = ssl.create_default_context()

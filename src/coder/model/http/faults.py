@@ -1,7 +1,4 @@
-"""What can go wrong between us and a server, before any words are found for it.
-
-`errors.py` turns these into sentences for the person.
-"""
+"""Transport faults by kind; `errors.py` turns them into `ModelError`s."""
 
 from __future__ import annotations
 
@@ -18,17 +15,17 @@ FaultKind = Literal[
     "connect_timeout",
     "idle_timeout",
     "proxy",
-    "closed",  # the connection ended where more was to come
-    "protocol",  # what came is not HTTP, or not within its bounds
+    "closed",  # the connection ended early
+    "protocol",  # the response is not valid HTTP, or exceeds a limit
     "redirect",
 ]
 
 
 class HttpFault(Fault):
-    """A request that got no usable answer. `phrase` is a clause, not a sentence; it holds no key."""
+    """A request without a usable response. `phrase` is a clause, not a sentence, and contains no key."""
 
     def __init__(self, kind: FaultKind, phrase: Phrase, *, before_answer: bool = False) -> None:
         super().__init__(phrase)
         self.kind: FaultKind = kind
-        # A kept connection that ends before the first byte of an answer says nothing about the server.
+        # A reused connection that closes before the first byte was merely stale: safe to resend.
         self.before_answer = before_answer

@@ -1,7 +1,6 @@
-"""Server-sent events: bytes in, the data of each event out.
+"""Streaming parser for server-sent events: bytes in, the data of each event out.
 
-Works in batches: all complete lines of what has arrived at once. Any split of the same bytes gives
-the same events.
+Parses all complete lines of a chunk at once. The events do not depend on how the bytes are chunked.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class LineTooLong(Fault):
-    """A single line, or the data of a single event, passed the bound."""
+    """A line, or the data of an event, exceeds the limit."""
 
 
 class SseParser:
-    """`feed` bytes as they come; `finish` once, at the end."""
+    """`feed` bytes, then `finish` once."""
 
     def __init__(self, limit: int = 32 * 1024 * 1024) -> None:
         self._limit = limit
-        self._held: list[bytes] = []  # pieces of the unfinished line
-        self._held_size = 0
+        self._partial: list[bytes] = []  # pieces of the unfinished line
+        self._partial_size = 0
         self._after_cr = False
         self._first = True
         self._data: list[bytes] = []
@@ -36,28 +35,28 @@ class SseParser:
             return []
         end = max(data.rfind(b"\n"), data.rfind(b"\r"))
         if end < 0:
-            self._hold(data)
+            self._buffer_partial(data)
             return []
         self._after_cr = data[-1:] == b"\r"
         head, tail = data[: end + 1], data[end + 1 :]
-        if self._held:
-            head = b"".join([*self._held, head])
-            self._held, self._held_size = [], 0
+        if self._partial:
+            head = b"".join([*self._partial, head])
+            self._partial, self._partial_size = [], 0
         if tail:
-            self._hold(tail)
+            self._buffer_partial(tail)
         return self._lines(head)
 
     def finish(self) -> list[str]:
-        """What an end without the closing blank line leaves; servers often omit it."""
-        last = b"".join(self._held)
-        self._held, self._held_size = [], 0
+        """The last event, if its closing blank line is missing; servers often omit it."""
+        last = b"".join(self._partial)
+        self._partial, self._partial_size = [], 0
         return self._lines(last + b"\n\n")
 
-    def _hold(self, piece: bytes) -> None:
-        self._held_size += len(piece)
-        if self._held_size > self._limit:
+    def _buffer_partial(self, piece: bytes) -> None:
+        self._partial_size += len(piece)
+        if self._partial_size > self._limit:
             raise LineTooLong("fault.line_long", limit=self._limit)
-        self._held.append(piece)
+        self._partial.append(piece)
 
     def _lines(self, text: bytes) -> list[str]:
         if self._first:

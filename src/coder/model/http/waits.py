@@ -1,4 +1,4 @@
-"""How long a server asks us to wait, from the headers of its refusal."""
+"""`Retry-After` and rate-limit headers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 
 
-def wait_asked_for(status: int, headers: Mapping[str, str]) -> float | None:
-    """Seconds, or None where nothing plain is said."""
+def retry_after_seconds(status: int, headers: Mapping[str, str]) -> float | None:
+    """The requested delay in seconds, or None."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -36,7 +36,8 @@ def _until_date(text: str) -> float | None:
 
 
 def _rate_limit_reset(headers: Mapping[str, str]) -> float | None:
-    """`x-ratelimit-reset` in seconds or as a moment; `…-requests`/`…-tokens` (`6m0s`) of what is used up."""
+    """`x-ratelimit-reset` in seconds or as a timestamp, or `…-requests`/`…-tokens` (`6m0s`) of what is
+    exhausted."""
     plain = _number(headers.get("x-ratelimit-reset", ""))
     if plain is not None:
         if plain < 1e9:

@@ -1,4 +1,4 @@
-"""The body of an `<action>` as the arguments of a call."""
+"""Parses the body of an `<action>` into a call."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def attributes_of(text: str) -> tuple[str, dict[str, str]]:
 
 
 def react_call(call_id: str, action: Action, tools: Sequence[ToolSpec], finish_reason: str) -> CallReady:
-    """A JSON object as it is, elements and attributes named as the tool's parameters; plain text as the one
-    required parameter of the tool."""
+    """The body may be a JSON object, elements or attributes named as the parameters, or plain text for the
+    only required parameter."""
     tool, body, attributes = action
     body = body.strip()
     if body.startswith("<![CDATA[") and body.endswith("]]>"):
@@ -55,7 +55,7 @@ def react_call(call_id: str, action: Action, tools: Sequence[ToolSpec], finish_r
 def _json_call(call_id: str, tool: str, body: str, finish_reason: str) -> CallReady:
     ready = call_ready(call_id, tool, body, finish_reason)
     if ready.fault and "&quot;" in body:
-        # Entities are taken back only here: as it stands the body is no JSON, so they can mean nothing else.
+        # Decode entities only if the body is no JSON otherwise: then they cannot be meant literally.
         plain = body
         for entity, character in _ENTITIES.items():
             plain = plain.replace(entity, character)
@@ -75,7 +75,7 @@ def _without_object(call_id: str, tool: str, body: str, finish_reason: str) -> C
 
 
 def _only_required(spec: ToolSpec) -> str:
-    """The name of the single required parameter, where it takes a text."""
+    """The only required parameter, if it is a string."""
     required = spec.function.parameters.get("required") or []
     if len(required) != 1:
         return ""
@@ -85,7 +85,7 @@ def _only_required(spec: ToolSpec) -> str:
 
 
 def _unquoted(body: str) -> str:
-    """Without the quotes of a JSON string around the whole."""
+    """Decode a body that is a JSON string."""
     if body.startswith('"'):
         try:
             return msgspec.json.decode(body, type=str)

@@ -1,4 +1,4 @@
-"""Arguments that a model wrote as XML elements instead of JSON."""
+"""Parses arguments written as XML elements instead of JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WRAPPERS = ("arguments", "parameters", "args", "params", "input")
 
 
 def element_arguments(body: str, spec: ToolSpec) -> dict[str, Any] | None:
-    """`<path>x</path><limit>5</limit>` as arguments; None where anything else stands between, or where an
-    element is no parameter of the tool."""
+    """`<path>x</path><limit>5</limit>` as arguments; None if there is other text, or an element that is no
+    parameter."""
     known = {str(name).lower(): str(name) for name in spec.function.parameters.get("properties", {})}
     found: dict[str, Any] = {}
     at = 0
@@ -31,7 +31,7 @@ def element_arguments(body: str, spec: ToolSpec) -> dict[str, Any] | None:
         name = known.get(opener[1].lower())
         if not ends or name is None or name in found:
             return None
-        # A text may hold its own closing tag; then the last one that nothing but elements follows is meant.
+        # The text may contain its closing tag: take the first one that only elements follow.
         end = next((one for one in ends if _may_follow(body, one.end(), known)), None)
         if end is None:
             return None
@@ -58,7 +58,7 @@ def entry_arguments(body: str, spec: ToolSpec | None) -> dict[str, Any] | None:
 
 
 def wrapped_body(body: str) -> str:
-    """What stands inside `<arguments>…</arguments>` where that is all; else the same."""
+    """The content of `<arguments>…</arguments>` if that is all of the body; else the body."""
     opener = _ELEMENT.match(body)
     if opener is None or opener[1].lower() not in _WRAPPERS:
         return body
@@ -67,8 +67,8 @@ def wrapped_body(body: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Without what sets the text off from its tags (line breaks, a space), and without CDATA around it. The
-    indentation of code stays, and so does the last line end of several lines."""
+    """Strip CDATA, and line breaks or a space next to the tags. Code keeps its indentation, and multi-line
+    text its last newline."""
     if text.strip().startswith("<![CDATA[") and text.strip().endswith("]]>"):
         return text.strip()[9:-3]
     text = re.sub(r"\A[ \t]*\r?\n", "", text)

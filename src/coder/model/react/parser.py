@@ -1,7 +1,7 @@
-"""Reads an answer in the ReAct XML dialect as it streams in.
+"""Streaming parser (a state machine) for the ReAct XML dialect.
 
-`<thought>` is reasoning, `<action tool="…">` a call, `<final>` the answer; text outside any tag is the
-answer where there is neither action nor final. How the text is cut into pieces makes no difference.
+`<thought>` is reasoning, `<action tool="…">` a call, `<final>` the answer; untagged text is the answer if
+there is neither action nor final. The result does not depend on how the text is chunked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coder.protocol.messages import ToolSpec
 
 _THOUGHT = r"<(?P<thought>thought|thinking|think)\s{0,8}>"
 _FINAL = r"<(?P<final>final)\s{0,8}>"
-# Any attributes in any order, quoted or not, one of them `tool` or `name`; perhaps closed at once.
+# Attributes in any order, quoted or not, one of them `tool` or `name`; may be self-closing.
 _ATTRIBUTE = r"\s{1,8}[\w:-]{1,40}\s{0,8}=\s{0,8}(?:\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s\"'<>/=]{1,100})"
 _ACTION = rf"<action(?P<action>(?:{_ATTRIBUTE}){{1,8}})\s{{0,8}}(?P<empty>/)?\s{{0,8}}>"
 _OBSERVATION = r"<(?P<observation>observation)(?:\s[^<>]{0,100})?>"
@@ -43,12 +43,12 @@ _TAG_STARTS = (
 _UNFINISHED_TAG = re.compile(
     r"</?(?:thought|thinking|think|final|action|observation)\s*|<(?:action|observation)\s[^<>]*"
 )
-_TAG_LIMIT = 600  # characters in which a tag is looked for
-_HELD_LIMIT = 400  # characters of untagged text after which it is taken to be the answer and shown
+_TAG_LIMIT = 600  # maximum length of a tag
+_HELD_LIMIT = 400  # characters of untagged text after which it is emitted as the answer
 
 
 class ReactParser:
-    """`feed` text as it comes, then `finish`. `cut` says that what follows is made up by the model."""
+    """`feed` text, then `finish`. `cut`: the model began to invent an observation; the rest is ignored."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self._tools = tools
@@ -57,16 +57,16 @@ class ReactParser:
         self._mode: Callable[[], bool] = self._outside
         self._buffer = ""
         self._out: list[Chunk] = []
-        self._held = ""  # untagged text whose meaning is not yet known
-        self._showing = False  # untagged text is being shown as the answer
+        self._held = ""  # untagged text of unknown meaning
+        self._showing = False  # untagged text is emitted as the answer
         self._preamble = ""
         self._reasoning: list[str] = []
         self._shown: list[str] = []
-        self._line = ""  # what stands before the buffer on its line
-        self._begun = False  # whether the current element has shown anything
+        self._line = ""  # the part of the current line before the buffer
+        self._begun = False  # the current element has emitted something
         self._final: list[str] = []
         self._tool = ""
-        self._scanned = 0  # how much of an action's body is known to hold no end
+        self._scanned = 0  # the prefix of an action's body known not to contain its end
         self._attributes: dict[str, str] = {}
         self._actions: list[Action] = []
 
@@ -78,7 +78,7 @@ class ReactParser:
         return out
 
     def finish(self, reason: str) -> list[Chunk]:
-        """What the end makes clear: the rest of the text, and the calls if there is no `<final>`."""
+        """The rest of the text, and the calls if there is no `<final>`."""
         rest, self._buffer = self._buffer, ""
         mode = self._mode
         if mode == self._in_final:
@@ -184,8 +184,8 @@ class ReactParser:
         return True
 
     def _tag_within(self, tags: re.Pattern[str], may_open: Callable[[str], bool]) -> re.Match[str] | None:
-        """The tag that ends the current element: its own end, or the beginning of another on a line of
-        its own where the end was forgotten. Inside a JSON string nothing is a tag."""
+        """The tag that ends the current element: its closing tag, or if that is missing, an opening tag on a
+        line of its own. Tags inside a JSON string do not count."""
         action = self._mode == self._in_action
         json = action and self._buffer[:_TAG_LIMIT].lstrip().startswith("{")
         for tag in tags.finditer(self._buffer, self._scanned if action else 0):
@@ -200,7 +200,7 @@ class ReactParser:
         return None
 
     def _take_safe(self) -> str:
-        """What of the buffer can be no tag, nor white space before one."""
+        """Take the prefix of the buffer that cannot be part of a tag or of white space before one."""
         safe = len(self._buffer) - _possible_tag(self._buffer)
         safe = len(self._buffer[:safe].rstrip())
         text, self._buffer = self._buffer[:safe], self._buffer[safe:]
@@ -222,7 +222,7 @@ class ReactParser:
     # the answer
 
     def _begin_final(self) -> None:
-        """`<final>` beats everything before it; what was shown as the answer becomes void."""
+        """`<final>` overrides everything before it; an answer already emitted is retracted."""
         aside = "".join([*self._shown, self._preamble, self._held]).strip()
         if self._showing:
             self._out.append(Restarted())
@@ -245,7 +245,7 @@ class ReactParser:
             if not after.strip():
                 self._show_final(before.rstrip())
                 self._buffer = self._buffer[len(before.rstrip()) :]
-                return False  # a fence left open, perhaps: the end of the stream decides
+                return False  # perhaps an unclosed fence: decided at the end of the stream
         self._show_final(self._take_safe())
         return False
 
@@ -270,7 +270,7 @@ class ReactParser:
 
 
 def _possible_tag(text: str) -> int:
-    """How many characters at the end may be the beginning of a tag."""
+    """The length of the suffix that may be an incomplete tag."""
     at = text.rfind("<", max(0, len(text) - _TAG_LIMIT))
     if at < 0 or ">" in text[at:]:
         return 0
@@ -295,7 +295,7 @@ def _only_closed(rest: str) -> bool:
 
 
 def _unclosed_body(rest: str) -> str:
-    """The body of an action that has no end, or whose end seemed to stand inside a JSON string."""
+    """The body of an action without a closing tag, or whose closing tag seemed to be inside a JSON string."""
     body = re.split(r"</action\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
     torn = _possible_tag(body)
     return body[:-torn] if torn and body[-torn:].startswith("</") else body

@@ -1,7 +1,7 @@
-"""The ReAct XML dialect: tool calls for models that have none of their own.
+"""The ReAct XML dialect: tool calls for models without native ones.
 
-A `ChatModel` around another. Tools go into the system message, calls and their results into the text;
-the engine above sees what it would see of a native model.
+An adapter around a `ChatModel`: tools go into the system message, calls and results into the text; the engine
+sees the same chunks as from a native model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Never write an <observation> yourself.
 
 
 class ReactXml:
-    """Speaks the dialect with `inner`, which is never handed a tool."""
+    """`inner` is never given tools."""
 
     def __init__(self, inner: ChatModel) -> None:
         self._inner = inner
@@ -61,7 +61,7 @@ class ReactXml:
                     for out in parser.feed(chunk.text):
                         yield out
                     if parser.cut:
-                        break  # the rest is invented; closing the stream saves its cost
+                        break  # the rest is invented; closing the stream saves tokens
                 elif isinstance(chunk, Completed):
                     completed = chunk
                 else:
@@ -84,7 +84,7 @@ class ReactXml:
 
 
 def in_dialect(request: ModelRequest) -> ModelRequest:
-    """The same request with tools, calls and results as text."""
+    """The request with tools, calls and results as text."""
     messages: list[Message] = []
     if request.tools:
         first = request.messages[0] if request.messages else None
@@ -108,7 +108,7 @@ def _described(tools: Sequence[ToolSpec]) -> str:
 
 
 def _append(messages: list[Message], message: Message) -> None:
-    """Two messages of one side become one: many chat templates insist on turns."""
+    """Merge consecutive messages of one role: many chat templates require alternation."""
     last = messages[-1] if messages else None
     if last is not None and last.role == message.role and message.role in ("user", "assistant"):
         messages[-1] = Message(role=message.role, content=f"{last.content}\n\n{message.content}")
@@ -121,7 +121,7 @@ def _as_text(message: Message, names: dict[str, str]) -> Message:
         return Message(role="assistant", content=_assistant_text(message))
     if message.role == "tool":
         tool = message.name or names.get(message.tool_call_id or "", "")
-        # A result that holds the closing tag must not look like the end of the observation.
+        # Escape the closing tag, so that a result cannot end the observation (prompt injection).
         content = message.content.replace("</observation", "&lt;/observation")
         return Message(role="user", content=f'<observation tool="{tool}">\n{content}\n</observation>')
     return message

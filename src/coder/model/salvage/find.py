@@ -1,8 +1,8 @@
-"""Tool calls that a model wrote into its text instead of making them: found, and told from examples.
+"""Finds tool calls written into a model's text, and distinguishes them from examples.
 
-Small and local models answer with fenced, tagged or bare JSON although they were handed tools. What is found
-here is handed on as the model wrote it. It counts only where nothing follows it, little stands before it, and
-it names a tool with all that the tool requires: anything less may be an example in an answer.
+Small and local models answer with fenced, tagged or bare JSON although they have native tools. A call counts
+only if nothing follows it, little text precedes it, and it names a tool with all its required parameters:
+anything less may be an example in an answer.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from coder.model.json_repair import NotReadable, read_lenient
 from coder.model.react.elements import element_arguments, entry_arguments
 from coder.protocol.messages import ToolSpec
 
-# Whether a call's name and arguments are plain; with None for the arguments, whether the name is.
-Understands = Callable[[str, Mapping[str, Any] | None], bool]
+# Whether a name and arguments are a valid call; with None for the arguments, whether the name is known.
+IsCall = Callable[[str, Mapping[str, Any] | None], bool]
 Call = tuple[str, str]  # the tool's name and its arguments as JSON text
 
-MOST_PROSE = 800  # characters beside the calls: more is an answer that shows some JSON
-_LONGEST = 400_000  # characters of an answer that is looked at
+MOST_PROSE = 800  # characters around the calls; with more it is an answer that contains JSON
+_LONGEST = 400_000  # characters; longer answers are not searched
 
 NAME_KEYS = ("name", "tool", "tool_name", "toolname", "function", "function_name", "action")
 ARGUMENT_KEYS = (
     *("arguments", "parameters", "args", "params", "input", "kwargs"),
     *("tool_input", "toolinput", "action_input", "tool_args", "function_args"),
 )
-# What may stand beside name and arguments in a call.
+# Keys allowed beside name and arguments.
 BESIDE = ("id", "call_id", "type", "thought", "thoughts", "reasoning", "explanation", "comment", "index")
 WRAPPERS = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "actions", "tool_uses")
 LANGUAGES = (
@@ -70,24 +70,24 @@ _ASKS_TO_SEE = re.compile(
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`start`: where in the text the first call begins."""
+    """`start`: the offset of the first call."""
 
     start: int
     calls: list[Call]
 
 
 def asks_to_see_calls(text: str) -> bool:
-    """Whether a person's message asks what calls look like: the JSON in the answer is the answer then."""
+    """Whether the person asks what calls look like: then JSON in the answer is no call."""
     return _ASKS_TO_SEE.search(text) is not None
 
 
-def find_calls(text: str, tools: Sequence[ToolSpec], understands: Understands) -> Found | None:
-    """The calls at the end of an answer; None where there are none, or where they are no calls for sure."""
+def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found | None:
+    """The calls at the end of an answer; None if there are none or it is ambiguous."""
     end_of_text = _END_TOKENS.search(text)
     end = end_of_text.start() if end_of_text else len(text)
     if end > _LONGEST:
         return None
-    reader = Blocks(text[:end], tools, understands)
+    reader = Blocks(text[:end], tools, is_call)
     thinking = _THINKING.match(text)
     at = prose_from = thinking.end() if thinking else 0
     start = -1
@@ -110,7 +110,7 @@ def find_calls(text: str, tools: Sequence[ToolSpec], understands: Understands) -
 
 
 def _past(text: str, at: int) -> int:
-    """Past what begins there and is no call: of a code block to its end, for nothing in it is one."""
+    """Skip what is no call: a fenced block as a whole."""
     fence = FENCE.match(text, at)
     if fence is None:
         return at + 1
@@ -119,15 +119,15 @@ def _past(text: str, at: int) -> int:
 
 
 class Blocks:
-    """Reads pieces of a text that are calls and nothing else."""
+    """Parses blocks that consist of calls only."""
 
-    def __init__(self, text: str, tools: Sequence[ToolSpec], understands: Understands) -> None:
+    def __init__(self, text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> None:
         self.text = text
         self._tools = {spec.name: spec for spec in tools}
-        self._understands = understands
+        self._is_call = is_call
 
     def block(self, at: int, depth: int = 0) -> tuple[list[Call], int] | None:
-        """The calls of the block that begins at `at`, and where it ends."""
+        """The calls of the block at offset `at`, and its end."""
         if depth > 3:
             return None
         for read in (self._fenced, self._named, self._wrapped, self._behind_token, self._bare, self._element):
@@ -136,7 +136,7 @@ class Blocks:
         return None
 
     def _inside(self, at: int, depth: int) -> tuple[list[Call], int]:
-        """As many blocks as follow each other."""
+        """All consecutive blocks."""
         calls: list[Call] = []
         while True:
             at = self._between(at)
@@ -169,7 +169,7 @@ class Blocks:
         return (calls, self._closed(end)) if calls else None
 
     def _closed(self, at: int) -> int:
-        """Past the closing tag, which models forget or spell otherwise."""
+        """Skip the closing tag, which models omit or misspell."""
         closer = _CLOSER.match(self.text, self._between(at))
         if closer is None or not (closer[0].startswith("</") or WRAPPER.match(closer[0])):
             return at
@@ -183,14 +183,14 @@ class Blocks:
         name, inside = opener[2], self._between(opener.end())
         if self.text.startswith("{", inside):
             value = self._value(inside)
-            if value is None or not isinstance(value[0], dict) or not self._understands(name, value[0]):
+            if value is None or not isinstance(value[0], dict) or not self._is_call(name, value[0]):
                 return None
             return [(name, _json(value[0]))], self._closed(value[1])
         closer = re.compile(rf"</{opener[1]}\s*>", re.IGNORECASE).search(self.text, inside)
         if closer is None:
             return None
         arguments = entry_arguments(self.text[inside : closer.start()], self._spec(name))
-        if arguments is None or not self._understands(name, arguments):
+        if arguments is None or not self._is_call(name, arguments):
             return None
         return [(name, _json(arguments))], closer.end()
 
@@ -204,7 +204,7 @@ class Blocks:
             calls, end = self._inside(inside, depth)
             return (calls, end) if calls else None
         value = self._value(named.end())
-        if value is None or not self._understands(named[1], value[0]):
+        if value is None or not self._is_call(named[1], value[0]):
             return None
         return [(named[1], _json(value[0]))], value[1]
 
@@ -216,7 +216,7 @@ class Blocks:
         return (calls, value[1]) if value is not None and calls else None
 
     def _element(self, at: int, depth: int) -> tuple[list[Call], int] | None:
-        """`<read><path>x</path></read>`: the tool's exact name, and nothing inside but its parameters."""
+        """`<read><path>x</path></read>`: the exact tool name with only its parameters inside."""
         opener = ELEMENT.match(self.text, at)
         spec = self._tools.get(opener[1]) if opener else None
         if opener is None or spec is None:
@@ -225,7 +225,7 @@ class Blocks:
         if end < 0:
             return None
         arguments = element_arguments(self.text[opener.end() : end], spec)
-        if not arguments or not self._understands(spec.name, arguments):
+        if not arguments or not self._is_call(spec.name, arguments):
             return None
         return [(spec.name, _json(arguments))], end + len(opener[1]) + 3
 
@@ -242,7 +242,7 @@ class Blocks:
         return value, end
 
     def _calls_of(self, value: Any) -> list[Call]:
-        """Every call that a value stands for; none where any part of it is something else."""
+        """The calls in a value; none if any part of it is something else."""
         if isinstance(value, list):
             each = [self._calls_of(one) for one in value]
             return [call for calls in each for call in calls] if all(each) else []
@@ -276,11 +276,11 @@ class Blocks:
                 return None
         if not isinstance(arguments, dict) or _is_schema(arguments):
             return None
-        return (name, _json(arguments)) if self._understands(name, arguments) else None
+        return (name, _json(arguments)) if self._is_call(name, arguments) else None
 
 
 def _object(arguments: Any) -> Any:
-    """The arguments; also where they come as JSON text."""
+    """The arguments, decoded if they are JSON text."""
     if arguments is None or arguments == "":
         return {}
     if not isinstance(arguments, str):
@@ -293,7 +293,7 @@ def _object(arguments: Any) -> Any:
 
 
 def _is_schema(arguments: Mapping[str, Any]) -> bool:
-    """The tool's definition, recited."""
+    """Whether the model recited the tool's definition."""
     return isinstance(arguments.get("properties"), dict)
 
 

@@ -1,4 +1,4 @@
-"""Which part of a streamed answer is not shown yet because it may be a tool call."""
+"""Holds back the part of a streamed answer that may be a tool call."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from coder.model.salvage.find import (
     WRAPPER,
     WRAPPERS,
     Blocks,
-    Understands,
+    IsCall,
 )
 from coder.protocol.messages import ToolSpec, tool_call
 
 Prospect = Literal["no", "unclear", "likely"]
 
-_UNCLEAR_LIMIT = 300  # characters held back without a tool's name in them
-_LIKELY_LIMIT = 262_144  # and with one: a file that is written may be long
-_GROWTH = 1.25  # looked at again when it has grown so much: looking costs as much as there is
+_UNCLEAR_LIMIT = 300  # characters held back without a tool name in them
+_LIKELY_LIMIT = 262_144  # with one: the call may contain a file
+_GROWTH = 1.25  # reassessed at this growth factor, to keep the total cost linear
 
 _LINE = re.compile(r"^[ \t]*(?=[`~{\[<]|functools\[)", re.MULTILINE)
 _KEY = re.compile(r"[\[{\s]*(?:([\"']?)([A-Za-z_]*)(\1)\s*(:)?\s*)?(?:([\"'])([^\"']*)(\5)?)?")
@@ -48,23 +48,23 @@ _OPENERS = (*(f"<{tag}" for tag in _TAGS), "<function", "<invoke", "<action", "<
 _OPENERS_WITH_BARS = ("<|tool_call", "[TOOL_CALLS]", "functools[")
 
 
-class Hold:
-    """`feed` text as it comes; gives back what may be shown. `held` is the rest."""
+class CallBuffer:
+    """`feed` returns the text that may be shown; `held` is the rest."""
 
-    def __init__(self, tools: Sequence[ToolSpec], understands: Understands, shown: str) -> None:
+    def __init__(self, tools: Sequence[ToolSpec], is_call: IsCall, shown: str) -> None:
         self._tools = tools
-        self._understands = understands
+        self._is_call = is_call
         self._shown = len(shown)
-        self._line = shown.rpartition("\n")[2]  # of what is shown, the unfinished line
+        self._line = shown.rpartition("\n")[2]  # the unfinished line of the shown text
         self.held = ""
-        self._looked_at = 0
+        self._assessed_size = 0
         self._prospect: Prospect = "unclear"
 
     def feed(self, text: str) -> str:
         self.held += text
         shown = ""
         while self.held:
-            if self._shown > MOST_PROSE:  # too much stands before it by now
+            if self._shown > MOST_PROSE:  # too much text precedes it
                 return shown + self._release(len(self.held))
             begins = self._beginning()
             if begins < 0:
@@ -81,11 +81,11 @@ class Hold:
         if text:
             self._shown += len(text)
             self._line = (self._line + text).rpartition("\n")[2]
-            self._looked_at, self._prospect = 0, "unclear"
+            self._assessed_size, self._prospect = 0, "unclear"
         return text
 
     def _beginning(self) -> int:
-        """Where a line begins as a call does; -1 where none does."""
+        """The start of a line that begins like a call; -1 if there is none."""
         for line in _LINE.finditer(self.held):
             if line.start() or not self._line.strip():
                 return line.end()
@@ -93,26 +93,26 @@ class Hold:
 
     def _may_be_call(self) -> bool:
         size = len(self.held)
-        if not self._looked_at or size >= self._looked_at * _GROWTH or size < _UNCLEAR_LIMIT:
-            self._looked_at = size
-            self._prospect = self._look()
+        if not self._assessed_size or size >= self._assessed_size * _GROWTH or size < _UNCLEAR_LIMIT:
+            self._assessed_size = size
+            self._prospect = self._assess()
         limits = {"no": 0, "unclear": _UNCLEAR_LIMIT, "likely": _LIKELY_LIMIT}
         return size <= limits[self._prospect]
 
-    def _look(self) -> Prospect:
-        reader = Blocks(self.held, self._tools, self._understands)
+    def _assess(self) -> Prospect:
+        reader = Blocks(self.held, self._tools, self._is_call)
         block = reader.block(0)
         if block is None:
-            return prospect(self.held, self._tools, self._understands)
+            return prospect(self.held, self._tools, self._is_call)
         rest = self.held[block[1] :].lstrip(" \t\r\n,;")
         if not rest or rest.startswith(("</", "<|")):
             return "likely"
-        return prospect(rest, self._tools, self._understands)
+        return prospect(rest, self._tools, self._is_call)
 
     def cut_call(self) -> CallReady | None:
-        """The call that the output limit cut off, so that the model is told; None where it was none."""
+        """The call truncated by the output limit, with a fault for the model; None if it was none."""
         name = _named_tool(self.held)
-        if not name or not self._understands(name, None):
+        if not name or not self._is_call(name, None):
             return None
         fault = (
             f"The call of `{name}` was cut off by the output limit before its arguments were complete, so it "
@@ -121,22 +121,22 @@ class Hold:
         return CallReady(tool_call(f"call_{os.urandom(9).hex()}", name, "{}"), fault=fault)
 
 
-def prospect(text: str, tools: Sequence[ToolSpec], understands: Understands) -> Prospect:
-    """Whether a text that begins like this may become a call."""
+def prospect(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Prospect:
+    """Whether a text with this beginning may become a call."""
     fence = FENCE.match(text)
     if fence is not None:
         if fence.end() == len(text) and not fence[0].endswith("\n"):
-            return "unclear"  # the language is not whole yet
+            return "unclear"  # the language is incomplete
         if fence[2].lower() not in LANGUAGES:
             return "no"
         text = text[fence.end() :]
-        return _inner_prospect(text, tools, understands) if text.strip() else "unclear"
+        return _inner_prospect(text, tools, is_call) if text.strip() else "unclear"
     if set(text) <= set("`~ "):
         return "unclear"
-    return _inner_prospect(text, tools, understands)
+    return _inner_prospect(text, tools, is_call)
 
 
-def _inner_prospect(text: str, tools: Sequence[ToolSpec], understands: Understands) -> Prospect:
+def _inner_prospect(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Prospect:
     text = text.lstrip()
     if text.startswith("<") or text.startswith(_OPENERS_WITH_BARS) or "[TOOL_CALLS]".startswith(text):
         return _tag_prospect(text, tools)
@@ -146,14 +146,14 @@ def _inner_prospect(text: str, tools: Sequence[ToolSpec], understands: Understan
     if key is None or (text.startswith("[") and text[1:].strip() and not text[1:].lstrip().startswith("{")):
         return "no"
     name = key[2].lower() if key[2] else ""
-    if not key[4]:  # the key is not whole yet
+    if not key[4]:  # the key is incomplete
         known = (*NAME_KEYS, *ARGUMENT_KEYS, *BESIDE, *WRAPPERS)
         may_become = any(one.startswith(name) for one in known) and key.end() == len(text)
         return "unclear" if may_become else "no"
     if name in NAME_KEYS and key[5]:
         if not key[7]:
             return "unclear" if key.end() == len(text) else "no"
-        return "likely" if understands(key[6].removeprefix("functions."), None) else "no"
+        return "likely" if is_call(key[6].removeprefix("functions."), None) else "no"
     return "unclear" if name in (*NAME_KEYS, *ARGUMENT_KEYS, *BESIDE, *WRAPPERS) else "no"
 
 
@@ -172,7 +172,7 @@ def _tag_prospect(text: str, tools: Sequence[ToolSpec]) -> Prospect:
 
 
 def _named_tool(text: str) -> str:
-    """The tool that an unfinished call names; empty where it names none."""
+    """The tool that an incomplete call names, or ""."""
     said = _NAME.search(text[:_UNCLEAR_LIMIT])
     tag = NAMED.search(text[:_UNCLEAR_LIMIT])
     element = ELEMENT.match(text)

@@ -1,7 +1,7 @@
-"""An answer on its way to the engine, with calls that stand in its text turned into calls.
+"""Converts tool calls in an answer's text into real calls (lenient parsing).
 
-Text is shown as it comes. What begins like a call is held back until it is clear whether it is one, so that a
-person sees the call run and not its JSON.
+Text is passed on as it streams. What begins like a call is held back until it is clear whether it is one, so
+that the person does not see its JSON.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from coder.model.base import CallReady, Chunk, Completed, Restarted, TextDelta
 from coder.protocol.messages import ToolSpec, tool_call
 
 if TYPE_CHECKING:
-    from coder.model.salvage.find import Understands
-    from coder.model.salvage.hold import Hold
+    from coder.model.salvage.find import IsCall
+    from coder.model.salvage.hold import CallBuffer
 
 _MAY_BEGIN_A_CALL = "{<[`~"
 
 
-class Salvaging:
-    """`take` every chunk of one answer; what it gives back is what the answer is."""
+class CallSalvager:
+    """`take` every chunk of an answer; it returns the chunks to use instead."""
 
-    def __init__(self, tools: Sequence[ToolSpec], understands: Understands, asked: str = "") -> None:
-        """`asked`: the person's message, which may ask to see what a call looks like."""
+    def __init__(self, tools: Sequence[ToolSpec], is_call: IsCall, asked: str = "") -> None:
+        """`asked`: the person's message, which may ask what a call looks like."""
         self._tools = tools
-        self._understands = understands
+        self._is_call = is_call
         self._asked = asked
         self._begin()
 
     def _begin(self) -> None:
         self._texts: list[str] = []
         self._calls = False
-        self._hold: Hold | None = None  # the reader is loaded for the first sign of a call
+        self._buffer: CallBuffer | None = None  # imported lazily, at the first sign of a call
 
     def rest(self) -> str:
-        """What has come and was not given back, for an answer that was cut short."""
-        hold, self._hold = self._hold, None
-        return hold.held if hold is not None else ""
+        """The text held back, for an answer that was interrupted."""
+        buffer, self._buffer = self._buffer, None
+        return buffer.held if buffer is not None else ""
 
     def take(self, chunk: Chunk) -> Sequence[Chunk]:
         if not self._tools:
@@ -58,13 +58,13 @@ class Salvaging:
 
     def _text(self, chunk: TextDelta) -> Sequence[Chunk]:
         self._texts.append(chunk.text)
-        if self._hold is None:
+        if self._buffer is None:
             if self._calls or not any(sign in chunk.text for sign in _MAY_BEGIN_A_CALL):
                 return (chunk,)
-            from coder.model.salvage.hold import Hold
+            from coder.model.salvage.hold import CallBuffer
 
-            self._hold = Hold(self._tools, self._understands, "".join(self._texts[:-1]))
-        shown = self._hold.feed(chunk.text)
+            self._buffer = CallBuffer(self._tools, self._is_call, "".join(self._texts[:-1]))
+        shown = self._buffer.feed(chunk.text)
         return (TextDelta(shown),) if shown else ()
 
     def _released(self) -> Sequence[Chunk]:
@@ -72,8 +72,8 @@ class Salvaging:
         return (TextDelta(held),) if held else ()
 
     def _completed(self, end: Completed) -> Sequence[Chunk]:
-        hold = self._hold
-        if hold is None or self._calls:
+        buffer = self._buffer
+        if buffer is None or self._calls:
             return (*self._released(), end)
         from coder.model.salvage.find import asks_to_see_calls, find_calls
 
@@ -81,17 +81,17 @@ class Salvaging:
         if asks_to_see_calls(self._asked):
             return (*self._released(), end)
         if end.finish_reason == "length":
-            ready = hold.cut_call()
+            ready = buffer.cut_call()
             if ready is None:
                 return (*self._released(), end)
-            self._hold = None
+            self._buffer = None
             return ready, _as_calls(end, text)
-        found = find_calls(text, self._tools, self._understands)
+        found = find_calls(text, self._tools, self._is_call)
         if found is None:
             return (*self._released(), end)
-        self._hold = None
-        shown = len(text) - len(hold.held)
-        before = hold.held if found.start < shown else text[shown : found.start].rstrip()
+        self._buffer = None
+        shown = len(text) - len(buffer.held)
+        before = buffer.held if found.start < shown else text[shown : found.start].rstrip()
         calls = [CallReady(tool_call(f"call_{os.urandom(9).hex()}", *call)) for call in found.calls]
         return (*([TextDelta(before)] if before else []), *calls, _as_calls(end, text))
 

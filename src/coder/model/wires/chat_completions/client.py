@@ -1,4 +1,4 @@
-"""The OpenAI Chat Completions wire, over any base URL that speaks it."""
+"""Client for the OpenAI Chat Completions API at any base URL."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from coder.protocol.messages import FunctionCall, Message, ToolCall
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
-    from coder.model.errors import Asked
+    from coder.model.errors import RequestInfo
 
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
 _ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
-_PATIENCE_AFTER_END = 5.0  # seconds for usage and [DONE] once the server has said why it stopped
+_PATIENCE_AFTER_END = 5.0  # seconds to wait for usage and [DONE] after the finish reason
 
-# Words in the names of headers whose values are not to be shown.
+# Words in names of headers whose values are redacted.
 _SECRET_NAMES = {"authorization", "key", "apikey", "token", "secret", "cookie", "auth"}
 
 _decode = msgspec.json.decode
 
 
 class ChatCompletions:
-    """A `ChatModel` that asks one server. Sends each request once; see `RetryingModel` for more."""
+    """A `ChatModel` for one server, without retries (see `RetryingModel`)."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ChatCompletions:
         environment: Mapping[str, str] | None = None,
         names: Sequence[str] = (),
     ) -> None:
-        """`names`: the variables or settings that key and address were taken from."""
+        """`names`: the variables or settings that key and address come from."""
         self._base_url = base_url
         self._key = api_key.strip()
         self._headers = dict(headers or {})
@@ -55,7 +55,6 @@ class ChatCompletions:
         self._include_usage = True
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        """Ask, and answer in chunks as they arrive."""
         response: Response | None = None
         try:
             response = await self._ask(request)
@@ -69,13 +68,12 @@ class ChatCompletions:
             raise errors.of_fault(fault, self._shown, self._timeout) from None
         finally:
             if response is not None:
-                response.abort()  # does nothing once released
+                response.abort()  # no-op once released
 
     async def close(self) -> None:
         await self._http.close()
 
     async def list_models(self) -> list[str]:
-        """The names that the server offers."""
         from coder.model import errors
 
         url = self._urls[0].replace("/chat/completions", "/models")
@@ -101,7 +99,7 @@ class ChatCompletions:
     # asking
 
     async def _ask(self, request: ModelRequest) -> Response:
-        """A response whose status is good. Settles, once, what this server's address and habits are."""
+        """A successful response. Falls back, once per server, to another path or to no `stream_options`."""
         while True:
             response = await self._http.request(
                 "POST", self._urls[0], self._head(request.prompt_id), self._body(request)
@@ -163,7 +161,7 @@ class ChatCompletions:
     async def _events(
         self, data: bytes, body: AsyncIterator[bytes], answer: ChatStream, response: Response, model: str
     ) -> AsyncGenerator[Chunk, None]:
-        """The chunks of a stream, batch by batch, up to its end; raises where it has none."""
+        """The chunks of an event stream; raises if it breaks off."""
         from_server = _Events()
         while True:
             done = self._read_batch(from_server, data, answer)
@@ -180,7 +178,7 @@ class ChatCompletions:
             except HttpFault:
                 if not answer.ended:
                     raise
-                break  # the answer is whole; only usage or [DONE] is missing
+                break  # the answer is complete; only usage or [DONE] is missing
         if not done and not answer.ended:
             from coder.model import errors
 
@@ -190,7 +188,7 @@ class ChatCompletions:
             raise errors.broken(self._shown, Phrase("fault.unfinished"))
 
     def _read_batch(self, events: _Events, data: bytes, answer: ChatStream) -> bool:
-        """Hand what has arrived to `answer`; true once the server has said [DONE]."""
+        """Feed a batch to `answer`; true at [DONE]."""
         try:
             return events.read(data, answer)
         except LineTooLong as wrong:
@@ -199,13 +197,13 @@ class ChatCompletions:
             raise errors.broken(self._shown, wrong.phrase) from None
 
     def _read_whole(self, body: bytes, answer: ChatStream, model: str) -> None:
-        """An answer that was not streamed although a stream was asked for."""
+        """A response that is not streamed although a stream was requested."""
         from coder.model import errors
 
         try:
             data = _decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            if body.lstrip()[:1] == b"{":  # JSON that breaks off
+            if body.lstrip()[:1] == b"{":  # truncated JSON
                 raise errors.broken(self._shown, Phrase("fault.json_cut")) from None
             raise errors.not_a_model(self._shown, body, self._secrets(), retryable=not body) from None
         answer.event(data)
@@ -218,20 +216,20 @@ class ChatCompletions:
 
     @property
     def _shown(self) -> str:
-        """The address as it was configured, for people."""
+        """The configured address, for messages."""
         try:
             return parse_address(self._base_url).shown.removesuffix("/")
         except HttpFault:
             return "the model server"
 
-    def _asked(self, model: str) -> Asked:
-        from coder.model.errors import Asked
+    def _info(self, model: str) -> RequestInfo:
+        from coder.model.errors import RequestInfo
 
         own = {name.lower() for name in self._headers}
         by_header = not self._key or "authorization" in own
         names = ["provider.headers", *self._names[1:]] if by_header and self._secrets()[1:] else self._names
         has_key = bool(self._key or self._secrets()[1:])
-        return Asked(self._shown, model, self._secrets(), tuple(names), has_key)
+        return RequestInfo(self._shown, model, self._secrets(), tuple(names), has_key)
 
     def _secrets(self) -> Sequence[str]:
         words = {name: set(name.lower().split("-")) for name in self._headers}
@@ -244,29 +242,29 @@ class ChatCompletions:
             response.status,
             response.headers,
             body,
-            self._asked(model),
+            self._info(model),
         )
 
     def _refused_midway(self, error: Any, model: str) -> ModelError:
         from coder.model import errors
 
-        return errors.of_error_object(error, self._asked(model))
+        return errors.of_error_object(error, self._info(model))
 
 
 class _Events:
-    """SSE events decoded as JSON. A line of garbage among good ones is passed over."""
+    """SSE events decoded as JSON. Invalid lines among valid ones are skipped."""
 
     def __init__(self) -> None:
         self._parser = SseParser()
         self.good = 0
-        self.sample = ""  # of what could not be read
+        self.sample = ""  # of undecodable data
 
     def read(self, data: bytes, answer: ChatStream) -> bool:
         texts = self._parser.feed(data) if data else self._parser.finish()
         for text in texts:
             if text.__class__ is str and text[:1] == "{":
                 if not self._event(text, answer):
-                    for line in text.split("\n"):  # servers that forget the blank line between events
+                    for line in text.split("\n"):  # some servers omit the blank line between events
                         self._event(line, answer)
             elif text.strip() == "[DONE]":
                 return True
@@ -286,7 +284,7 @@ class _Events:
 
 
 async def _first_bytes(body: AsyncIterator[bytes]) -> bytes:
-    """Enough of the body to see what it is."""
+    """Enough of the body to detect its format."""
     data = b""
     while len(data) < 4 or not data.strip():
         part = await anext(body, b"")
@@ -308,7 +306,7 @@ async def _rest(body: AsyncIterator[bytes], limit: int) -> bytes:
 
 
 def _chat_urls(base_url: str) -> list[str]:
-    """Where chat completions live below this base; a bare host may or may not want `/v1`."""
+    """Candidate URLs; a bare host may or may not need `/v1`."""
     base, mark, query = base_url.strip().partition("?")
     base = base.rstrip("/")
     if base.endswith("/chat/completions"):
@@ -323,7 +321,7 @@ def _wire_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def _wire_message(message: Message) -> Message:
-    """Without our `reasoning`; and with arguments that are JSON, since some servers parse them again."""
+    """Without our `reasoning`, and with arguments that are valid JSON, since some servers parse them."""
     calls = message.tool_calls
     if any(not _is_object(call.function.arguments) for call in calls):
         calls = [call if _is_object(call.function.arguments) else _quoted_call(call) for call in calls]
@@ -339,7 +337,7 @@ def _is_object(arguments: str) -> bool:
 
 
 def _quoted_call(call: ToolCall) -> ToolCall:
-    """The call with an object for arguments: what was sent, with the brackets that it lacks, or as a text."""
+    """The call with a JSON object as arguments: the original repaired, or wrapped as a string."""
     from coder.model.json_repair import NotReadable, read_lenient
 
     sent = call.function.arguments

@@ -1,7 +1,7 @@
-"""What a Chat Completions answer says, piece by piece, whichever server's habits it shows.
+"""Converts Chat Completions events to chunks, tolerating the deviations of known servers.
 
-Takes decoded events (or one whole, non-streamed answer) and gives chunks. Tool calls are given at the
-end, when it is known whether the answer is whole.
+Takes decoded events, or one non-streamed response. Tool calls are emitted at the end, when it is known
+whether the answer is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coder.protocol.usage import Usage
 
 
 class _Call:
-    """A tool call in the making."""
+    """A tool call being assembled from deltas."""
 
     def __init__(self, key: object) -> None:
         self.key = key
@@ -40,7 +40,7 @@ class _Call:
 
 
 class ChatStream:
-    """One answer. `ended` once the server has said why it stopped; `error` what it refused with."""
+    """One answer. `ended`: the finish reason has arrived; `error`: the server's error object."""
 
     def __init__(self, used_ids: Iterable[str] = ()) -> None:
         self.ended = False
@@ -67,7 +67,7 @@ class ChatStream:
             self.error = data.get("error") or data
             return
         if isinstance(choices, list):
-            for choice in choices[:1]:  # only one answer was asked for
+            for choice in choices[:1]:  # only one was requested
                 if isinstance(choice, dict):
                     self._choice(choice)
         self._beside(data)
@@ -86,7 +86,7 @@ class ChatStream:
 
     def _delta(self, delta: dict[str, Any]) -> None:
         content = delta.get("content")
-        # Nearly every event is just {"content": …}, perhaps with the role: spare it the rest.
+        # Fast path: nearly every event is just {"content": …}, perhaps with the role.
         if content and content.__class__ is str and len(delta) == 1 + ("role" in delta):
             self._text(content)
             return
@@ -134,10 +134,10 @@ class ChatStream:
         elif name and name != call.name and not call.parts:
             call.name += name  # a name sent in pieces
         if text and not (name and call.parts and text == call.arguments and call.whole):
-            call.parts.append(text)  # else: the finished call sent once more
+            call.parts.append(text)  # else: the complete call is repeated
 
     def _call_for(self, index: object, call_id: str, name: str, text: str) -> _Call:
-        """Whose piece this is: by index, else by id, else the latest; a new call where none fits."""
+        """The call a delta belongs to: by index, else by id, else the latest; a new one if none matches."""
         known = [c for c in self._calls if index is not None and c.key == index]
         if index is None and call_id:
             known = [c for c in self._calls if c.id == call_id]
@@ -151,7 +151,7 @@ class ChatStream:
 
     @staticmethod
     def _is_another(latest: _Call, index: object, call_id: str, name: str, text: str) -> bool:
-        """Whether a named piece begins a new call: servers exist that give every call index 0, or none."""
+        """Whether a named delta begins a new call: some servers send index 0 for every call, or none."""
         if call_id and latest.id:
             return call_id != latest.id
         if text and latest.whole:
@@ -164,7 +164,7 @@ class ChatStream:
         self._used.add(wanted)
         return wanted
 
-    # beside the answer
+    # metadata
 
     def _beside(self, data: dict[str, Any]) -> None:
         model = data.get("model")
@@ -203,7 +203,7 @@ class ChatStream:
 
 
 def merged(chunks: list[Chunk]) -> list[Chunk]:
-    """The same with neighbouring pieces of text joined: what arrived together is shown together."""
+    """Merge neighbouring deltas of the same kind."""
     out: list[Chunk] = []
     run: list[str] = []
     kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
@@ -225,7 +225,7 @@ def merged(chunks: list[Chunk]) -> list[Chunk]:
 
 
 def read_usage(usage: dict[str, Any]) -> Usage:
-    """Token counts under the names that servers use for them."""
+    """Token counts, under the names that different servers use."""
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     prompt = prompt or _count(usage, "input_tokens")
     completion = completion or _count(usage, "output_tokens")
@@ -254,13 +254,13 @@ def _reasoning(delta: dict[str, Any]) -> str:
     for name in ("reasoning_content", "reasoning"):
         if isinstance(delta.get(name), str) and delta[name]:
             return str(delta[name])
-    # The same text again, in OpenRouter's structured form; hence only where the plain one is missing.
+    # OpenRouter's structured form repeats the plain one, so it is a fallback.
     details = _dicts(delta.get("reasoning_details"))
     return "".join(str(d.get("text") or d.get("summary") or "") for d in details)
 
 
 def _parts(content: Any) -> list[tuple[str, str]]:
-    """Content as text, or as a list of typed parts (Mistral: `thinking` holds a list in turn)."""
+    """Content as text, or as a list of typed parts (Mistral: `thinking` contains a list)."""
     if isinstance(content, str):
         return [("text", content)] if content else []
     found: list[tuple[str, str]] = []
