@@ -1,7 +1,7 @@
-"""`@` commands: files, folders and globs named in a message, put into it.
+"""Expand `@path`: append the contents of files, directories and globs named in a message.
 
-What is named stays in the text as it was written; the contents follow below. Every file and the whole are
-bounded, what `.gitignore` hides is left out, and whatever could not be put in is said in a note.
+The text stays as written; the contents follow it. Sizes are bounded, ignored files are skipped, and omissions
+are reported in a note.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coder.tools.search.ignore import Place, Rules
 from coder.tools.search.walk import Walk
 from coder.tools.text.file import NotText, load
 
-# One file at most about 12,000 tokens, all of them about 48,000: what is larger is read in parts by a tool.
+# About 12,000 tokens for one file and 48,000 for all; larger files are read in parts with a tool.
 MAX_FILE_BYTES = 48_000
 MAX_TOTAL_BYTES = 192_000
 MAX_FILES = 100
@@ -35,7 +35,7 @@ _COMMAND = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@(?:"([^"\n]+)(?:"|$)|
 
 
 class _Taken(msgspec.Struct):
-    """What has been put in so far."""
+    """What has been attached so far."""
 
     parts: list[str] = []
     notes: list[Phrase] = []
@@ -44,8 +44,8 @@ class _Taken(msgspec.Struct):
 
 
 def expand(text: str, workspace: Workspace) -> tuple[str, list[Phrase]]:
-    """The message with the contents of what it names, and notes for the person. Reads files: run it off the
-    event loop."""
+    """The message with the contents of its paths, and notes for the person. Blocking: run it off the event
+    loop."""
     taken = _Taken()
     for name in named(text):
         _attach(name, workspace, taken)
@@ -55,7 +55,7 @@ def expand(text: str, workspace: Workspace) -> tuple[str, list[Phrase]]:
 
 
 def named(text: str) -> list[str]:
-    """The paths after `@`, quotes and escapes undone, each once; not those inside code."""
+    """The paths after `@`, unquoted and unescaped, deduplicated; not those inside code."""
     bare = _FENCED.sub(lambda found: " " * len(found[0]), text)
     found = (match[1] or re.sub(r"\\(.)", r"\1", match[2]) for match in _COMMAND.finditer(bare))
     return list(dict.fromkeys(found))
@@ -87,8 +87,8 @@ def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
 
 
 def _readings(name: str) -> Iterator[str]:
-    """The name as it stands; without the marks after it, which end the sentence more often than the name; and
-    up to a full-width mark, after which Chinese goes on without a space."""
+    """Candidates: the name as written; without trailing punctuation; up to a full-width mark, after which
+    Chinese text continues without a space."""
     seen = {""}
     for reading in (name, name.rstrip(_MARKS), _WIDE.split(name, maxsplit=1)[0]):
         if reading not in seen:
@@ -148,7 +148,7 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
     try:
         with os.fdopen(open_file(path), "rb") as file:
             data = file.read(limit + 1)
-        # Cut between lines: half a character at the end would pass for another encoding.
+        # Cut between lines: a split character would look like another encoding.
         cut = len(data) > limit
         content = load(data[:limit].rpartition(b"\n")[0] or data[:limit] if cut else data).text
     except OSError as error:
@@ -161,21 +161,21 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
         taken.notes.append(Phrase("attach.cut", name=name, limit=limit))
     taken.room -= min(len(data), limit)
     end = "\n[the file goes on; read the rest with the read tool]" if cut else ""
-    # Neither a name nor a content can end the block that it stands in.
+    # Escaped: neither name nor content can close the block.
     path_shown = shown(name).replace('"', "&quot;")
     body = content.rstrip("\n").replace("</file>", "&lt;/file>")
     taken.parts.append(f'<file path="{path_shown}">\n{body}{end}\n</file>')
 
 
 def _files(workspace: Workspace, folder: Path, taken: _Taken) -> Iterator[Path]:
-    """The files below a folder that are neither ignored nor closed, in the order of their paths."""
+    """Files below a directory that are neither ignored nor closed, sorted by path."""
     place = Place(workspace.root, folder, workspace.closed)
     taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.left_out]
     return map(Path, Walk(place.root, folder, _WALK_SECONDS, place.closed).files())
 
 
 def _ignored(path: Path, root: Path, *, is_folder: bool = False) -> bool:
-    """Whether a `.gitignore` hides the file or folder, or a folder above it."""
+    """Whether a `.gitignore` covers the path or a parent directory."""
     if root not in path.parents:
         return False
     rules = Rules.at(root, root)

@@ -1,4 +1,4 @@
-"""Where a conversation may be cut, and how the older part is put to the model for a summary.
+"""Where to cut a conversation, and how to present the older part to the model for a summary.
 
 Pure functions: the engine asks the model and records the result.
 """
@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 
 from coder.protocol.messages import INSTRUCTIONS, Message, head_length
 
-# A summary request must itself fit: the transcript's items are cut to this many characters each, an earlier
-# summary to more, since it stands for all that came before it.
+# A summary request must itself fit: items of the transcript are cut to this many characters, an earlier
+# summary to more, since it replaces all before it.
 _ITEM = 2_000
 _EARLIER_SUMMARY = 12_000
-# A request that is worked on goes with the summary whole, unless it is longer than anybody types.
+# The current request follows the summary in full up to this size.
 _REQUEST = 6_000
-# An output longer than this is worth a file of its own once it is old.
+# Old outputs longer than this are moved to a file.
 _LONG_OUTPUT = 2_400
 _KEPT_OF_IT = 600
 
@@ -35,15 +35,15 @@ Keep names, paths, numbers and error messages exact. No preamble."""
 
 SUMMARY_HEAD = "Summary of the conversation so far (older messages were compacted):\n\n"
 NO_SUMMARY = "(no summary could be made; what follows was kept by the engine itself)"
-# Parts of a summary's message that the engine writes, in their order.
+# Parts of a summary message written by the engine, in order.
 _OWN = ("memory", "request", "ledger", "note")
 _LEFT_OUT = "\n\n[… middle left out …]\n\n"
 
 
 def cut_point(messages: Sequence[Message], sizes: Sequence[int], room: float, protected: int = 0) -> int:
-    """The index from which messages are kept: the newest that fit into `room` tokens, never splitting a tool
-    call from its result. The newest `protected` messages are kept whatever their size, the head is not
-    counted. 0 where there is nothing to compact."""
+    """The index from which messages are kept: the newest that fit into `room` tokens, without splitting a
+    tool call from its result. The newest `protected` messages are always kept; the head is not counted. 0
+    where there is nothing to compact."""
     first = head_length(messages)
     last = max(first, len(messages) - protected)
     kept, at = sum(sizes[last:]), last
@@ -51,15 +51,15 @@ def cut_point(messages: Sequence[Message], sizes: Sequence[int], room: float, pr
         at -= 1
         kept += sizes[at]
     while at < last and messages[at].role == "tool":
-        at += 1  # its assistant message stands before the cut, so it goes with it
-    # A summary alone is as short as it gets.
+        at += 1  # its assistant message is before the cut
+    # A lone summary cannot be compacted further.
     only_summary = at == first + 1 and messages[first].content.startswith(SUMMARY_HEAD)
     return at if at > first and not only_summary else 0
 
 
 def protected(messages: Sequence[Message], sizes: Sequence[int], unanswered: int, room: float) -> int:
-    """How many messages at the end a compaction must keep: all that the model has not answered yet, or, where
-    those are more than `room` tokens (several messages that failed, outputs of `!`), the newest of them."""
+    """Number of trailing messages that compaction must keep: those without a response yet, or the newest of
+    them where they exceed `room` tokens (failed requests, outputs of `!`)."""
     start = max(head_length(messages), len(messages) - unanswered)
     tail = messages[start:]
     if not tail or tail[0].role == "assistant" or sum(sizes[start:]) <= room:
@@ -69,7 +69,7 @@ def protected(messages: Sequence[Message], sizes: Sequence[int], unanswered: int
 
 
 def earlier_summary(messages: Sequence[Message]) -> str:
-    """What an earlier compaction left of the conversation; "" where this is the first."""
+    """The summary of the previous compaction; "" where this is the first."""
     for message in messages:
         if message.content.startswith(SUMMARY_HEAD):
             return _up_to(message.content.removeprefix(SUMMARY_HEAD), _OWN)
@@ -77,14 +77,14 @@ def earlier_summary(messages: Sequence[Message]) -> str:
 
 
 def _up_to(text: str, tags: Sequence[str]) -> str:
-    """Without these parts, which each compaction adds anew."""
+    """The text before these parts, which each compaction adds again."""
     for tag in tags:
         text = text.partition(f"\n\n<{tag}>\n")[0]
     return text[:_EARLIER_SUMMARY]
 
 
 def plain(text: str) -> str:
-    """Words of a model, a person or a ledger, which cannot begin or end a part that is the engine's own."""
+    """Escape the tags of the engine's own parts in text from elsewhere."""
     for tag in _OWN:
         text = text.replace(f"<{tag}>", f"&lt;{tag}>").replace(f"</{tag}>", f"&lt;/{tag}>")
     return text
@@ -93,8 +93,8 @@ def plain(text: str) -> str:
 def with_request(
     summary: str, request: str, kept: Sequence[Message], keep_whole: Callable[[str], str]
 ) -> str:
-    """The summary with the request that is worked on, unless that is among the messages that stay.
-    `keep_whole` puts a long one into a file, and says where."""
+    """The summary with the current request, unless a kept message holds it. `keep_whole` moves a long one to
+    a file and returns a reference."""
     if any(message.role == "user" and message.content.startswith(request) for message in kept):
         return summary
     if len(request) > _REQUEST:
@@ -105,12 +105,12 @@ def with_request(
 
 
 def with_part(summary: str, tag: str, text: str) -> str:
-    """The summary with a part of the engine's own; nothing where there is none."""
+    """The summary with a part of the engine's, unless empty."""
     return f"{summary}\n\n<{tag}>\n{plain(text)}\n</{tag}>" if text else summary
 
 
 def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]) -> list[tuple[int, str]]:
-    """The long tool outputs among `messages`, by index, each as its head and tail and where all of it is."""
+    """Long tool outputs, by index, shortened to head, tail and a reference to the file."""
     found = []
     for index, message in enumerate(messages):
         left_out = len(message.content) - 2 * _KEPT_OF_IT
@@ -123,10 +123,9 @@ def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]
 
 
 def transcript(messages: Sequence[Message], limit: int, count: Callable[[str], int]) -> str:
-    """The older part as plain text of at most `limit` tokens: a request made of it has no tool calls that
-    could be orphaned.
+    """The older part as plain text of at most `limit` tokens, so that no tool call is orphaned.
 
-    Of what does not fit, the middle is left out: the task stands at the start, the state at the end.
+    The middle is dropped to fit: the task is at the start, the state at the end.
     """
     whole = text = _lines(messages)
     while (size := count(text)) > limit and len(text) > 100:

@@ -1,6 +1,6 @@
-"""The messages the model sees, and how many tokens they are.
+"""The conversation and its token count.
 
-Appending counts the new message only: the cost of a step does not grow with the conversation.
+Counting is incremental: the cost of a step does not grow with the conversation.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from coder.protocol.messages import Message, ToolSpec
 
 
 class Conversation:
-    """Append-only between compactions. `bytes` bounds the tokens from above at no cost.
+    """Append-only between compactions. `bytes` is a cheap upper bound of the tokens.
 
-    `unanswered`: how many messages at the end no response has followed yet; a model's newest calls count with
-    their results. Compaction keeps them.
+    `unanswered`: trailing messages without a response yet, the newest calls and their results included.
+    Compaction keeps them.
     """
 
     def __init__(self, counter: TokenCounter, tools: Sequence[ToolSpec]) -> None:
@@ -26,16 +26,16 @@ class Conversation:
         self.unanswered = 0
         self.bytes = len(msgspec.json.encode(list(tools)))
         self._tools = tools
-        self._counted = 0  # messages whose tokens are in `_tokens`
-        self._tokens = -1  # -1: not even the tools are counted yet
+        self._counted = 0  # messages included in `_tokens`
+        self._tokens = -1  # -1: nothing counted yet
 
     def use_counter(self, counter: TokenCounter) -> None:
-        """Count with another vocabulary from now on."""
+        """Switch the vocabulary."""
         self.counter = counter
         self._counted, self._tokens = 0, -1
 
     def use_tools(self, tools: Sequence[ToolSpec]) -> None:
-        """Other tools are offered from now on."""
+        """Switch the offered tools."""
         self._tools = tools
         self.replace(self.messages)
 
@@ -45,12 +45,12 @@ class Conversation:
         self.bytes += _bytes(message)
 
     def append_response(self, message: Message) -> None:
-        """The model's response to all that stands before it."""
+        """Append the model's response to all messages before it."""
         self.append(message)
         self.unanswered = 1 if message.tool_calls else 0
 
     def replace(self, messages: list[Message]) -> None:
-        """After a compaction, or when the head changes: the newest messages are the same."""
+        """After compaction or a change of the head; the newest messages are unchanged."""
         self.messages = list(messages)
         self.unanswered = min(self.unanswered, len(messages))
         self.bytes = len(msgspec.json.encode(list(self._tools))) + sum(map(_bytes, messages))
@@ -66,21 +66,22 @@ class Conversation:
         return self._tokens
 
     def fixed_tokens(self, head: Sequence[Message]) -> int:
-        """Tokens of the tool definitions and these messages, which no compaction takes away."""
+        """Tokens of the tool definitions and these messages, which compaction cannot reduce."""
         tools = self.counter.count(msgspec.json.encode(list(self._tools)).decode("utf-8"))
         return tools + sum(message_tokens(self.counter, message) for message in head)
 
     def estimate(self) -> int:
-        """About as many tokens as there are, without counting: four bytes a token."""
+        """Approximate tokens without the tokenizer: four bytes each."""
         return self.bytes // 4
 
     def exceeds(self, limit: float) -> bool:
-        """Whether the prompt has more than `limit` tokens; counts only where bytes leave it open."""
+        """Whether the prompt has more than `limit` tokens; counts only where the byte bound does not
+        decide."""
         return self.bytes > limit and self.tokens() > limit
 
 
 def count_unanswered(messages: Sequence[Message]) -> int:
-    """How many messages at the end of a resumed conversation no response has followed."""
+    """Number of trailing messages of a resumed conversation without a response."""
     at = len(messages)
     while at and messages[at - 1].role != "assistant":
         at -= 1

@@ -1,8 +1,7 @@
-"""The YAML between the `---` lines of a skill or a mode, as a tree that knows its lines.
+"""The YAML frontmatter of a skill or a mode, as a tree with line numbers.
 
-One reader in three steps, each for what the one before gives up on: `key: value` lines, read here with
-nothing loaded; the plain nested YAML that people write; and the library (20 ms), which has the last word.
-A person with a few ordinary skills and modes pays for the first step only.
+Three parsers, each the fallback of the one before: `key: value` lines, parsed here without imports; plain
+nested YAML; and the library, which takes 20 ms to import.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ import msgspec
 
 from coder.texts import Fault
 
-MAX_HEADER = 65_536  # characters: a header is written by a person
-FIRST_LINE = 2  # of the file: the header begins after the `---`
+MAX_HEADER = 65_536  # characters
+FIRST_LINE = 2  # of the header, after the `---`
 _FENCE = "---"
 _ENDS = (_FENCE, "...")
-# What makes a YAML value more than the text that stands there.
+# Characters that start a YAML value other than plain text.
 _SPECIAL_STARTS = frozenset("[]{}>|&*!%@`\"'#-?:,~=<\\")
 
 
 class HeadFault(Fault):
-    """What is wrong with a header, not said yet, and the line of the file it is about."""
+    """An error in a header, and its line in the file."""
 
     def __init__(self, key: str, /, *, line: int = 1, **values: object) -> None:
         super().__init__(key, **values)
@@ -28,7 +27,7 @@ class HeadFault(Fault):
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A value and the line it stands on. `plain`: a scalar without quotes, so `null` means none."""
+    """A value and its line. `plain`: an unquoted scalar, so `null` means none."""
 
     line: int
     value: str | list[Node] | dict[str, Node]
@@ -40,7 +39,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
 
 def split(text: str) -> tuple[str | None, str, int]:
-    """Header (None where there is none), body, and the line that the body begins on."""
+    """Header (or None), body, and the body's first line number."""
     first, newline, _ = text.partition("\n")
     if first.rstrip(" \t") != _FENCE:
         return None, text, 1
@@ -63,7 +62,7 @@ def split(text: str) -> tuple[str | None, str, int]:
 
 
 def read_header(header: str) -> dict[str, Node]:
-    """The fields in their order. Raises `HeadFault`."""
+    """The fields in order. Raises `HeadFault`."""
     simple = read_simply(header)
     if simple is not None:
         return simple
@@ -74,7 +73,7 @@ def read_header(header: str) -> dict[str, Node]:
 
 
 def read_simply(header: str) -> dict[str, Node] | None:
-    """The fields of a header that is only `key: value` lines; None where more than that is needed."""
+    """The fields of a header of only `key: value` lines; None for anything else."""
     fields: dict[str, Node] = {}
     for number, line in enumerate(header.split("\n"), FIRST_LINE):
         if not line.strip(" ") or line.startswith("#"):
@@ -102,7 +101,7 @@ def _value(number: int, rest: str) -> Node | None:
         inner = value[1:-1]
         whole = len(value) > 1 and value[-1] == quote and quote not in inner and "\\" not in inner
         return Node(number, inner) if whole else None
-    # A colon inside a plain value is no YAML, but written so often that all readers of skills take it.
+    # A colon inside a plain value is invalid YAML, but common and accepted by all readers of skills.
     if quote in _SPECIAL_STARTS or " #" in value or value.endswith(":"):
         return None
     return Node(number, value, plain=True)

@@ -1,7 +1,7 @@
-"""Headers with lists, mappings and quotes: a quick reader of plain YAML, and the library behind it.
+"""Headers with lists, mappings and quotes: a fast parser of plain YAML, and the library as fallback.
 
-The quick one gives up (None) on what it does not know. Of the library the events are read and not its
-nodes, because libyaml's own tree builder recurses without a bound and ends the process on `[[[[…`.
+The fast one returns None for what it does not know. Of the library only the events are used: libyaml's tree
+builder recurses without a bound and crashes on `[[[[…`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _YAML_ESCAPES = frozenset('0abt\tnvfre "/\\N_LPxuU')
 
 
 class _GiveUp(Exception):
-    """Not the plain YAML that the quick reader knows."""
+    """Not supported by the fast parser."""
 
 
 def read_quickly(header: str) -> dict[str, Node] | None:
@@ -85,7 +85,7 @@ def _mapping(lines: list[tuple[int, int, str]], at: int, depth: int) -> tuple[No
         keyed = _KEYED.fullmatch(text)
         if keyed is None:
             if depth and text.startswith("- "):
-                break  # the next item of the sequence that this mapping stands in
+                break  # the next item of the enclosing sequence
             raise _GiveUp
         name, value = keyed[1], keyed[2]
         if name in fields:
@@ -103,7 +103,7 @@ def _mapping(lines: list[tuple[int, int, str]], at: int, depth: int) -> tuple[No
 
 
 def _belongs(line: tuple[int, int, str], indent: int) -> bool:
-    """Whether the line begins the value of a key at `indent`; a list may stand at its key's own."""
+    """Whether the line begins the value of a key at `indent`; a list may have the key's own indentation."""
     return line[1] > indent or (line[1] == indent and line[2].startswith("- "))
 
 
@@ -136,7 +136,7 @@ def _flow(number: int, text: str) -> list[Node]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """`"^\\d+$"` is how patterns get written, though strictly it is no YAML: it keeps its backslash."""
+    """Keeps the backslash of `"^\\d+$"`, which is invalid YAML but common."""
     if match[1] in '\\"/ ':
         return match[1]
     if match[1] in _YAML_ESCAPES:
@@ -156,7 +156,7 @@ def read_with_yaml(header: str) -> dict[str, Node]:
         try:
             node = _from_events(_repaired(header))
         except yaml.YAMLError:
-            raise _said(error) from None
+            raise _header_fault(error) from None
     if node is None or node.absent:
         return {}
     if not isinstance(node.value, dict):
@@ -165,24 +165,24 @@ def read_with_yaml(header: str) -> dict[str, Node]:
 
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-# `description: Use this when: asked`, which is no YAML but is written all the time.
+# `description: Use this when: asked`, which is invalid YAML but common.
 _COLON_IN_TEXT = re.compile(
     r"^((?:- )?[A-Za-z][A-Za-z0-9_-]*: +)(\w[^#\n]*: [^#\n]*[^\s:])[ ]*$", re.MULTILINE
 )
 
 
 def _repaired(header: str) -> str:
-    """Two slips that everybody means the same by."""
+    """Repair two unambiguous mistakes."""
     header = _QUOTED.sub(_kept_backslashes, header)
     return _COLON_IN_TEXT.sub(lambda m: f"{m[1]}'{m[2].replace(chr(39), chr(39) * 2)}'", header)
 
 
 def _kept_backslashes(match: re.Match[str]) -> str:
-    """Backslashes that begin no escape of YAML, doubled."""
+    """Double backslashes that do not begin a YAML escape."""
     return re.sub(r"\\(.)", lambda m: m[0] if m[1] in _YAML_ESCAPES else "\\" + m[0], match[0])
 
 
-def _said(error: yaml.YAMLError) -> HeadFault:
+def _header_fault(error: yaml.YAMLError) -> HeadFault:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = FIRST_LINE + (mark.line if mark else 0)
     why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).partition("\n")[0]
@@ -190,7 +190,7 @@ def _said(error: yaml.YAMLError) -> HeadFault:
 
 
 class _Open:
-    """A list or mapping whose end has not come yet; `key` waits for its value."""
+    """An unfinished list or mapping; `key` waits for its value."""
 
     def __init__(self, line: int, anchor: str | None, mapping: bool) -> None:
         self.node = Node(line, {} if mapping else [])
@@ -199,7 +199,7 @@ class _Open:
 
 
 def _from_events(header: str) -> Node | None:
-    """The document's tree. Nothing of it is ever constructed: a tag is only a name here."""
+    """The document's tree. Tags are never constructed."""
     import yaml
 
     loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -213,7 +213,7 @@ def _from_events(header: str) -> Node | None:
             done = Node(line, event.value, plain=not event.style)
             _remember(anchors, event.anchor, done)
         elif isinstance(event, yaml.AliasEvent):
-            # Only finished nodes have names here: no cycle can arise, and a shared node is never copied.
+            # Only finished nodes have anchors: no cycles, and shared nodes are not copied.
             done = anchors.get(event.anchor or "")
             if done is None:
                 raise HeadFault("modes.header_alias", line=line, name=event.anchor)

@@ -1,7 +1,7 @@
-"""What a session has done, kept by the engine itself: no summary can lose it.
+"""Action log of a session, kept by the engine so that no summary can lose it.
 
-Built from the record's events, one at a time, live and on resume alike. Its text goes into the context at
-each compaction, bounded; all of it goes into a file that `read` can page.
+Built from the record's events, live and on resume. Each compaction adds a bounded text of it to the context
+and writes all of it to a file.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LINE = 200  # characters of one command, error or decision
 
 
 class Ledger:
-    """Files read and changed, skills, commands and their outcome, what failed, what was decided, todos."""
+    """Files read and changed, skills, commands and their outcome, failures, decisions, todos."""
 
     def __init__(self) -> None:
         self.read: dict[str, None] = {}
         self.changed: dict[str, None] = {}
-        self.skills: dict[str, str] = {}  # by name, where each came from
+        self.skills: dict[str, str] = {}  # name to origin
         self.commands: dict[str, str] = {}
-        self.failures: dict[str, tuple[str, int]] = {}  # by call: what it last said, how often it failed
+        self.failures: dict[str, tuple[str, int]] = {}  # by call: last error, number of failures
         self.decisions: dict[str, int] = {}
         self.todos: list[dict[str, Any]] = []
         self._inputs: dict[str, Any] = {}
@@ -59,10 +59,10 @@ class Ledger:
                 self._decided(what or f"undid the file changes of turn {undone}")
 
     def _take_part(self, event: HistoryEvent, task_id: str) -> None:
-        """What a subagent did was done for the session; what it planned was its own affair."""
+        """Include a subagent's actions, but not its plans."""
         entry = event.entry
         if isinstance(entry, Action | Observation | Approval) and entry.tool != "todowrite":
-            # Two subagents' models may number their calls alike.
+            # Call ids of two subagents may collide.
             self._take(replace(entry, call_id=f"{task_id} {entry.call_id}"), event.content)
 
     def _observed(self, entry: Observation, content: str) -> None:
@@ -91,7 +91,7 @@ class Ledger:
         elif entry.tool == "todowrite":
             self.todos = entry.todos or []
         elif known.kind == "looks" and known.touches == "files":
-            named = declared(known.paths, given) or []  # as the tool shows it: `./a.py` is a.py
+            named = declared(known.paths, given) or []  # normalized: `./a.py` is a.py
             self.read |= dict.fromkeys([entry.path] if len(named) == 1 and entry.path else named)
         elif known.edits_files() and not entry.dry_run:
             for path in [file.path for file in entry.changed_files] or [entry.path]:
@@ -123,7 +123,7 @@ class Ledger:
         )
 
     def text(self, limit: int) -> str:
-        """At most about `limit` characters: of each section the newest, with a word on what is left out."""
+        """At most about `limit` characters: the newest of each section, with a count of the rest."""
         whole = self.whole_text()
         if len(whole) <= limit:
             return whole
@@ -147,7 +147,7 @@ def _newest(title: str, lines: list[str], room: int) -> str:
 
 
 def _outcome(entry: Observation, content: str) -> str:
-    """How a command ended; where it failed, with what it said."""
+    """How a command ended; its output where it failed."""
     code = entry.exit_code
     if code is None:
         return _short(content)

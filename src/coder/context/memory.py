@@ -1,7 +1,7 @@
-"""Memory: facts that outlive a session, one bullet each, in files that a person can read and edit.
+"""Memory: facts that outlive a session, one bullet each, in files that a person can edit.
 
-`.coder/memory.md` of the project, and `memory.md` in coder's home for what is true of the person
-everywhere. Both are in the first message of each session.
+`.coder/memory.md` of the project, and `memory.md` in `$CODER_HOME` for the person. Both are part of the first
+message of each session.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from coder.texts import Phrase
 from coder.tools.base import Journal
 from coder.tools.save_memory import NotSaved, Saved, Scope
 
-MAX_FACT = 500  # characters: a fact is a sentence; longer text belongs in AGENTS.md or a skill
+MAX_FACT = 500  # characters; longer text belongs in AGENTS.md or a skill
 MAX_TEXT = 8_000  # characters of one file in the context, about 2,000 tokens in every request
-MAX_FILE = 262_144  # bytes; far more than the context takes, so nobody meant it
+MAX_FILE = 262_144  # bytes; far more than the context takes
 HEADING = "# Memory\n\n"
 SCOPES: tuple[Scope, ...] = ("project", "home")
-_END, _ESCAPED = "</memory", "&lt;/memory"  # as a fact holds it, and as the first message does
+_END, _ESCAPED = "</memory", "&lt;/memory"  # in a fact, and in the first message
 
 
 class _Unusable(NotSaved):
-    """The file is there, but nothing that could be read or added to."""
+    """The file exists, but cannot be read or appended to."""
 
     def __init__(self, key: str, path: Path, **values: object) -> None:
         super().__init__(Phrase(key, path=path, **values))
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One remembered line. `number` counts through both files, as `/memory` shows it."""
+    """One line. `number` counts across both files, as in `/memory`."""
 
     number: int
     scope: Scope
@@ -45,10 +45,10 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Memory:
-    """The two files of one workspace. Read anew each time: a person may edit them at any moment."""
+    """The two files of one workspace. Not cached: a person may edit them at any time."""
 
     def __init__(self, workspace: Path, coder_home: Path) -> None:
-        # A project's file may not lead out of it by links; the person's own may be a link to anywhere.
+        # A project's file may not be a symlink out of it; the person's own may.
         self._bounds: dict[Scope, Path | None] = {
             "project": Path(os.path.realpath(workspace)),
             "home": None,
@@ -59,41 +59,41 @@ class Memory:
         return self._paths[scope]
 
     def text(self, limit: int = MAX_TEXT) -> str:
-        """Both files for the system prompt, each at most `limit` characters; empty where there are none."""
+        """Both files for the system prompt, each at most `limit` characters."""
         titles = {"project": "About this project", "home": "About the person"}
         parts = []
         for scope in SCOPES:
-            body = _bounded(_without_heading(self._held(scope)), limit, self._paths[scope])
+            body = _bounded(_without_heading(self._read_or_empty(scope)), limit, self._paths[scope])
             if body:
                 parts.append(f"{titles[scope]} ({self._paths[scope]}):\n{body}")
         return "\n\n".join(parts)
 
     def facts(self) -> list[Fact]:
-        found = [(scope, text) for scope in SCOPES for text in _bullets(self._held(scope))]
+        found = [(scope, text) for scope in SCOPES for text in _bullets(self._read_or_empty(scope))]
         return [Fact(number, scope, text) for number, (scope, text) in enumerate(found, 1)]
 
     def missing_from(self, prompt: str) -> list[str]:
-        """Facts that a session's first message does not hold: saved since it was made.
+        """Facts saved after the session's first message was made.
 
-        After a compaction, which may have dropped the result that told of them, they must be said again.
+        Compaction may drop the results that mention them, so they are repeated after it.
         """
-        now = self.text()  # bounded: what is too old for the context is not said again either
+        now = self.text()  # bounded: facts too old for the context are not repeated
         prompt = prompt.replace(_ESCAPED, _END)
         return [
             fact.text for fact in self.facts() if not _holds(prompt, fact.text) and _holds(now, fact.text)
         ]
 
     def gone_from(self, prompt: str) -> list[str]:
-        """Facts that a session's first message still holds, but the files no longer do."""
+        """Facts of the session's first message that were deleted from the files since."""
         block = prompt.partition("<memory>")[2].partition("</memory>")[0].replace(_ESCAPED, _END)
         held = {fact.text for fact in self.facts()}
         return [text for text in _bullets(block) if text not in held]
 
     def save(self, fact: str, scope: Scope = "project", journal: Journal | None = None) -> Saved:
-        """Append a fact. Raises `NotSaved`; the file is then as it was."""
+        """Append a fact. Raises `NotSaved` and leaves the file unchanged."""
         text = _checked(fact)
         path = self._paths[scope]
-        with self._alone(scope):
+        with self._locked(scope):
             held = self._read(scope)
             if _same(text) in map(_same, _bullets(held)):
                 return Saved(path, text, added=False)
@@ -104,12 +104,12 @@ class Memory:
         return Saved(path, text, added=True)
 
     def forget(self, number: int) -> Fact | None:
-        """Remove the fact of that number; None where there is none. Raises `NotSaved`."""
+        """Remove a fact by number; None where there is none. Raises `NotSaved`."""
         fact = next((one for one in self.facts() if one.number == number), None)
         if fact is None:
             return None
         path = self._paths[fact.scope]
-        with self._alone(fact.scope):
+        with self._locked(fact.scope):
             lines = self._read(fact.scope).splitlines(keepends=True)
             at = next((i for i, line in enumerate(lines) if _bullet(line) == fact.text), None)
             if at is None:
@@ -119,7 +119,7 @@ class Memory:
         return fact
 
     def faults(self) -> list[Phrase]:
-        """Why a file that is there is not in the context."""
+        """Why an existing file is not in the context."""
         found: list[Phrase] = []
         for scope in SCOPES:
             try:
@@ -131,16 +131,16 @@ class Memory:
                 found.append(Phrase("context.file.unreadable", path=self._paths[scope], why=why))
         return found
 
-    def _held(self, scope: Scope) -> str:
-        """What is there; a file that cannot be read is no memory, and no reason to fail."""
+    def _read_or_empty(self, scope: Scope) -> str:
+        """The file's text; empty where it is unreadable."""
         try:
             return self._read(scope)
         except (OSError, ValueError, NotSaved):
             return ""
 
     @contextlib.contextmanager
-    def _alone(self, scope: Scope) -> Iterator[None]:
-        """Nobody else of ours changes the file meanwhile. A fault of the disk becomes `NotSaved`."""
+    def _locked(self, scope: Scope) -> Iterator[None]:
+        """Hold the lock. Turns OSError into `NotSaved`."""
         import fcntl
 
         path = self._paths[scope]
@@ -148,7 +148,7 @@ class Memory:
             path.parent.mkdir(parents=True, exist_ok=True)
             if scope == "project":
                 self._refuse_links(path)
-            # The folder is locked and not the file, which may not be there yet and may be replaced.
+            # Lock the directory: the file may not exist yet and is replaced atomically.
             descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -160,14 +160,14 @@ class Memory:
             raise NotSaved(Phrase("context.memory.unwritable", path=path, why=why)) from error
 
     def _refuse_links(self, path: Path) -> None:
-        """A link in somebody's project must not make us write into the person's other files."""
+        """Never write through a symlink that a project ships."""
         bound = self._bounds["project"]
         inside = bound is not None and Path(real_path(path.parent)).is_relative_to(bound)
         if not inside or path.is_symlink():
             raise NotSaved(Phrase("context.memory.link", path=path), refused=True)
 
     def _read(self, scope: Scope) -> str:
-        """What the file holds; empty where it is not there. Never waits on a pipe."""
+        """The file's text; empty where it is absent. Does not block on a FIFO."""
         path = self._paths[scope]
         try:
             descriptor = open_beneath(path, self._bounds[scope])
@@ -188,12 +188,12 @@ class Memory:
 
 
 def note_of(saved: Saved) -> str:
-    """For the model, with the person's next message, where the person saved it and not the model."""
+    """Note for the model about a fact that the person saved."""
     return f"The person added to the memory ({saved.path.name}): {saved.fact}"
 
 
 def _checked(fact: str) -> str:
-    """The fact on one line; `NotSaved` where it is none."""
+    """The fact on one line. Raises `NotSaved`."""
     from coder.policy.secrets.formats import secret_in
 
     words = "".join(c if c.isprintable() else " " for c in fact)
@@ -226,13 +226,13 @@ def _bullets(text: str) -> list[str]:
 
 
 def _appended(held: str, fact: str) -> bytes:
-    """What must be written after `held` for the fact to stand on a line of its own."""
+    """The bytes to append to `held` for the fact."""
     before = HEADING if not held.strip() else "" if held.endswith("\n") else "\n"
     return f"{before}- {fact}\n".encode()
 
 
 def _replace(path: Path, data: bytes, mode_if_new: int | None) -> None:
-    """All of it or nothing: half a line would be half a fact. A file that is not to be written stays."""
+    """Atomic replace. A read-only file is left alone."""
     there = path.exists()
     if there and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -244,7 +244,7 @@ def _without_heading(text: str) -> str:
 
 
 def _bounded(text: str, limit: int, path: Path) -> str:
-    """The newest part that fits, from the start of a line: what was saved last is most likely to hold."""
+    """The newest lines that fit: they are most likely still true."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:
         return text

@@ -1,6 +1,6 @@
-"""The system message, and what person and project say in their `AGENTS.md`.
+"""The system message, and the instructions of person and project (`AGENTS.md`).
 
-Made once a session and recorded with it, so that a resumed session sends the same bytes again.
+Made once per session and recorded, so that a resumed session sends the same bytes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from coder.config.errors import shown
 from coder.fs.safe_open import open_beneath
 from coder.texts import Phrase
 
-# Instructions are read at every request; 32 KB are about 8,000 tokens, more than any good one needs.
+# Sent with every request: 32 KB are about 8,000 tokens.
 MAX_INSTRUCTIONS = 32_768
-# Bytes of what differs from place to place: with all tools the first request stays below 12 KB everywhere.
-_TOP_ROOM = 200  # the names at the top of the workspace
+# Bytes of the variable parts: with all tools the first request stays below 12 KB.
+_TOP_ROOM = 200  # the top-level names of the workspace
 _NAME_ROOM = 48  # one of them
 _FOLDER_ROOM = 160
 _CHECK_ROOM = 100
-_MOST_ENTRIES = 2_000  # that are looked at for them
+_MOST_ENTRIES = 2_000  # scanned for them
 _NOT_TOLD = frozenset(
     {".git", ".coder", ".DS_Store", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 )
@@ -59,7 +59,7 @@ MODE_NOTES = {
 
 
 def mode_note(mode: str, asked: Sequence[str], denied: Sequence[str], *, can_ask: bool) -> str:
-    """What the mode is for, and what this run asks about or denies: no step is spent finding out."""
+    """The mode's purpose, and the tools that need approval or are denied, so that no step is wasted."""
     note = MODE_NOTES[mode]
     if asked:
         note += f" The person is asked before: {', '.join(asked)}."
@@ -70,10 +70,10 @@ def mode_note(mode: str, asked: Sequence[str], denied: Sequence[str], *, can_ask
 
 
 def system_prompt(environment: str, skills: str = "", memory: str = "") -> str:
-    """`skills` and `memory` are bounded by those who keep them."""
+    """`skills` and `memory` are already bounded."""
     parts = [ROLE, environment]
     injected = {"memory": memory, "skills": skills}
-    # What is put in cannot end the block that it stands in.
+    # Escaped: inserted text cannot close its block.
     parts += [
         f"<{name}>\n{text.replace(f'</{name}', f'&lt;/{name}')}\n</{name}>"
         for name, text in injected.items()
@@ -83,7 +83,7 @@ def system_prompt(environment: str, skills: str = "", memory: str = "") -> str:
 
 
 def environment_text(workspace: Path, git: str = "", test_command: str = "", commands: str = "") -> str:
-    """What a model would otherwise spend its first steps on. `commands`: what the sandbox lets them do."""
+    """What a model would otherwise find out in its first steps. `commands`: what the sandbox allows them."""
     lines = {
         "folder": _within(shown(str(workspace)), _FOLDER_ROOM, keep_end=True),
         "top": _top_names(workspace),
@@ -99,7 +99,7 @@ def environment_text(workspace: Path, git: str = "", test_command: str = "", com
 
 
 def _top_names(workspace: Path) -> str:
-    """The names at the top of the workspace, folders first, as many as a line holds."""
+    """The top-level names of the workspace, directories first, as many as fit."""
     found = []
     with contextlib.suppress(OSError), os.scandir(workspace) as entries:
         for entry in itertools.islice(entries, _MOST_ENTRIES):
@@ -117,7 +117,7 @@ def _top_names(workspace: Path) -> str:
 
 
 def _within(text: str, room: int, *, keep_end: bool = False) -> str:
-    """The text, or as much of it as `room` bytes hold, with a mark where it is cut."""
+    """The text, truncated to `room` bytes with a mark."""
     data = text.encode("utf-8", "replace")
     if len(data) <= room:
         return text
@@ -134,22 +134,23 @@ def _virtual_environment(workspace: Path) -> str:
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """What person and project say, and which of their files could not be taken in, or not whole."""
+    """Instructions of person and project, and which files were skipped or truncated."""
 
     text: str
     faults: list[Phrase]
 
 
 def read_instructions(workspace: Path, home: Path) -> Instructions:
-    """The `AGENTS.md` of the person's home and of each folder from the repository's root to the workspace."""
+    """The `AGENTS.md` of the person's home and of each directory from the repository's root to the
+    workspace."""
     found: dict[Path, str] = {}
     faults: list[Phrase] = []
     room = MAX_INSTRUCTIONS
     chain = _chain(workspace)
     bound = Path(os.path.realpath(chain[0]))
-    # The person's own file may be a link to anywhere; a project's may not make a message of a private file.
+    # A project's file may not be a symlink out of it, to a private file; the person's own may.
     places: list[tuple[Path, Path | None]] = [(home, None), *((folder, bound) for folder in chain)]
-    # Where there is not room for all, the person's own and the nearest go first: they say most of the task.
+    # The person's own and the nearest get room first: they matter most.
     for folder, inside in (places[0], *reversed(places[1:])):
         path = folder / "AGENTS.md"
         data, fault = first_bytes(path, inside, room)
@@ -168,7 +169,7 @@ def project_instructions(workspace: Path, home: Path) -> str:
 
 
 def _chain(workspace: Path) -> list[Path]:
-    """From the folder that holds `.git` (or the workspace itself) down to the workspace."""
+    """From the repository's root (or the workspace itself) down to the workspace."""
     chain = [workspace]
     for parent in workspace.parents:
         if (chain[-1] / ".git").exists():
@@ -178,7 +179,7 @@ def _chain(workspace: Path) -> list[Path]:
 
 
 def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Phrase | None]:
-    """At most `room` bytes of a text file, cut between lines, and why that is not all of it."""
+    """At most `room` bytes of a text file, cut between lines, and why it is truncated."""
     try:
         descriptor = open_beneath(path, inside)
     except (FileNotFoundError, NotADirectoryError):

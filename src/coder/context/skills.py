@@ -1,9 +1,8 @@
-"""Skills: folders with a `SKILL.md` (the Agent Skills convention), found near and far.
+"""Skills: directories with a `SKILL.md` (the Agent Skills convention).
 
-Nearest wins: the workspace and its ancestors up to the repository's root, then the person's home, then
-`skills.paths`, then those that come with coder. Only heads are read until one is loaded. A broken skill is
-reported with its file and the reason and disturbs nothing else. A skill grants nothing: its `allowed-tools`
-is read past, because what may run is the person's policy.
+Precedence: the workspace and its ancestors up to the repository's root, the person's home, `skills.paths`,
+those shipped with coder. Only frontmatter is read until a skill is loaded. A broken skill is reported and
+skipped. `allowed-tools` is ignored: a skill grants no permissions.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ PROJECT_FOLDERS = (".coder/skills", ".agents/skills", ".claude/skills")
 HOME_FOLDERS = (".agents/skills", ".claude/skills")
 BUILT_IN = Path(__file__).parent / "builtin_skills"
 
-MAX_FILE = 1 << 20  # bytes; a larger SKILL.md is a mistake, and would be read in one piece
-_HEAD_BYTES = MAX_HEADER + 4_096  # so that a longer header is known to be too long
+MAX_FILE = 1 << 20  # bytes
+_HEAD_BYTES = MAX_HEADER + 4_096  # enough to detect a header that is too long
 MAX_BODY = 48_000  # characters, about 12,000 tokens: more than twice what the convention recommends
-MAX_INDEX = 8_000  # characters, about 2,000 tokens: the index is part of every request of a session
-MAX_LISTING = 40_000  # characters; asked for once, not sent each time
-MAX_FOLDERS = 500  # looked at below one root; a folder with more is not a folder of skills
-MAX_FILES = 100  # of one skill, listed to the model; more would bury the instructions
+MAX_INDEX = 8_000  # characters, about 2,000 tokens: part of every request
+MAX_LISTING = 40_000  # characters; sent only on request
+MAX_FOLDERS = 500  # scanned below one root
+MAX_FILES = 100  # of one skill, listed to the model
 MAX_NAME = 64
-# Descriptions are shortened step by step until the index fits; the convention allows 1024 characters.
+# Descriptions are shortened in steps until the index fits; the convention allows 1024 characters.
 _WIDTHS = (1024, 300, 120, 60, 0)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
 class SkillInfo(msgspec.Struct, frozen=True):
-    """What is known of a skill without loading it. `folder` is real: links followed."""
+    """A skill's metadata. `folder` is its real path."""
 
     name: str
     description: str
     folder: Path
     origin: str  # project, home, paths or built-in
-    inside: Path | None = None  # its files may not lead out of there by links
+    inside: Path | None = None  # symlinks of its files may not leave this directory
 
     @property
     def file(self) -> Path:
@@ -60,7 +59,7 @@ class BrokenSkill(msgspec.Struct, frozen=True):
 
 
 class Root(msgspec.Struct, frozen=True):
-    """A folder that may hold skills. `inside`: its skills may not lead out of there by links."""
+    """A directory of skills. `inside`: symlinks may not leave this directory."""
 
     folder: Path
     origin: str
@@ -68,7 +67,7 @@ class Root(msgspec.Struct, frozen=True):
 
 
 class Skills:
-    """All the skills of one workspace. Scanned when first asked, and again at `list` and `load`."""
+    """The skills of one workspace. Scanned lazily, and again at `list` and `load`."""
 
     def __init__(
         self, workspace: Path, coder_home: Path, person_home: Path | None, paths: Sequence[str] = ()
@@ -85,9 +84,9 @@ class Skills:
         self._broken: list[BrokenSkill] = []
 
     def scan(self) -> None:
-        """Look again; a skill may have been written in this session."""
+        """Rescan; a skill may have been written in this session."""
         found: dict[str, SkillInfo] = {}
-        broken: dict[tuple[str, str], BrokenSkill] = {}  # a folder that is named twice is reported once
+        broken: dict[tuple[str, str], BrokenSkill] = {}  # deduplicated
         for root in self._roots:
             for one in _skills_below(root):
                 if isinstance(one, BrokenSkill):
@@ -107,11 +106,11 @@ class Skills:
         return list(self._broken)
 
     def index(self, limit: int = MAX_INDEX) -> str:
-        """One line a skill for the system prompt, at most `limit` characters; empty where there is none."""
+        """One line per skill for the system prompt, at most `limit` characters."""
         return _index(self.all(), limit)
 
     def readable_folders(self) -> list[Path]:
-        """Folders outside the workspace that hold skills' files, for `read`."""
+        """Directories of skills outside the workspace, for `read`."""
         real = Path(os.path.realpath(self._workspace))
         folders = [
             Path(os.path.realpath(root.folder))
@@ -123,7 +122,7 @@ class Skills:
                 folders.append(skill.folder)
         return folders
 
-    # what the tool asks
+    # for the tool
 
     def listing(self) -> tuple[str, int]:
         self.scan()
@@ -161,7 +160,7 @@ class Skills:
 
 
 def repository_chain(workspace: Path) -> list[Path]:
-    """The workspace and its ancestors up to the folder that holds `.git`; else the workspace alone."""
+    """The workspace and its ancestors up to the repository's root; else the workspace alone."""
     chain: list[Path] = []
     for folder in (workspace, *workspace.parents):
         chain.append(folder)
@@ -194,7 +193,7 @@ def _skills_below(root: Root) -> Iterator[SkillInfo | BrokenSkill]:
         names = [("", False)]
     for name, linked in names[:MAX_FOLDERS]:
         file = root.folder / name / "SKILL.md"
-        # Following links anew for each folder would be half of the whole scan.
+        # Resolving symlinks for each directory would take half of the scan.
         real = real_path(file.parent) if linked else os.path.join(real_root, name)  # noqa: PTH118 - hot
         try:
             info = os.lstat(file)
@@ -236,7 +235,7 @@ def _fields(text: str) -> dict[str, Node]:
 
 
 def _checked(fields: dict[str, Node], name: str) -> str:
-    """The description on one line, where name and description are as they should be."""
+    """Validate name and description; returns the description on one line."""
     stated = fields["name"].value if "name" in fields else name
     if stated != name:
         raise HeadFault("context.skill.other_name", name=repr(stated), folder=repr(name))
@@ -249,7 +248,7 @@ def _checked(fields: dict[str, Node], name: str) -> str:
 
 
 def _read(file: Path, inside: Path | None, limit: int) -> str:
-    """The first `limit` bytes as text. Never waits on a pipe."""
+    """The first `limit` bytes as text. Does not block on a FIFO."""
     data = read_open(open_beneath(file, inside), file, limit)
     if b"\0" in data:
         raise HeadFault("context.skill.binary")
@@ -264,7 +263,7 @@ def _reason(error: Exception) -> Phrase:
 
 
 def _files(skill: SkillInfo) -> tuple[list[Path], int]:
-    """The skill's other files, and how many are left out."""
+    """The skill's other files, and how many were omitted."""
     found: list[Path] = []
     for folder, below, names in os.walk(skill.folder):
         below[:] = sorted(b for b in below if not b.startswith(".") and b not in _SKIPPED)
@@ -281,7 +280,7 @@ def _index(skills: Sequence[SkillInfo], limit: int) -> str:
         if sum(map(len, lines)) + len(lines) <= limit:
             return "\n".join(lines)
     kept: list[str] = []
-    room = limit - 80  # for the line that says what is missing
+    room = limit - 80  # for the line about omissions
     for line in lines:
         room -= len(line) + 1
         if room < 0:

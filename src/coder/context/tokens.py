@@ -1,7 +1,7 @@
-"""Counting tokens locally, before a request.
+"""Count tokens locally, before a request.
 
-The vocabulary takes 30 to 60 ms to load, so it is loaded only where a number is needed that a bound cannot
-give: no text has more tokens than bytes, so a conversation smaller than a limit is known to fit unread.
+The vocabulary is loaded lazily (30 to 60 ms): a text has at most as many tokens as bytes, so a small
+conversation is known to fit without counting.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from coder.texts import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Chat templates wrap each message in a few tokens of their own.
+# Chat templates add a few tokens to each message.
 PER_MESSAGE = 4
-# A word without an end costs the tokenizer time by its length squared: a megabyte of one letter took 0.36 s
-# and takes 3 ms in pieces. A cut may cost a token, which is less than one in a thousand.
+# Quadratic in the length of a word: a megabyte of one letter took 0.36 s, and 3 ms in pieces.
+# A cut adds less than one token in a thousand.
 _PIECE = 4_096
 
 
 class UnknownTokenizer(Fault):
-    """`--tokenizer-model` names a vocabulary that is not there; the text lists those that are."""
+    """`--tokenizer-model` names an unknown vocabulary; the message lists the known ones."""
 
     def __init__(self, name: str, known: str) -> None:
         super().__init__("tokens.unknown", name=repr(name), known=known or "-")
 
 
 class TokenCounter:
-    """Counts with one vocabulary, loaded at the first exact count."""
+    """Counts with one vocabulary, loaded lazily."""
 
     def __init__(self, vocabulary: str) -> None:
         self.vocabulary = vocabulary
@@ -40,7 +40,7 @@ class TokenCounter:
         return self._encode is not None
 
     def load(self) -> None:
-        """Raises `UnknownTokenizer`. A machine without the library counts by estimate."""
+        """Raises `UnknownTokenizer`. Falls back to estimates without the library."""
         if self._encode is not None or self._missing:
             return
         try:
@@ -53,7 +53,7 @@ class TokenCounter:
         except ValueError as error:
             from coder.config.models import known_tokenizer
 
-            meant = known_tokenizer(self.vocabulary)  # the name of a model stands for its vocabulary
+            meant = known_tokenizer(self.vocabulary)  # a model's name selects its vocabulary
             if not meant:
                 known = str(error).partition("Supported: ")[2]
                 raise UnknownTokenizer(self.vocabulary, known) from error
@@ -69,12 +69,12 @@ class TokenCounter:
         return sum(len(self._encode(text[at : at + _PIECE])) for at in range(0, len(text), _PIECE))
 
     def quick(self, text: str) -> int:
-        """Exact where the vocabulary is there already, else an estimate."""
+        """Exact if the vocabulary is loaded, else an estimate."""
         return self.count(text) if self.loaded else estimate(text)
 
 
 def estimate(text: str) -> int:
-    """About four ASCII characters a token, two tokens for three others; never 0 for some text."""
+    """About four ASCII characters per token, two tokens for three others; at least 1 for any text."""
     if text.isascii():
         return (len(text) + 3) // 4
     ascii_count = sum(c < "\x80" for c in text)
@@ -82,5 +82,5 @@ def estimate(text: str) -> int:
 
 
 def byte_length(text: str) -> int:
-    """Bytes in UTF-8: no text has more tokens than that."""
+    """Bytes in UTF-8: an upper bound of the tokens."""
     return len(text) if text.isascii() else len(text.encode("utf-8", errors="surrogatepass"))

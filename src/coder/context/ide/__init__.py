@@ -1,1 +1,1 @@
-"""What the person's editor shows, over the companion that tells of it."""
+"""Open files and selection of the person's editor, from its companion extension."""

@@ -1,7 +1,6 @@
-"""The line to the person's editor: found, kept, and taken up again quietly when it breaks.
+"""Client of Gemini CLI's IDE companion protocol, so that its published extensions work unchanged.
 
-Client side of Gemini CLI's IDE companion protocol, so that its published extensions work unchanged. What
-the editor shows goes into `IdeContext`.
+Finds the editor, keeps the connection, and reconnects with back-off. Updates go to `IdeContext`.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from coder.context.ide.discovery import Companion, find_companions
 from coder.context.ide.transport import CompanionTransport, IdeFault, Message
 from coder.texts import Phrase
 
-# Seconds before another try; an editor that is started later is found within the last of them.
+# Back-off in seconds between attempts; an editor started later is found within the last.
 PAUSES = (0.5, 1.0, 2.0, 5.0, 15.0)
-_FIRST_WORD = 0.4  # seconds that a first message waits for the editor's first word, where there is one
+_FIRST_UPDATE_SECONDS = 0.4  # seconds that the first message waits for the editor's first update
 
 
 class IdeClient:
-    """Started where `ide.enabled` is set; never a reason for anything else to fail or to wait long."""
+    """Started where `ide.enabled` is set. Its errors never affect anything else."""
 
     def __init__(
         self,
@@ -37,24 +36,24 @@ class IdeClient:
         self._pauses = pauses
         self._task: asyncio.Task[None] | None = None
         self._heard = False
-        self._told = asyncio.Event()  # the editor's first word is in, or there is no editor to wait for
+        self._first_update = asyncio.Event()  # the first update has arrived, or there is no editor
         self.connected = False
         self.name = ""  # the editor's, while connected
-        self.fault: Phrase | None = None  # why the last try failed, for `/status`
+        self.fault: Phrase | None = None  # why the last attempt failed, for `/status`
 
     def start(self) -> None:
         """Needs a running loop. Returns at once."""
         if self._task is None:
-            self._task = asyncio.create_task(self._keep())
+            self._task = asyncio.create_task(self._run())
 
-    async def settle(self, seconds: float = _FIRST_WORD) -> None:
-        """Give an editor that is there the moment it needs to say what it shows."""
-        if self._task is None or self._told.is_set():
+    async def settle(self, seconds: float = _FIRST_UPDATE_SECONDS) -> None:
+        """Wait briefly for a connected editor's first update."""
+        if self._task is None or self._first_update.is_set():
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._told.wait()
-        self._told.set()  # one that is silent is waited for once
+                await self._first_update.wait()
+        self._first_update.set()  # wait only once
 
     async def close(self) -> None:
         task, self._task = self._task, None
@@ -65,18 +64,18 @@ class IdeClient:
 
     # the connection
 
-    async def _keep(self) -> None:
-        """Connect, listen, and begin again, for as long as the session lasts."""
+    async def _run(self) -> None:
+        """Connect, listen and reconnect until the session ends."""
         failures = 0
         while True:
             if await self._one_connection():
                 failures = 0
-            self._told.set()
+            self._first_update.set()
             await asyncio.sleep(self._pauses[min(failures, len(self._pauses) - 1)])
             failures += 1
 
     async def _one_connection(self) -> bool:
-        """Try the companions there are. Whether one has said something; returns once it is gone."""
+        """Try each companion and listen until it disconnects. Returns whether one sent something."""
         self._heard = False
         for companion in find_companions(self._cwd, self._environ):
             wire = CompanionTransport(companion.number, companion.auth_token)
@@ -97,10 +96,10 @@ class IdeClient:
         self.connected, self.name, self.fault = True, companion.name, None
         async with contextlib.aclosing(wire.notifications()) as notifications:
             async for method, params in notifications:
-                self._hear(method, params)
+                self._handle(method, params)
 
-    def _hear(self, method: str, params: Message) -> None:
+    def _handle(self, method: str, params: Message) -> None:
         self._heard = True
         if method == "ide/contextUpdate":
             self.context.update(params)
-            self._told.set()
+            self._first_update.set()

@@ -1,7 +1,7 @@
-"""What the person's editor shows, in words for the model: all of it first, then what changed.
+"""The editor's state as notes for the model: first in full, then as differences.
 
-Pure state. The client that hears from the editor calls `update`; the engine asks for `next_note` before a
-message of the person, never while a tool call waits for its result.
+Pure state. The client calls `update`; the engine calls `next_note` before a message of the person, never
+between a tool call and its result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OpenFile(msgspec.Struct, frozen=True):
 
 
 class _SentFile(msgspec.Struct, rename="camel"):
-    """A file as the companion sends it; what it sends beyond this is not for us."""
+    """A file as the companion sends it; other fields are ignored."""
 
     path: str
     timestamp: float = 0
@@ -48,7 +48,7 @@ class _SentFile(msgspec.Struct, rename="camel"):
 
 
 class IdeContext:
-    """What the editor shows now, and what the model was last told of it."""
+    """The editor's current state, and the state last sent to the model."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -57,23 +57,23 @@ class IdeContext:
 
     @property
     def known(self) -> bool:
-        """Whether the editor has told anything yet."""
+        """Whether an update has arrived."""
         return self._now is not None
 
     def update(self, params: object) -> None:
-        """The `params` of `ide/contextUpdate`; what does not fit the protocol is left out."""
+        """Apply the `params` of `ide/contextUpdate`; invalid parts are ignored."""
         self._now = [self._shown(file) for file in open_files(params)]
 
     def lost(self) -> None:
-        """The editor is gone. What the model was told stays told, so that a return is told as changes."""
+        """The editor disconnected. After a reconnect, differences to the last sent state are sent."""
         self._now = None
 
     def tell_all_again(self) -> None:
-        """After a compaction, or in another session: the model no longer has what it was told."""
+        """Send the full state next: after compaction or in another session the model no longer has it."""
         self._told = None
 
     def next_note(self) -> str:
-        """What the model should know now; empty where that is nothing new."""
+        """The note for the model; empty where nothing changed."""
         if self._now is None:
             return ""
         if self._told is None:
@@ -86,7 +86,7 @@ class IdeContext:
         return f"{head}\n```json\n{msgspec.json.encode(data).decode('utf-8')}\n```" if data else ""
 
     def _shown(self, file: OpenFile) -> OpenFile:
-        """Paths as the tools take them: relative where they lie in the workspace."""
+        """Paths relative to the workspace where inside it, as tools take them."""
         try:
             relative = Path(file.path).relative_to(self._workspace).as_posix()
         except ValueError:
@@ -95,7 +95,7 @@ class IdeContext:
 
 
 def open_files(params: object) -> list[OpenFile]:
-    """Newest first, bounded; at most the newest is active, as the protocol has it."""
+    """Newest first, bounded; at most the newest is active, as in the protocol."""
     state = params.get("workspaceState") if isinstance(params, Mapping) else None
     sent = state.get("openFiles") if isinstance(state, Mapping) else None
     files = [file for one in sent if (file := _sent(one))] if isinstance(sent, list) else []
@@ -129,7 +129,7 @@ def _active(file: _SentFile) -> OpenFile:
 
 
 def full(files: list[OpenFile]) -> dict[str, Any]:
-    """The first form: the active file and the others."""
+    """The full note: the active file and the others."""
     data: dict[str, Any] = {}
     active = _active_of(files)
     if active is not None:
@@ -141,7 +141,7 @@ def full(files: list[OpenFile]) -> dict[str, Any]:
 
 
 def changes(before: list[OpenFile], after: list[OpenFile]) -> dict[str, Any]:
-    """The second form: only what differs; empty where nothing does."""
+    """The differential note; empty where nothing changed."""
     data: dict[str, Any] = {}
     was, now = {f.path for f in before}, {f.path for f in after}
     if opened := [file.path for file in after if file.path not in was]:

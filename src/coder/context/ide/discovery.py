@@ -1,7 +1,7 @@
-"""Finding the editor's companion: the files that Gemini CLI's editor extensions write, and their variables.
+"""Discover the editor's companion by the files and variables of Gemini CLI's extensions.
 
-The published protocol: `<tmp>/gemini/ide/gemini-ide-server-<pid>-<port>.json` holds port, token and the open
-folders; `GEMINI_CLI_IDE_SERVER_PORT` of the editor's own terminal decides between several windows.
+`<tmp>/gemini/ide/gemini-ide-server-<pid>-<port>.json` holds port, token and the open directories;
+`GEMINI_CLI_IDE_SERVER_PORT` in the editor's terminal selects among several windows.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ PID = "GEMINI_CLI_IDE_PID"
 
 _PREFIX, _SUFFIX = "gemini-ide-server-", ".json"
 _MAX_FILE = 65_536  # bytes; real ones have a few hundred
-_MAX_FILES = 200  # editors that crashed leave theirs behind
-_MAX_DEPTH = 32  # of the process tree, as the protocol's own client has it
+_MAX_FILES = 200  # crashed editors leave theirs behind
+_MAX_DEPTH = 32  # of the process tree, as in the protocol's own client
 
 
 class IdeInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """Which editor it is."""
+    """The editor's name."""
 
     name: str = ""
     display_name: str = ""
 
 
 class Companion(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a companion listens, and for which folders."""
+    """A companion's port, token and directories."""
 
     port: int | str
     workspace_path: str = ""
@@ -40,7 +40,7 @@ class Companion(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def number(self) -> int:
-        """The port; 0 where it is none."""
+        """The port; 0 where invalid."""
         text = str(self.port)
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
         return number if number < 65_536 else 0
@@ -52,7 +52,7 @@ class Companion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def find_companions(cwd: Path, environ: Mapping[str, str]) -> list[Companion]:
-    """Those that have `cwd` open, the likeliest first."""
+    """Companions that have `cwd` open, best match first."""
     found = [one for one in _from_files(environ) if one.number and covers(one.workspace_path, cwd)]
     port = environ.get(PORT, "")
     if len(found) > 1:
@@ -65,7 +65,7 @@ def find_companions(cwd: Path, environ: Mapping[str, str]) -> list[Companion]:
 
 
 def covers(workspace_path: str, cwd: Path) -> bool:
-    """Whether `cwd` lies in one of the folders that the editor has open."""
+    """Whether `cwd` is inside a directory that the editor has open."""
     real = Path(os.path.realpath(cwd))
     folders = [text for text in workspace_path.split(os.pathsep) if text]
     return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
@@ -86,13 +86,13 @@ def _from_files(environ: Mapping[str, str]) -> list[Companion]:
 
 
 def _temporary(environ: Mapping[str, str]) -> Path:
-    """As Node's `os.tmpdir()` decides it, because the extensions use that."""
+    """As Node's `os.tmpdir()`, which the extensions use."""
     named = environ.get("TMPDIR") or environ.get("TMP") or environ.get("TEMP") or "/tmp"  # noqa: S108 - as above
     return Path(named)
 
 
 def _pid_of(name: str) -> int:
-    """The process id in a discovery file's name, with or without the port; 0 where it is no such file."""
+    """The process id in a discovery file's name; 0 for other files."""
     if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX)):
         return 0
     pid, _, port = name[len(_PREFIX) : -len(_SUFFIX)].partition("-")
@@ -103,7 +103,7 @@ def _read(path: Path) -> Companion | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as stream:
-            # In a shared temporary folder anybody may write such a file and so talk to the model.
+            # In a shared temporary directory any user could plant such a file (prompt injection).
             if os.fstat(descriptor).st_uid not in (os.getuid(), 0):
                 return None
             return msgspec.json.decode(stream.read(_MAX_FILE), type=Companion)
@@ -112,7 +112,7 @@ def _read(path: Path) -> Companion | None:
 
 
 def _ancestors(environ: Mapping[str, str]) -> set[int]:
-    """The processes above us, or the one that the person names: the editor is among them."""
+    """Our ancestor processes, or the one that the person names: one of them is the editor."""
     named = environ.get(PID, "")
     if named.isdecimal() and int(named):
         return {int(named)}
@@ -125,7 +125,7 @@ def _ancestors(environ: Mapping[str, str]) -> set[int]:
 
 
 def _parent(pid: int) -> int:
-    """From `/proc`; where there is none the nearest parent has to do."""
+    """From `/proc`; without it, only the direct parent is known."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return int(status.rpartition(")")[2].split()[1])

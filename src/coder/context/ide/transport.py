@@ -1,8 +1,8 @@
-"""MCP as the editor's companion speaks it: JSON-RPC over local streamable HTTP, by hand.
+"""MCP of the editor's companion: JSON-RPC over local streamable HTTP.
 
-One endpoint: requests are posted and answered as JSON or as a short event stream; what the editor says by
-itself comes over one long event stream. It shares the messages with `coder.mcp` and not the wire: an editor's
-own notifications are what it is for, and the end of its stream is the end of the connection.
+Requests are posted and answered as JSON or SSE; notifications arrive on one long SSE stream. Shares messages
+with `coder.mcp` but not the transport: here notifications are the purpose, and the end of their stream is the
+end of the connection.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from coder.rpc.peer import METHOD_NOT_FOUND, error, notification, request, resul
 from coder.texts import Fault
 
 PROTOCOL = "2025-06-18"
-_ANSWER = 60.0  # seconds without a byte; the companion is on this machine and answers at once
-_LISTENING = 7 * 86_400.0  # the editor may say nothing for days; a companion that ends closes the stream
+_ANSWER = 60.0  # seconds without a byte
+_LISTENING = 7 * 86_400.0  # may be silent for days; a companion that ends closes the stream
 
 Message = dict[str, Any]
 
 
 class IdeFault(Fault):
-    """The editor cannot be talked to, or says no."""
+    """The companion is unreachable or returned an error."""
 
 
 class CompanionTransport:
-    """One session with a companion. Any fault ends it; whoever uses it opens another."""
+    """One session with a companion. Any error ends it; the caller opens another."""
 
     def __init__(self, port: int, token: str) -> None:
-        # The server refuses any host but this one, and no proxy may stand between.
+        # The server accepts only this host, and no proxy is used.
         self._url = f"http://127.0.0.1:{port}/mcp"
         self._http = HttpClient(idle=_ANSWER, connect=5.0, environment={})
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._next_id = 0
 
     async def open(self) -> None:
-        """The handshake. An editor's tools are not asked for: none is used."""
+        """The handshake. The editor's tools are not listed: none is used."""
         from coder import __version__
 
         result = await self.request(
@@ -73,7 +73,7 @@ class CompanionTransport:
         raise IdeFault("context.ide.no_answer", method=method)
 
     async def notifications(self) -> AsyncGenerator[tuple[str, Message], None]:
-        """What the editor says by itself, until it ends the stream; its requests are answered on the way."""
+        """The editor's notifications until it closes the stream; answers its requests on the way."""
         headers = {**self._headers, "Accept": "text/event-stream"}
         try:
             response = await self._http.request("GET", self._url, headers)
@@ -102,7 +102,7 @@ class CompanionTransport:
         (await self._post(notification(method))).abort()
 
     async def _answer(self, request_id: object, method: str) -> None:
-        """A ping gets its answer; nothing else can be asked of us."""
+        """Answer a ping; reject other requests."""
         no = error(request_id, METHOD_NOT_FOUND, f"{method} is not supported")
         (await self._post(result(request_id, {}) if method == "ping" else no)).abort()
 
