@@ -1,5 +1,5 @@
-"""Custom modes: find the files, read them, bind their variables, render them, keep their state.
+"""Custom modes: discover, parse, bind variables, render, keep state.
 
-This room asks nobody and runs nothing of a mode: a `!command` and an `@path` of its body go through callbacks
-that whoever opens the keeper provides. (`patterns` may match a regular expression in a process of its own.)
+A mode's `!command` and `@path` go through callbacks of the caller. (`patterns` may match a regular expression
+in a child process.)
 """

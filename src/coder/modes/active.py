@@ -1,4 +1,4 @@
-"""A mode on its way to being on: found, its variables settled, and what stands against it. Pure."""
+"""Resolve a requested mode: find it, bind its variables, collect errors. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Inputs = Mapping[str, ModeVariableInput]
 
 
 class Active(msgspec.Struct, frozen=True):
-    """A mode that is on (or is asked to be): what was set explicitly, what that comes to, its text."""
+    """An active or requested mode: explicit values, resolved values, rendered text."""
 
     mode: Mode
     explicit: dict[str, str]
@@ -54,7 +54,7 @@ class Active(msgspec.Struct, frozen=True):
 def usable(
     catalogue: Catalogue, name: str, kind: ModeKind, texts: Texts
 ) -> tuple[Mode | None, list[ModeError]]:
-    """The mode of that name, or why it cannot be used in this way."""
+    """The mode of that name, or why it cannot be used as this kind."""
     mode = catalogue.find(name)
     if mode is None:
         return None, [unknown(catalogue, name, texts)]
@@ -71,10 +71,9 @@ def usable(
 def bound(
     mode: Mode, inputs: Inputs, before: Mapping[str, str], cache: Mapping[str, str], texts: Texts
 ) -> tuple[Active, list[ModeError]]:
-    """The values after a request, and what is wrong with them.
+    """The values after a request, and their errors.
 
-    `before` are the explicit values of a mode that is on, `cache` the session's own by
-    `{mode_id}:{variable}`.
+    `before`: explicit values of an active mode; `cache`: the session's, by `{mode_id}:{variable}`.
     """
     definition = mode.definition
     declared = {variable.name for variable in definition.variables}

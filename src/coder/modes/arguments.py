@@ -1,8 +1,8 @@
-"""The line after `/name`, bound to a mode's variables. Pure.
+"""Bind the arguments after `/name` to a mode's variables. Pure.
 
-Shortcuts first, in the order of declaration and by full match; what is left goes to the variables in
-their order; what is left then is offered as a message. Quotes and backslashes keep spaces: double
-quotes open anywhere, single ones only where a word begins, so that `don't` is a word.
+Shortcuts first, in order of declaration and by full match; then positional variables; the rest is offered as
+a message. Quotes and backslashes keep spaces: double quotes open anywhere, single ones only at the start of a
+word, so that `don't` is a word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coder.protocol.modes import ModeDefinition, ModeVariable
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One argument: its text, how much of its beginning was typed without quotes, and where it stood."""
+    """One argument: its text, the length of its unquoted prefix, and its position."""
 
     text: str
     bare: int
@@ -26,7 +26,7 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """Values by variable, in order of declaration, and the text that no variable took."""
+    """Values by variable, in order of declaration, and the rest of the text."""
 
     values: dict[str, str]
     leftover: str = ""
@@ -42,7 +42,7 @@ def split_line(line: str) -> tuple[str, str]:
 
 
 def bind(definition: ModeDefinition, text: str) -> Bound:
-    """Raises `ModeFault` for a line that cannot be read. Values are not checked here."""
+    """Raises `ModeFault` for a syntax error. Values are not validated here."""
     words, rest = words_of(text)
     if definition.category == "prompt":
         return _bind_prompt(definition, text, words, rest)
@@ -59,7 +59,7 @@ def bind(definition: ModeDefinition, text: str) -> Bound:
 def _take_shortcuts(
     variables: Sequence[ModeVariable], words: list[Word], values: dict[str, str]
 ) -> list[Word]:
-    """Bind what shortcuts name; the words that are left."""
+    """Bind shortcuts; returns the other words."""
     left: list[Word] = []
     known = _Shortcuts(variables)
     at = 0
@@ -90,7 +90,7 @@ def _take_shortcuts(
 
 
 class _Shortcuts:
-    """All of a mode's, by what is typed: a pasted line may have a hundred thousand words."""
+    """Shortcuts indexed by their text: a pasted line may have a hundred thousand words."""
 
     def __init__(self, variables: Sequence[ModeVariable]) -> None:
         self._known: dict[str, tuple[int, ModeVariable]] = {}
@@ -100,9 +100,9 @@ class _Shortcuts:
         self._longest = max(map(len, self._known), default=0)
 
     def of(self, word: Word) -> tuple[ModeVariable, str] | None:
-        """The one declared first of those that the word is, or begins with where they end in `=`.
+        """The first declared shortcut that the word equals, or starts with where it ends in `=`.
 
-        It must be typed without quotes: `"-t"` is a value that looks like one.
+        Quoted words are values: `"-t"` is not a shortcut.
         """
         if not self._known:
             return None
@@ -118,7 +118,7 @@ class _Shortcuts:
 
 
 def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], rest: str) -> Bound:
-    """A saved prompt takes its words by number; `$ARGUMENTS` is all of them as typed."""
+    """A saved prompt takes its words by position; `$ARGUMENTS` is all of them as typed."""
     wanted = [variable.name for variable in definition.variables]
     values = {
         name: words[int(name) - 1].text for name in wanted if name.isdigit() and int(name) <= len(words)
@@ -131,7 +131,7 @@ def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], rest:
 
 
 def _raw(text: str, words: Sequence[Word]) -> str:
-    """Words as they were typed, with what stood between neighbours."""
+    """The source text of adjacent words."""
     pieces: list[str] = []
     end = -1
     for word in words:
@@ -159,7 +159,7 @@ def words_of(text: str) -> tuple[list[Word], str]:
 
 def _word(text: str, start: int) -> Word:
     out: list[str] = []
-    bare: int | None = None  # how many characters came before the first quote
+    bare: int | None = None  # characters before the first quote
     at = start
     while at < len(text) and not text[at].isspace():
         char = text[at]
@@ -179,7 +179,7 @@ def _word(text: str, start: int) -> Word:
 
 
 def _quoted(text: str, start: int) -> tuple[list[str], int]:
-    """The characters inside the quotes that open at `start`, and where the text goes on."""
+    """The characters inside the quotes that open at `start`, and the end offset."""
     mark = text[start]
     out: list[str] = []
     at = start + 1
@@ -196,5 +196,5 @@ def _quoted(text: str, start: int) -> tuple[list[str], int]:
 
 
 def quote(value: str) -> str:
-    """The value as one word that `bind` reads back as itself and never as a shortcut."""
+    """Quote a value so that `bind` reads it back, never as a shortcut."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""All definitions of a session: read once, when first asked for, and the same from then on."""
+"""All definitions of a session, loaded lazily once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BUILT_IN = "(built-in)"
 
 
 class Catalogue:
-    """Modes and saved prompts by the name that reaches them; what is overridden stays listed."""
+    """Modes and saved prompts by name; overridden ones stay listed."""
 
     def __init__(self, where: ModeRoots, texts: Texts, built_in: Collection[str] = ()) -> None:
-        """`built_in`: the names of commands, without `/`, that win a clash."""
+        """`built_in`: command names, without `/`, that take precedence."""
         self._where = where
         self._texts = texts
         self._built_in = frozenset(built_in)
@@ -30,7 +30,7 @@ class Catalogue:
 
     @property
     def modes(self) -> list[Mode]:
-        """Every one, nearest first, overridden and broken ones too."""
+        """All, nearest first, overridden and broken ones included."""
         return self._all()
 
     def _all(self, after_each: Callable[[], object] = lambda: None) -> list[Mode]:
@@ -44,7 +44,7 @@ class Catalogue:
         return [mode.definition for mode in self.modes]
 
     def project_commands(self) -> dict[str, list[str]]:
-        """What modes of the project would run, by mode: for whoever asks the person to trust it."""
+        """Commands of the project's modes, by mode, for the trust question."""
         asked: dict[str, list[str]] = {}
         for mode in self.modes:
             if mode.definition.scope.kind == "project" and mode.definition.category == "mode":
@@ -54,10 +54,7 @@ class Catalogue:
         return asked
 
     async def prepare(self) -> None:
-        """Read everything beside whatever else is going on; a thousand files take a fraction of a second.
-
-        After each file the other threads get their turn: the prompt is being drawn, and keys are pressed.
-        """
+        """Load in a thread; yields the GIL after each file, so that the prompt stays responsive."""
         import asyncio
         import time
 
@@ -65,10 +62,10 @@ class Catalogue:
             await asyncio.to_thread(self._all, lambda: time.sleep(0))
 
     def find(self, name: str) -> Mode | None:
-        """By id or by what is typed: `/name`, `/modes:name`, `/prompts:name`; without `/` too.
+        """By id or by `/name`, `/modes:name`, `/prompts:name`; with or without `/`.
 
-        A saved prompt also answers to its bare name where nothing else has it. Built-in names are
-        not looked at: whoever dispatches a line has tried them first.
+        A saved prompt is also found by its bare name where nothing else has it. Built-in names are not
+        checked: the caller has tried them first.
         """
         if not self.modes:
             return None
@@ -88,7 +85,7 @@ class Catalogue:
         return modes
 
     def _placed(self, mode: Mode) -> Mode:
-        """With who has its name, if somebody nearer has, and with what to type for it."""
+        """Fill in what shadows it and its command."""
         definition = mode.definition
         winner = self._reached.get(definition.mode_id)
         if winner is not None:

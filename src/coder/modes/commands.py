@@ -1,9 +1,8 @@
-"""A `!command` of a mode with the values put in, so that no value can become anything but one argument.
+"""Insert values into a mode's `!command` without shell injection: each value stays one argument.
 
-A value is quoted for the place where it stands: bare, inside single or inside double quotes. Where the
-shell would look at it again (substitutions, here-documents, arithmetic, comments, `eval`), where it
-would be read as an option, or where it holds line breaks, it is refused instead of guessed at. The
-policy judges the finished line in any case.
+A value is quoted for its context: bare, inside single or double quotes. It is rejected where the shell would
+evaluate it again (substitutions, here-documents, arithmetic, comments, `eval`), where it would be an option,
+or where it has line breaks. The policy judges the finished line in any case.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from collections.abc import Mapping, Sequence
 from coder.modes.faults import ModeFault
 from coder.modes.template import Text, Variable
 
-# Constructs in which a quoted text is evaluated once more, or is not a quoted text at all
+# Constructs that evaluate quoted text again, or do not quote at all
 _REEVALUATES = re.compile(
     r"`|\$\(|\$\{|\$\[|\$'|\$\"|[<>]\(|<<|\(\(|\[\[|\w\[[^\]]*\s[^\]]*\]\+?="
     r"|(?:^|[\s;&|(])(?:[^\s;&|(]*/)?(?:eval|let|declare|typeset|local|export|readonly|unset|trap|source"
     r"|read|mapfile|readarray|getopts|wait|exec|command|watch|ssh|su"
     r"|(?:ba|z|da|k|c|tc|fi)?sh)(?=[\s;&|]|$)"
-    r"|(?:^|[;&|({!]|\b(?:then|else|do|time|builtin)\s)\s*\.(?=\s)"  # elsewhere it is a folder
+    r"|(?:^|[;&|({!]|\b(?:then|else|do|time|builtin)\s)\s*\.(?=\s)"  # elsewhere it is a directory
     r"|(?:^|[\s;&|(])(?:test|\[|printf)\s(?:.*\s)?-v(?=\s|$)"
 )
 _BARE_WORD_ENDS = frozenset(" \t;&|(<>")
 
 
 def command_line(parts: Sequence[Text | Variable], values: Mapping[str, str], mode_id: str) -> str:
-    """The line to run. Raises `ModeFault` where a value cannot be put in safely."""
+    """The line to run. Raises `ModeFault` where a value cannot be inserted safely."""
     fixed = "".join(part.text for part in parts if isinstance(part, Text))
     if not any(isinstance(part, Variable) for part in parts):
         return fixed
@@ -72,7 +71,7 @@ def _refused(key: str, part: Variable, mode_id: str, **values: object) -> ModeFa
 
 
 class _Quotes:
-    """Where in the shell's quoting the line stands."""
+    """Tracks the shell's quoting state."""
 
     def __init__(self) -> None:
         self.quote = ""

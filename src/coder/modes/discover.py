@@ -1,8 +1,7 @@
-"""Which mode and prompt files there are, nearest first.
+"""Discover mode and prompt files, nearest first, without reading them.
 
-Only names are looked at here. Each ancestor of the working folder may have `.coder/modes` and
-`.codex/modes` (and `prompts`), then come the two homes; what is nearer wins, and at the same level
-`.coder` does.
+Each ancestor of the working directory may have `.coder/modes` and `.codex/modes` (and `prompts`), then come
+the two homes. The nearest wins; at the same level `.coder` does.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from coder.modes.faults import ModeFault
 from coder.protocol.modes import ModeCategory, ModeScope
 
 MAX_DEPTH = 8
-MAX_FILES = 5_000  # of one folder; past it somebody has mistaken the folder for something else
-MAX_BYTES = 131_072  # of one file; what a mode renders to is bounded to a quarter of it
+MAX_FILES = 5_000  # of one directory
+MAX_BYTES = 131_072  # of one file; rendered text is limited to a quarter of it
 
 _PART = re.compile(r"[A-Za-z0-9_-]+")
 _OWNERS = (".coder", ".codex")
@@ -31,17 +30,17 @@ _FOLDERS: Mapping[ModeCategory, str] = {"mode": "modes", "prompt": "prompts"}
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A file, the id that its path gives it, and where it comes from."""
+    """A file, the id derived from its path, and its scope."""
 
     mode_id: str
     path: str
     scope: ModeScope
     category: ModeCategory = "mode"
-    bound: str = ""  # links of the file may not lead out of here; empty: they may lead anywhere
+    bound: str = ""  # symlinks may not leave this directory; empty: unrestricted
 
 
 class _Root(msgspec.Struct, frozen=True):
-    """A folder of modes. Links in it may not lead out of `bound` (empty: they may lead anywhere)."""
+    """A directory of modes. Symlinks may not leave `bound` (empty: unrestricted)."""
 
     folder: str
     scope: ModeScope
@@ -49,21 +48,21 @@ class _Root(msgspec.Struct, frozen=True):
 
 
 class ModeRoots(msgspec.Struct, frozen=True):
-    """Where to look: the working folder and the two homes."""
+    """The working directory and the two homes."""
 
     cwd: Path
     homes: list[Path]
 
 
 def places(cwd: Path, environ: Mapping[str, str], coder_home: Path) -> ModeRoots:
-    """`$CODER_HOME` as the configuration resolved it, and `$CODEX_HOME`, else `~/.codex`."""
-    # os.path's expanduser leaves a `~nobody` as it is where pathlib's raises
+    """`$CODER_HOME` as resolved, and `$CODEX_HOME`, else `~/.codex`."""
+    # os.path's expanduser keeps an unknown `~user` where pathlib's raises
     named = os.path.expanduser(environ.get("CODEX_HOME") or f"{environ.get('HOME') or '~'}/.codex")  # noqa: PTH111  - text in, text out
     return ModeRoots(cwd=Path(os.path.realpath(cwd)), homes=[coder_home, Path(named).absolute()])
 
 
 def discover(where: ModeRoots) -> list[Found]:
-    """Every file, nearest first; a file that another one overrides comes after it."""
+    """All files, nearest first; an overridden file follows the one that overrides it."""
     found: list[Found] = []
     for category in _FOLDERS:
         for root in _roots(where, _FOLDERS[category]):
@@ -72,13 +71,13 @@ def discover(where: ModeRoots) -> list[Found]:
                 mode_id = "/" + ":".join(parts if category == "mode" else ("prompts", *parts))
                 found.append(Found(mode_id, path, root.scope, category, root.bound))
                 if len(found) - before >= MAX_FILES:
-                    break  # a project must not push the person's own ones out
+                    break  # a project must not crowd out the person's own
             found[before:] = sorted(found[before:], key=lambda one: one.mode_id)
     return found
 
 
 def read_text(path: str, bound: str = "") -> str | ModeFault:
-    """The file's text, or why it cannot be read. Waits on no FIFO and reads no more than a mode may have."""
+    """The file's text, or why it cannot be read. Bounded; does not block on a FIFO."""
     try:
         descriptor = open_beneath(Path(path), Path(bound) if bound else None)
     except OSError as error:
@@ -98,7 +97,7 @@ def read_text(path: str, bound: str = "") -> str | ModeFault:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return ModeFault("modes.no_utf8", code="file", line=data.count(b"\n", 0, error.start) + 1)
-    if "\0" in text:  # UTF-16 without its mark, or no text at all
+    if "\0" in text:  # UTF-16 without a BOM, or binary
         return ModeFault("modes.no_utf8", code="file", line=text.count("\n", 0, text.index("\0")) + 1)
     return text.replace("\r\n", "\n") if "\r" in text else text
 
@@ -118,7 +117,7 @@ def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
             if real_path(folder) in homes:
                 continue  # the person's own: it comes last, as global
             if ancestor != where.cwd and _owner(folder) not in (0, os.geteuid(), mine):
-                continue  # somebody else's, put above us in a folder that all may write to
+                continue  # another user's, planted in a world-writable parent
             yield _Root(str(folder), scope, real_path(ancestor))
     seen: set[str] = set()
     for home in where.homes:
@@ -136,7 +135,7 @@ def _owner(path: Path) -> int:
 
 
 def _files(root: _Root) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Name parts and path of each `.md`. A link is followed where it stays inside and makes no circle."""
+    """Name parts and path of each `.md`. Follows symlinks that stay inside and form no loop."""
     real = real_path(root.folder)
     if _inside(root, real):
         yield from _walk(root, root.folder, (), (real,))
@@ -167,15 +166,15 @@ def _walk(
 
 
 def _kind(entry: os.DirEntry[str]) -> Literal["file", "folder"] | None:
-    """What is neither, a FIFO called x.md for one, is listed as a file: its entry says what is wrong."""
+    """Special files, such as a FIFO called x.md, count as files: their entry reports the error."""
     try:
         if entry.is_dir():
             return "folder"
     except OSError:
-        return None  # a circle of links
+        return None  # a symlink loop
     return None if entry.is_symlink() and not Path(entry.path).exists() else "file"
 
 
 def _inside(root: _Root, real: str) -> bool:
-    """A project's link must not make a mode of a private file elsewhere."""
+    """A project's symlink must not expose a private file elsewhere."""
     return not root.bound or root.bound == "/" or real == root.bound or real.startswith(root.bound + "/")

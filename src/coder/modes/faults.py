@@ -1,4 +1,4 @@
-"""The one way in which a mode fails: a text of the catalogue, and the variable and line it is about."""
+"""Errors of modes: a message id, with the variable and line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coder.texts import Fault, Phrase, Texts
 
 
 class ModeFault(Fault):
-    """What is wrong, not said yet: it becomes a `ModeError` in the person's language."""
+    """An untranslated error; becomes a `ModeError` in the person's language."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class ModeFault(Fault):
         self.line = line
 
     def error(self, mode_id: str, texts: Texts, file: str = "") -> ModeError:
-        """With `file`, the message begins with where in it the fault is."""
+        """With `file`, the message starts with file and line."""
         message = self.phrase.text(texts)
         if file:
             message = f"{file}:{self.line}: {message}" if self.line else f"{file}: {message}"
@@ -36,5 +36,5 @@ class ModeFault(Fault):
 
 
 def fault_of_head(fault: HeadFault) -> ModeFault:
-    """What is wrong with a file's frontmatter, as a fault of the mode."""
+    """A frontmatter error as an error of the mode."""
     return ModeFault(fault.phrase, code="file", line=fault.line)

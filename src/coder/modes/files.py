@@ -1,4 +1,4 @@
-"""How a mode's `@path` is read: through the workspace, so that it reaches what the `read` tool reaches."""
+"""Read a mode's `@path` through the workspace, with the same access as the `read` tool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coder.tools.base import OutsideWorkspace, Workspace
 
 
 def reader(workspace: Workspace) -> ReadFile:
-    """For `ModeKeeper`: text files inside the workspace, never more than was asked for."""
+    """For `ModeKeeper`: bounded reads of text files inside the workspace."""
 
     def read_file(path: str, most: int) -> str:
         try:
@@ -36,10 +36,10 @@ def _text(path: Path, most: int) -> str:
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
-            raise NotThere  # a folder that the text speaks of; the model can list it
+            raise NotThere  # a directory: the model can list it
         if not stat.S_ISREG(mode):
             raise Refused("it is not a regular file")
-        data = os.read(descriptor, most * 4)  # no character takes more bytes
+        data = os.read(descriptor, most * 4)  # UTF-8 takes at most four bytes per character
     except OSError as error:
         raise Refused(error.strerror or str(error)) from None
     finally:

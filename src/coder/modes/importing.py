@@ -1,7 +1,7 @@
-"""Another tool's command files (`.codex/commands`, `.claude/commands`) as modes.
+"""Import another tool's command files (`.codex/commands`, `.claude/commands`) as instant modes.
 
-A command is an instant mode. `$ARGUMENTS` and `$1` … `$9` become variables, braces that stood in the
-text stay text, and a file that is there already is never written over.
+`$ARGUMENTS` and `$1` … `$9` become variables, literal braces are escaped, existing files are never
+overwritten.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from coder.texts import Phrase, Texts
 DEFAULT_SOURCE = Path(".codex/commands")
 _KEPT = ("description", "argument_hint", "display_name", "model", "reasoning_effort", "allowed_tools")
 
-# `argument-hint: [pr] [reviewer]` is how it is written, and no YAML
+# `argument-hint: [pr] [reviewer]` is common, but invalid YAML
 _HINT = re.compile(r"^(argument[-_]hint:[ \t]+)(\[.*\S)[ \t]*$", re.MULTILINE)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one file."""
+    """The result for one file."""
 
     source: str
     target: str
@@ -37,8 +37,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def import_commands(source: Path, target: Path, texts: Texts) -> list[Outcome]:
-    """Every `.md` below `source`, in order of name. Links are left alone, and none leads out of the folder
-    that `target` (`.coder/modes`) belongs to: a project must not have modes written into the person's own."""
+    """Import every `.md` below `source`, sorted by name. Symlinks are skipped, and writes stay inside the
+    directory of `target` (`.coder/modes`): a project must not write into the person's own modes."""
     bound = Path(os.path.realpath(target.parent.parent))
     return [_imported(source, path, target, bound, texts) for path in _commands(source)]
 
@@ -89,7 +89,7 @@ def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Texts)
 
 
 def as_mode(content: str) -> tuple[str, bool]:
-    """The mode file for a command file, and whether it takes all its arguments as one. Raises `HeadFault`."""
+    """The mode file for a command file, and whether it takes all arguments as one. Raises `HeadFault`."""
     header, body, _ = split(content)
     header = _HINT.sub(lambda match: match[1] + _quoted(match[2]), header) if header else header
     fields = {k.replace("-", "_"): node for k, node in (read_header(header) if header else {}).items()}

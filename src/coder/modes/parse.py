@@ -1,4 +1,4 @@
-"""One mode file: from bytes to a definition with its body, or to an entry that says what is wrong."""
+"""Parse one mode file into a definition with its body, or into an entry with errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_VARIABLES = 64
 MAX_PATTERN = 1_000
-MAX_LINE = 2_000  # of a description, a name: more would not be shown anyway
+MAX_LINE = 2_000  # of a description or name
 
 _FIELDS = (
     "kind", "description", "argument_hint", "display_name", "variables",
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """A definition, and the body that is rendered for it. `body_line` is where it begins in the file."""
+    """A definition and its body. `body_line` is the body's first line in the file."""
 
     definition: ModeDefinition
     body: str
@@ -52,7 +52,7 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 def parse_mode(found: Found, content: str | ModeFault, texts: Texts) -> Mode:
-    """Never raises: what is wrong with a file is told by its entry."""
+    """Never raises: errors go into the definition."""
     scope = found.scope
     try:
         if isinstance(content, ModeFault):
@@ -116,7 +116,7 @@ def _mode(found: Found, scope: ModeScope, content: str, texts: Texts) -> Mode:
 
 
 def _prompt(found: Found, scope: ModeScope, content: str) -> Mode:
-    """A saved prompt is its text; `$1` … `$9` and `$ARGUMENTS` in it are filled from the line."""
+    """A saved prompt; `$1` … `$9` and `$ARGUMENTS` in its text are variables."""
     header, body, body_line = split(content)
     fields = _Fields(read_header(header) if header is not None else {}, [])
     numbers = sorted({match[1] for match in PROMPT_PLACE.finditer(body) if match[1]}, key=_prompt_order)
@@ -141,10 +141,10 @@ def _prompt_order(name: str) -> tuple[bool, str]:
 
 
 class _Fields:
-    """The fields of a mapping, each read as what it has to be."""
+    """Typed access to the fields of a mapping."""
 
     def __init__(self, nodes: dict[str, Node], warnings: list[Phrase]) -> None:
-        # `argument-hint` and `allowed-tools` are how other tools spell them
+        # Other tools spell them `argument-hint` and `allowed-tools`
         self.nodes = {name.replace("-", "_"): node for name, node in nodes.items() if not node.absent}
         self.warnings = warnings
 
@@ -152,7 +152,7 @@ class _Fields:
         return self.nodes.get(name)
 
     def line(self, name: str) -> str:
-        """A text of one line."""
+        """A single-line text."""
         node = self.nodes.get(name)
         return " ".join(_text(node, name).split())[:MAX_LINE] if node is not None else ""
 
@@ -161,7 +161,7 @@ class _Fields:
         return _text(node, name) if node is not None else None
 
     def choice(self, name: str, allowed: tuple[Any, ...]) -> Any:
-        """One of `allowed` (the arguments of a Literal), or None where the field is not there."""
+        """One of `allowed` (the arguments of a Literal), or None where the field is absent."""
         node = self.nodes.get(name)
         if node is None:
             return None
@@ -189,7 +189,7 @@ class _Fields:
 
 
 def _known(nodes: dict[str, Node], allowed: tuple[str, ...]) -> _Fields:
-    """Fields that nobody knows are worth a warning: a newer version, or a slip of the pen."""
+    """Warn about unknown fields: a newer version, or a typo."""
     warnings = [
         Phrase("modes.warn_unknown", name=name, line=node.line, allowed=", ".join(allowed))
         for name, node in nodes.items()
@@ -250,7 +250,7 @@ def _variables(node: Node | None) -> tuple[list[ModeVariable], list[Phrase]]:
 
 
 def _declared(node: Node) -> Iterable[tuple[str, _Fields, int]]:
-    """Name, attributes and line of each. A list is the form; a mapping by name keeps its order as well."""
+    """Name, attributes and line of each variable, from a list or a mapping by name."""
     if isinstance(node.value, dict):
         for name, item in node.value.items():
             nodes = {} if item.absent else item.value
@@ -280,7 +280,7 @@ def _checked_name(name: str, node: Node) -> str:
 
 
 def _variable(name: str, fields: _Fields, line: int) -> ModeVariable:
-    enum = list(dict.fromkeys(fields.texts("enum")))  # one that is there twice could not be stepped past
+    enum = list(dict.fromkeys(fields.texts("enum")))  # deduplicated: cycling would get stuck
     kind: VariableType = fields.choice("type", _TYPES) or ("enum" if enum else "text")
     if kind == "enum" and not enum:
         raise ModeFault("modes.enum_empty", code="file", line=line, variable=name, name=name)
@@ -299,7 +299,7 @@ def _variable(name: str, fields: _Fields, line: int) -> ModeVariable:
     node = fields.get("default")
     pattern = variable.pattern
     if pattern and variable.default and not is_quick(pattern, len(variable.default)):
-        return variable  # found out when somebody wants the mode: a thousand files must be read at once
+        return variable  # validated when the mode is used: loading must stay fast
     if node is not None and variable.default and (problem := problem_with(variable, variable.default)):
         raise ModeFault(
             "modes.default_wrong", code="file", line=node.line, variable=name, name=name, why=problem

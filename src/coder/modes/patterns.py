@@ -1,8 +1,7 @@
-"""Whether a value matches its variable's `pattern`, in bounded time.
+"""Match a value against its variable's `pattern` in bounded time.
 
-`re` goes back and tries again, with some patterns for ever, and holds the whole process meanwhile. A match
-that cannot take long, whatever the value, is made here; any other one in a process of its own that ends
-when its time is over.
+Against catastrophic backtracking (ReDoS): a pattern that is provably fast is matched here, any other in a
+child process with a CPU limit.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import re
 from functools import lru_cache
 
 MOST_STEPS = 2_000_000  # some hundredths of a second
-CHILD_SECONDS = 0.1  # of processor time, so that a busy machine changes no answer
-MOST_RUNAWAYS = 40  # in all; a project that has more of them is not worth the time
+CHILD_SECONDS = 0.1  # of CPU time, so that the result does not depend on load
+MOST_RUNAWAYS = 40  # per process
 
 _REPEATS = re.compile(r"[*+?]|\{\d*,")
 _GROUP_MARK = re.compile(r"(?<!\\)\(\?")
-# A group that is repeated may take the same text in ever more ways; `#` could hide the sign that repeats it.
+# A repeated group may backtrack exponentially; a `#` comment could hide the quantifier.
 _REPEATED_GROUP = re.compile(r"\)\s*[*+{]|#")
 _CHILD = """\
 import re, signal, sys
@@ -28,10 +27,10 @@ _runaways: list[str] = []
 
 
 def is_quick(pattern: str, length: int) -> bool:
-    """Whether no value of that length can take long: from above, so that some quick ones are called slow.
+    """Whether no value of that length can be slow; conservative.
 
-    Without a repeated group there are at most as many ways to try as the product of the choices: where to
-    begin, how often each sign repeats, which alternative.
+    Without repeated groups, the number of paths is at most the product of the choices: start, repetitions of
+    each quantifier, alternatives.
     """
     if _REPEATED_GROUP.search(pattern):
         return False
@@ -42,7 +41,7 @@ def is_quick(pattern: str, length: int) -> bool:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Raises what `re` raises. That Python may read a `[[` differently one day is not said to anybody."""
+    """Compile without `re`'s FutureWarning about `[[`. Raises what `re` raises."""
     import warnings
 
     with warnings.catch_warnings():
@@ -51,13 +50,13 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, value: str) -> bool | None:
-    """None where it could not be found out in the time there is."""
+    """None on time-out."""
     if is_quick(pattern, len(value)):
         return compiled(pattern).search(value) is not None
     return _found_in_child(pattern, value)
 
 
-@lru_cache(maxsize=256)  # a form asks for each of its values whenever it is drawn
+@lru_cache(maxsize=256)  # forms validate every value on each redraw
 def _found_in_child(pattern: str, value: str) -> bool | None:
     import subprocess
     import sys

@@ -1,7 +1,7 @@
-"""A mode's body with its values, files and command outputs put in; and the block that all of them make.
+"""Render a mode's body with values, files and command outputs, and the block of all active modes.
 
-Rendering depends on nothing but the mode, the values and what the two callbacks answer: the same state
-gives the same bytes, so that the provider's prompt cache holds.
+Deterministic: the same mode, values and callback results give the same bytes, so that the provider's prompt
+cache holds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coder.modes.template import (
 from coder.protocol.modes import ModeDefinition, ModeErrorCode, RenderedMode
 from coder.texts import Phrase, Texts
 
-# A mode is in every request from then on: 8,000 tokens are more than good instructions need.
+# A mode is part of every request: 32 KB are about 8,000 tokens.
 MAX_RENDERED = 32_768
 MAX_BLOCK = 65_536
 MAX_INSERTED = 16_384  # of one file, or of one command's output
@@ -36,11 +36,11 @@ Values = Mapping[str, str]
 
 
 class Refused(Exception):
-    """A callback may not or cannot do it; the text says why, for the person."""
+    """A callback refused or failed; the text says why, for the person."""
 
 
 class NotThere(Exception):
-    """There is no file of that name: an `@word` in prose is not an error."""
+    """No such file: an `@word` in prose is not an error."""
 
 
 ReadFile = Callable[[str, int], str]
@@ -51,7 +51,7 @@ RunCommand = Callable[[ModeDefinition, str], Awaitable[str]]
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """The text, and what the person should know of it."""
+    """The text, and notes for the person."""
 
     text: str
     warnings: list[str] = []
@@ -60,7 +60,7 @@ class Rendered(msgspec.Struct, frozen=True):
 async def render(
     mode: Mode, values: Values, read_file: ReadFile, run_command: RunCommand, texts: Texts
 ) -> Rendered:
-    """Raises `ModeFault` naming the variable, path or command that stands in the way."""
+    """Raises `ModeFault` naming the variable, path or command at fault."""
     job = _Rendering(mode.definition, values, read_file, run_command)
     if mode.definition.category == "prompt":
         text = _prompt(mode.body, values)
@@ -78,7 +78,7 @@ def _prompt(body: str, values: Values) -> str:
 
 
 class _Rendering:
-    """One body on its way: files are added once each, after the text that names them."""
+    """Renders one body; each file is appended once, after the text."""
 
     def __init__(
         self, definition: ModeDefinition, values: Values, read_file: ReadFile, run_command: RunCommand
@@ -185,7 +185,7 @@ _TAGS = ("<user_instructions>", "</user_instructions>", "<mode_instructions>", "
 
 
 def mode_block(modes: Sequence[RenderedMode]) -> str:
-    """`<mode_instructions>` of all modes that are on, in the order given; empty where none is."""
+    """`<mode_instructions>` of the active modes, in order; empty without any."""
     if not modes:
         return ""
     sections = "\n\n".join(_section(mode) for mode in modes)
@@ -202,7 +202,7 @@ def _section(mode: RenderedMode) -> str:
 
 
 def user_instructions(base: str, block: str) -> str:
-    """The base text and the block of modes as one message; empty where there is neither."""
+    """The base text and the block of modes as one message."""
     inner = "\n\n".join(part for part in (_tagless(base.strip()), block) if part)
     return f"<user_instructions>\n\n{inner}\n\n</user_instructions>" if inner else ""
 
@@ -212,7 +212,7 @@ def _one_line(value: str) -> str:
 
 
 def _tagless(text: str) -> str:
-    """No file, output or value can end the block that it stands in."""
+    """Escape tags, so that no file, output or value can close its block."""
     for tag in _TAGS:
         if tag in text:
             text = text.replace(tag, "&lt;" + tag[1:])

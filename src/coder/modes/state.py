@@ -1,7 +1,7 @@
-"""Which modes are on and with which values: the keeper that front ends' ops reach.
+"""State of the active modes and their values, changed by ops.
 
-A request gives the whole target. It is checked and rendered beside the state in force and takes its
-place only as a whole: with any error the last good state stays.
+A request gives the whole target state. It is validated and rendered first and applied atomically: on any
+error the last good state stays.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from coder.texts import Texts
 
 
 class Invocation(msgspec.Struct, frozen=True):
-    """What a slash line asks for: an op to carry out, or errors; and text that is no part of it."""
+    """A parsed slash line: an op or errors, and the rest of the text."""
 
     definition: ModeDefinition | None
     op: SetModeState | TriggerInstantMode | None
@@ -52,7 +52,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
 
 class ModeKeeper:
-    """The modes of one session. Its methods take ops and return the events that answer them."""
+    """The modes of one session. Takes ops and returns the events that answer them."""
 
     def __init__(
         self,
@@ -62,21 +62,21 @@ class ModeKeeper:
         run_command: RunCommand,
         base_instructions: str = "",
     ) -> None:
-        """`base_instructions`: what the person and the project say without any mode (AGENTS.md)."""
+        """`base_instructions`: the instructions without any mode (AGENTS.md)."""
         self.catalogue = catalogue
         self.base_instructions = base_instructions
         self.server_rev = 0
         self._texts = texts
         self._read_file = read_file
         self._run_command = run_command
-        self._on: dict[str, Active] = {}  # in the order of enabling
-        self._cache: dict[str, str] = {}  # `{mode_id}:{variable}` of variables that outlive their mode
-        self._client_rev: int | None = None  # of the newest request that succeeded
+        self._on: dict[str, Active] = {}  # in order of activation
+        self._cache: dict[str, str] = {}  # by `{mode_id}:{variable}`: values that outlive their mode
+        self._client_rev: int | None = None  # of the last successful request
         self._trigger_rev: int | None = None
         self._block = ""
-        self._one_at_a_time = asyncio.Lock()  # a mode's commands take time; requests must not overtake
+        self._serialized = asyncio.Lock()  # serializes requests: commands take time
 
-    # what is in force
+    # current state
 
     @property
     def enabled(self) -> list[RenderedMode]:
@@ -84,17 +84,17 @@ class ModeKeeper:
 
     @property
     def block(self) -> str:
-        """`<mode_instructions>…`, empty where no mode is on."""
+        """`<mode_instructions>…`, empty without active modes."""
         return self._block
 
     @property
     def user_instructions(self) -> str:
-        """Base text and block as the model gets them."""
+        """Base text and block, as sent to the model."""
         return user_instructions(self.base_instructions, self._block)
 
     @property
     def model(self) -> str | None:
-        """Of the mode that was enabled last among those that name one."""
+        """Of the last activated mode that names one."""
         return next((m.model for m in self._newest_first() if m.model), None)
 
     @property
@@ -113,7 +113,7 @@ class ModeKeeper:
         return CustomModesListed(self.catalogue.definitions)
 
     async def set_state(self, op: SetModeState) -> ModeStateChanged:
-        async with self._one_at_a_time:
+        async with self._serialized:
             return await self._set_state(op)
 
     async def _set_state(self, op: SetModeState) -> ModeStateChanged:
@@ -121,17 +121,17 @@ class ModeKeeper:
             if op.client_rev < self._client_rev:
                 return self._answer(errors=[self._stale("", op.client_rev)])
             if op.client_rev == self._client_rev:
-                return self._answer()  # the same request once more: it is done
+                return self._answer()  # idempotent: a repeated request
         target, errors = self._target(op.modes)
         if not errors:
-            target, errors = await self._rendered(target)
+            target, errors = await self._render_all(target)
         if errors:
             return self._answer(errors=errors, refused=target)
         return self._take(target, op.client_rev)
 
     async def trigger(self, op: TriggerInstantMode) -> InstantModeExecuted:
-        """The prompt of an instant mode or saved prompt, to be taken as the person's message."""
-        async with self._one_at_a_time:
+        """Render an instant mode or saved prompt, to be used as the person's message."""
+        async with self._serialized:
             return await self._trigger(op)
 
     async def _trigger(self, op: TriggerInstantMode) -> InstantModeExecuted:
@@ -143,7 +143,7 @@ class ModeKeeper:
             return InstantModeExecuted(op.mode_id, "", errors=errors)
         active, errors = bound(mode, op.variables, {}, self._cache, self._texts)
         if not errors:
-            active, errors = await self._filled(active)
+            active, errors = await self._with_text(active)
         if errors or active.rendered is None:
             return InstantModeExecuted(active.mode_id, "", errors=errors)
         self._remember(active)
@@ -153,10 +153,10 @@ class ModeKeeper:
         warnings = [*definition.warnings, *active.rendered.warnings]
         return InstantModeExecuted(definition.mode_id, active.rendered.text, warnings=warnings)
 
-    # the session's life
+    # session lifecycle
 
     async def start(self) -> ModeStateChanged | None:
-        """Enable what is `default_enabled` and valid; None where no mode asks for it. Call it once."""
+        """Activate valid `default_enabled` modes; None without any. Call once."""
         asked = [
             mode
             for mode in self.catalogue.modes
@@ -168,10 +168,10 @@ class ModeKeeper:
         refused: list[Active] = []
         errors: list[ModeError] = []
         for mode in asked:
-            await asyncio.sleep(0)  # whoever waits for this may give up in between
+            await asyncio.sleep(0)  # a chance to be cancelled
             active, problems = bound(mode, {}, {}, self._cache, self._texts)
             if not problems:
-                active, problems = await self._filled(active)
+                active, problems = await self._with_text(active)
             if not problems:
                 problems = self._too_long([*target, active])
             (refused if problems else target).append(active)
@@ -190,22 +190,22 @@ class ModeKeeper:
         return ModeState(server_rev=self.server_rev, modes=modes, session_values=dict(self._cache))
 
     async def restore(self, state: ModeState) -> ModeStateChanged:
-        """Take up a state that `record` wrote; modes that are gone or no longer valid are left off."""
+        """Restore a state written by `record`; skips modes that are gone or invalid."""
         self._cache.update({k: v for k, v in state.session_values.items() if isinstance(v, str)})
         errors: list[ModeError] = []
         target: list[Active] = []
         for wanted in recorded_targets(state.modes):
             actives, problems = self._target([wanted])
             if not problems:
-                actives, problems = await self._rendered(actives)
+                actives, problems = await self._render_all(actives)
             errors += problems
             target += [] if problems else actives
         return msgspec.structs.replace(self._take(target, None), errors=errors)
 
-    # lines and targets, for front ends that have no state of their own
+    # lines and targets, for stateless front ends
 
     def from_line(self, line: str) -> Invocation:
-        """`/name args` as the op that it stands for; the same parser for prompt, `--mode` and SDK."""
+        """Parse `/name args` into an op, for the prompt, `--mode` and the SDK."""
         name, rest = split_line(line)
         mode = self.catalogue.find(name)
         if mode is None:
@@ -224,17 +224,17 @@ class ModeKeeper:
         return Invocation(definition, op, taken.leftover)
 
     def target_with(self, mode_id: str, variables: Inputs | None = None) -> list[PersistentModeTarget]:
-        """All that is on, and this one with these changes."""
+        """The active modes, and this one with these changes."""
         ids = list(self._on) if mode_id in self._on else [*self._on, mode_id]
         return [PersistentModeTarget(i, dict(variables or {}) if i == mode_id else {}) for i in ids]
 
     def target_without(self, mode_id: str) -> list[PersistentModeTarget]:
         return [PersistentModeTarget(one) for one in self._on if one != mode_id]
 
-    # from a target to what it comes to
+    # resolving a target
 
     def _target(self, targets: Sequence[PersistentModeTarget]) -> tuple[list[Active], list[ModeError]]:
-        """In the order of enabling: what is on keeps its place, what is new follows in the order asked."""
+        """In order of activation: active modes keep their place, new ones follow."""
         wanted: dict[str, Active] = {}
         errors: list[ModeError] = []
         for target in targets:
@@ -245,7 +245,7 @@ class ModeKeeper:
             if mode is None:
                 continue
             mode_id = mode.definition.mode_id
-            before = wanted.get(mode_id) or self._on.get(mode_id)  # named twice: the second adds to the first
+            before = wanted.get(mode_id) or self._on.get(mode_id)  # listed twice: merged
             explicit = before.explicit if before else {}
             active, problems = bound(mode, target.variables, explicit, self._cache, self._texts)
             errors += problems
@@ -253,18 +253,18 @@ class ModeKeeper:
         kept = [wanted.pop(mode_id) for mode_id in self._on if mode_id in wanted]
         return [*kept, *wanted.values()], errors
 
-    async def _rendered(self, target: Sequence[Active]) -> tuple[list[Active], list[ModeError]]:
+    async def _render_all(self, target: Sequence[Active]) -> tuple[list[Active], list[ModeError]]:
         done: list[Active] = []
         errors: list[ModeError] = []
         for active in target:
-            filled, problems = await self._filled(active)
+            filled, problems = await self._with_text(active)
             done.append(filled)
             errors += problems
         return done, errors or self._too_long(done)
 
-    async def _filled(self, active: Active) -> tuple[Active, list[ModeError]]:
-        """With its text. A mode that is on with the same values keeps the text it has, so that a change
-        of another mode runs none of its commands again."""
+    async def _with_text(self, active: Active) -> tuple[Active, list[ModeError]]:
+        """With its text. An active mode with unchanged values keeps its text, so that its commands do not run
+        again."""
         before = self._on.get(active.mode_id)
         values = values_of(active.variables)
         if before is not None and before.rendered and values_of(before.variables) == values:
@@ -284,7 +284,7 @@ class ModeKeeper:
         fault = ModeFault("modes.block_long", code="too_long", mode=last, length=length, limit=MAX_BLOCK)
         return [fault.error(last, self._texts)]
 
-    # the change itself
+    # applying
 
     def _take(self, target: Sequence[Active], client_rev: int | None) -> ModeStateChanged:
         before = self._on
@@ -301,7 +301,7 @@ class ModeKeeper:
         return self._answer(changed=changed)
 
     def _remember(self, active: Active) -> None:
-        """What outlives the mode. Values of `mode_scoped` variables go with the mode that had them."""
+        """Cache values that outlive the mode. `mode_scoped` ones are dropped with it."""
         for variable in active.mode.definition.variables:
             if variable.mode_scoped:
                 continue
@@ -332,7 +332,7 @@ class ModeKeeper:
         return fault.error(mode_id, self._texts)
 
     def _trigger_refused(self, op: TriggerInstantMode) -> list[ModeError]:
-        """Older than what was done, or the very trigger that was done: once is enough."""
+        """Errors of a stale or repeated trigger."""
         rev = op.client_rev
         if rev is None:
             return []

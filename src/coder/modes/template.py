@@ -1,8 +1,7 @@
-"""A mode's body as parts: text, `{{variable}}`, `@path`, `!command`. Pure.
+"""Parse a mode's body into text, `{{variable}}`, `@path` and `!command`. Pure.
 
-The body is taken apart before any value is put in, so that nothing in a value, a file or a command's
-output is ever read as a path, a command or a variable. Fenced code is text, but for its variables.
-A `\\{{` stands for `{{` itself.
+Parsing precedes substitution, so that a value, file or command output is never interpreted as a path, command
+or variable. Fenced code is text, except for its variables. `\\{{` is a literal `{{`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from coder.modes.faults import ModeFault
 _VARIABLE = re.compile(r"\\\{\{|\{\{([^{}\n]*)\}\}|\{\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-# A whole line `!command`, but not `![image](…)` nor `!= …`; and the inline form !`command`
+# A full line `!command`, but not `![image](…)` nor `!= …`; and the inline form !`command`
 _COMMAND_LINE = re.compile(r"[ \t]*!(?![\[=!`\s])(.*\S)[ \t]*")
 _INLINE = re.compile(
     r"(?P<code>(?<![!`])(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))"
@@ -30,27 +29,27 @@ PROMPT_PLACE = re.compile(r"\$(?:\$|([1-9]|ARGUMENTS)(?![A-Za-z0-9_]))")
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Goes in as it is."""
+    """Literal text."""
 
     text: str
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """Goes in as its value."""
+    """Replaced by its value."""
 
     name: str
     line: int
 
 
 class FileReference(msgspec.Struct, frozen=True):
-    """`@path`: stays in the text, and what the file holds is added after it."""
+    """`@path`: stays in the text; the file's content is appended."""
 
     path: list[Text | Variable]
     line: int
 
 
 class CommandReference(msgspec.Struct, frozen=True):
-    """`!command`: what it prints goes in."""
+    """`!command`: replaced by its output."""
 
     command: list[Text | Variable]
     line: int
@@ -60,7 +59,7 @@ Part = Text | Variable | FileReference | CommandReference
 
 
 def undeclared(body: str, declared: Collection[str]) -> tuple[str, int] | None:
-    """The first `{{name}}` that no variable of the mode has, with its line from 0."""
+    """The first undeclared `{{name}}`, with its line from 0."""
     if "{{" not in body:
         return None
     for match in _VARIABLE.finditer(body):
@@ -71,7 +70,7 @@ def undeclared(body: str, declared: Collection[str]) -> tuple[str, int] | None:
 
 
 def parse_template(body: str, first_line: int = 1) -> list[Part]:
-    """Raises `ModeFault` for braces that hold no name."""
+    """Raises `ModeFault` for braces without a name."""
     parts: list[Part] = []
     fence = ""
     for number, line in enumerate(body.split("\n"), first_line):
@@ -93,7 +92,7 @@ def parse_template(body: str, first_line: int = 1) -> list[Part]:
 
 
 def commands_in(body: str) -> list[str]:
-    """The commands as they are written, with their variables; none where the braces are broken."""
+    """The commands as written, with their variables; none on a syntax error."""
     if "!" not in body:
         return []
     try:
@@ -128,7 +127,7 @@ def _inline(line: str, number: int) -> list[Part]:
 
 
 def filled(text: str, line: int) -> list[Text | Variable]:
-    """Text and variables alone."""
+    """Parse text and variables only."""
     if "{{" not in text:
         return [Text(text)] if text else []
     parts: list[Text | Variable] = []
@@ -150,7 +149,7 @@ def filled(text: str, line: int) -> list[Text | Variable]:
 
 
 def _joined(parts: list[Part]) -> list[Part]:
-    """Neighbouring texts as one."""
+    """Merge adjacent texts."""
     out: list[Part] = []
     texts: list[str] = []
     for part in [*parts, None]:

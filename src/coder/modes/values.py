@@ -1,4 +1,4 @@
-"""Whether a value is one that its variable takes, and how the values of a mode come together."""
+"""Validate values of variables, and resolve a mode's values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coder.protocol.modes import ModeVariable, ModeVariableInput, ModeVariableState, ValueSource
     from coder.texts import Texts
 
-MAX_VALUE = 8_192  # a value is typed or pasted by a person; what is longer belongs into a file
+MAX_VALUE = 8_192  # longer text belongs in a file
 TRUE = ("true", "yes", "on", "1")
 FALSE = ("false", "no", "off", "0")
 
@@ -21,7 +21,7 @@ def is_boolean(text: str) -> bool:
 
 
 def problem_with(variable: ModeVariable, value: str) -> Phrase | None:
-    """Why the variable does not take this value; None where it does."""
+    """Why the value is invalid, or None."""
     if len(value) > MAX_VALUE:
         return Phrase("modes.value_long", limit=MAX_VALUE)
     if "\0" in value:
@@ -47,7 +47,7 @@ def problem_with(variable: ModeVariable, value: str) -> Phrase | None:
 
 
 def _is_number(value: str) -> bool:
-    """Whole or decimal, with exponent; no `nan`, no `inf`, no digits of other scripts."""
+    """Integer or decimal, with exponent; no `nan`, `inf` or non-ASCII digits."""
     import re
 
     return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value, re.ASCII) is not None
@@ -56,9 +56,9 @@ def _is_number(value: str) -> bool:
 def settled(
     variable: ModeVariable, asked: ModeVariableInput | None, kept: str | None, cached: str | None
 ) -> tuple[str | None, ValueSource]:
-    """The value after a request: what it sets, else (not named) what was there, else the default.
+    """The value after a request: the requested one, else the previous one, else the default.
 
-    `kept` is the value the mode has while it is on, `cached` what the session remembers of it.
+    `kept`: the active mode's value; `cached`: the session's.
     """
     if asked is not None and not isinstance(asked, str):
         return asked.value, "explicit"
@@ -72,7 +72,7 @@ def settled(
 def state_of(
     variable: ModeVariable, value: str | None, source: ValueSource, texts: Texts
 ) -> ModeVariableState:
-    """A required variable must end up with a value that is not empty, wherever it is from."""
+    """Validates; a required variable needs a non-empty value."""
     from coder.protocol.modes import ModeVariableState
 
     problem: Phrase | None = None
@@ -100,5 +100,5 @@ def _allowed(variable: ModeVariable) -> Phrase | str:
 
 
 def values_of(states: list[ModeVariableState]) -> Mapping[str, str]:
-    """What a template is filled with: optional variables without a value are left out."""
+    """Values for a template, without unset optional variables."""
     return {state.name: state.value for state in states if state.value is not None}
