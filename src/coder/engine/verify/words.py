@@ -14,7 +14,8 @@ from coder.policy.verification import same_check
 
 # Patterns stay text: they are compiled at the first turn that needs them, off the start-up path.
 _FILE = (
-    r"[\w./\\-]*\w\.(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|sh|bash|md|txt|rst|json"
+    r"(?<![\w./\\-])[\w./\\-]*\w\."  # from a word's beginning: else a long one is read from each letter
+    r"(?:py|pyi|js|jsx|ts|tsx|mjs|cjs|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|sh|bash|md|txt|rst|json"
     r"|ya?ml|toml|ini|cfg|xml|html|css|scss|sql|vue|svelte|swift|lua|log|lock|ipynb|conf|env|bat|ps1)\b"
 )
 _QUOTED = r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|「[^」\n]*」|『[^』\n]*』"
@@ -119,6 +120,7 @@ _REFUSED = (
     r"(?:测试|单测|验证|用例)[就先都也暂时]*(?:不要|不用|别|不必|先别|先不|不需要|无需)(?:再|去)?(?:跑|运行|执行|做|测)",
     r"我[会来等稍后再]*自己(?:来|会|去)?(?:跑|测|运行|验证|执行)",
 )
+_FAR = 100  # characters
 
 
 def asked_for(text: str) -> bool:
@@ -140,7 +142,7 @@ def named(text: str, root: Path, allow: Collection[str] = ()) -> list[str]:
     for sentence in _sentences(_unstyled(text)):
         for pattern in _VERIFY_WITH:
             for match in re.finditer(pattern, sentence, re.IGNORECASE):
-                if not re.search(f"{_NOT}$", sentence[: match.start()], re.IGNORECASE):
+                if not re.search(f"{_NOT}$", _before(sentence, match), re.IGNORECASE):
                     found += [match[1], *_and_more(sentence[match.end(1) :])]
         for pattern in _RUN_IT:
             matches = [m[1] for m in re.finditer(pattern, sentence, re.IGNORECASE)]
@@ -148,6 +150,12 @@ def named(text: str, root: Path, allow: Collection[str] = ()) -> list[str]:
     commands = [" ".join(command.strip('`"').split()) for command in found if _may_be_a_command(command)]
     commands = ["go test ./..." if command == "go test" else command for command in commands]
     return list(dict.fromkeys(same_check(command, root, allow) or command for command in commands))
+
+
+def _before(text: str, match: re.Match[str]) -> str:
+    """What stands before it, as far as it may negate it: text that is all matches is still read in linear
+    time."""
+    return text[max(0, match.start() - _FAR) : match.start()]
 
 
 def _and_more(rest: str) -> Iterator[str]:
@@ -196,4 +204,4 @@ def _is_order(clause: str) -> bool:
     if any(re.search(pattern, clause, re.IGNORECASE) for pattern in _ASKED):
         return True
     found = (found for pattern in _ZH_ASKED for found in re.finditer(pattern, clause))
-    return any(not re.search(_ZH_NOT_AN_ORDER, clause[: match.start()]) for match in found)
+    return any(not re.search(_ZH_NOT_AN_ORDER, _before(clause, match)) for match in found)

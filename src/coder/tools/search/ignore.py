@@ -7,6 +7,7 @@ Rules count from the top of the repository, or of the workspace where there is n
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection
 from itertools import pairwise
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 IGNORE_FILE = ".gitignore"
 _MAX_IGNORE_BYTES = 1_000_000
+_MOST_STARS = 3  # in one name of a pattern: each more multiplies the time that a long name may take
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -112,7 +114,16 @@ def _lines(path: Path) -> list[str]:
         data = read_open(descriptor, path, _MAX_IGNORE_BYTES)
     except OSError:
         return []
-    return [line for line in data.decode("utf-8", "surrogateescape").splitlines() if line.strip()]
+    lines = data.decode("utf-8", "surrogateescape").splitlines()
+    return [line for line in lines if line.strip() and _is_quick(line)]
+
+
+def _is_quick(pattern: str) -> bool:
+    """Whether it is matched in bounded time: `*a*a*a*a*b` takes hours for one long name. Such a line hides
+    nothing."""
+    names = pattern.split("/")
+    stars = [len(re.findall(r"\*+", name)) for name in names]
+    return max(stars) <= _MOST_STARS and sum(stars) <= 2 * _MOST_STARS and names.count("**") <= 2
 
 
 def odd_ignore_file(folder: Path, seconds: float = 5.0) -> bool:

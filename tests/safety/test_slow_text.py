@@ -1,0 +1,55 @@
+"""Text made to be slow: four times as much takes about four times as long, not sixteen times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coder.engine.verify.words import asked_for, refused
+from coder.policy.secrets.formats import find_secrets
+from coder.tools.patching.envelope import parse_envelope
+from coder.tools.search.ignore import Rules
+
+SIZE = 6000
+
+
+def cost(work: Callable[[str], object], text: str) -> float:
+    """Processor time of the fastest of three."""
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        work(text)
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def patch(text: str) -> object:
+    return parse_envelope(["*** Begin Patch", "*** Add File: a", *text.split("\n")])
+
+
+@pytest.mark.parametrize(
+    ("work", "unit", "size"),
+    [
+        *((refused, unit, SIZE) for unit in ("don't ", "verify with ", "不要", "skip the ")),
+        *((asked_for, unit, SIZE) for unit in ("don't ", "verify with ", "不要再", "a.", "跑测试的", "1. ")),
+        *((find_secrets, unit, 10 * SIZE) for unit in ("ghp_", "sk-", "eyJ", "api_key=")),
+        (patch, "+a\n", 10 * SIZE),
+    ],
+)
+def test_time_grows_with_the_text_alone(work: Callable[[str], object], unit: str, size: int) -> None:
+    short, long = ((unit * (n // len(unit) + 1))[:n] for n in (size, 4 * size))
+    work(short)  # patterns are compiled
+    assert cost(work, long) < 8 * max(cost(work, short), 0.001)
+
+
+def test_an_ignore_pattern_of_many_stars_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text(
+        "*a*a*a*a*a*a*b\n**/a/**/a/**/a/**/a/**/b\n*.l*g\n", encoding="utf-8"
+    )
+    rules = Rules.at(tmp_path, tmp_path)
+    assert not rules.hide(f"{tmp_path}/{'a' * 250}", is_folder=False)
+    assert not rules.hide(f"{tmp_path}/{'a/' * 1500}c", is_folder=False)
+    assert rules.hide(f"{tmp_path}/x.log", is_folder=False)
