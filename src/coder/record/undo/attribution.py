@@ -26,12 +26,11 @@ _HASHED_BYTES = 64 << 20  # new files too large to keep are hashed, which is eno
 
 class RunContext(msgspec.Struct, frozen=True):
     """When a command ran (nanoseconds) and which commands of other sessions overlapped. `until`: its latest
-    end, where it was killed with its session. `steady`: the clock was not set meanwhile, so times compare."""
+    end, where it was killed with its session."""
 
     since: int
     overlaps: Sequence[Overlap] = ()
     until: int | None = None
-    steady: bool = True
 
 
 def journal_changes(
@@ -49,7 +48,7 @@ def journal_changes(
         for path, (old, new) in sorted(found.items()):
             change = _change(tree, journal, path, old, new)
             own = between(change, writes[change.path]) if change.path in writes else [change]
-            doubt = owners.of(change.path, path, old)
+            doubt = owners.of(change.path, path)
             changes += [_with_contents(one, journals, journal.files, doubt) for one in own]
         if changes:
             journal.add(changes, turn)
@@ -140,12 +139,11 @@ class _OtherOwners:
     def __init__(self, journals: Path, under: RunContext, replaced_dirs: set[bytes]) -> None:
         self._under = under
         self._replaced_dirs = replaced_dirs
-        # An overlap that has ended journalled its changes: nothing else is its doing. A running one may have
-        # changed anything.
-        self._running = [overlap for overlap in under.overlaps if not overlap.ended]
-        # One already under way when ours began may have finished a partial write while ours ran, which its
-        # own before/after comparison does not show.
-        self._under_way = [overlap for overlap in under.overlaps if overlap.ended and overlap.under_way_since]
+        # An overlap that began after ours and has ended journalled its changes: nothing else is its doing.
+        # One that still runs, or was under way when ours began (it may have completed a partial write), may
+        # have changed anything: the person is asked.
+        unsure = [overlap.session for overlap in under.overlaps if overlap.under_way or not overlap.ended]
+        self._unsure = unsure[0] if unsure else ""
         self._named: dict[str, str] = {}
         for overlap in under.overlaps:
             if overlap.ended:
@@ -153,27 +151,14 @@ class _OtherOwners:
                 changed = journalled_since(files, min(under.since, overlap.at - CLOCK_NS))
                 self._named |= {change.path: overlap.session for change in changed if not change.by_tool}
 
-    def of(self, text: str, path: bytes, old: IndexEntry | None) -> str:
+    def of(self, text: str, path: bytes) -> str:
         if text in self._named:
             return self._named[text]
         until = self._under.until
-        if not self._running and not self._under_way and until is None:
-            return ""
-        at = _changed_at(path, self._replaced_dirs) if self._under.steady else None
-        for overlap in self._under_way:
-            if at is None or _may_complete(overlap, old, at):
-                return overlap.session
-        for overlap in self._running:
-            if at is None or at >= overlap.at - CLOCK_NS:
-                return overlap.session
-        return KILLED if until is not None and (at is None or at > until) else ""
-
-
-def _may_complete(overlap: Overlap, old: IndexEntry | None, changed_at: int) -> bool:
-    """Whether the other command may have written the state that our scan saw at the start."""
-    if old is None:
-        return changed_at <= overlap.until + CLOCK_NS
-    return not old.ctime or old.ctime >= overlap.under_way_since - CLOCK_NS  # 0: racily recent
+        if self._unsure or until is None:
+            return self._unsure
+        at = _changed_at(path, self._replaced_dirs)
+        return KILLED if at is None or at > until else ""
 
 
 def _changed_at(path: bytes, replaced_dirs: set[bytes]) -> int | None:

@@ -25,13 +25,12 @@ _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 class Overlap(msgspec.Struct, frozen=True):
     """A session whose command ran at the same time. `at`: when the overlap began; `ended`: its command has
-    ended and is journalled; `under_way_since`: its start, where before ours; `until`: its end."""
+    ended and is journalled; `under_way`: it had begun before ours."""
 
     session: str
     at: int
     ended: bool = False
-    under_way_since: int = 0
-    until: int = 0
+    under_way: bool = False
 
 
 class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
@@ -60,7 +59,6 @@ class _OverlapEnded(msgspec.Struct, array_like=True, frozen=True, tag="left"):
     """That command has ended and is journalled."""
 
     token: str
-    at: int = 0
 
 
 Line = Opened | _BaseSaved | _OverlapBegan | _OverlapEnded
@@ -183,7 +181,7 @@ class CommandWindows:
         with contextlib.suppress(OSError), self._exclusive():
             running = {line.token for line in _lines(self._descriptor) if isinstance(line, _OverlapBegan)}
             os.ftruncate(self._descriptor, 0)
-            ended = _OverlapEnded(self._token, time.time_ns())
+            ended = _OverlapEnded(self._token)
             for token in running if journalled else ():
                 self._notify(token, ended)
 
@@ -295,12 +293,10 @@ def _overlaps(lines: list[Line]) -> list[Overlap]:
     for line in lines:
         if isinstance(line, _OverlapBegan):
             began.setdefault(line.token, []).append(line)
-    ended: dict[str, list[int]] = {}
-    for line in lines:
-        if isinstance(line, _OverlapEnded):
-            ended.setdefault(line.token, []).append(line.at)
+    ended = [line.token for line in lines if isinstance(line, _OverlapEnded)]
     return [
-        Overlap(first.session, first.at, len(ends) >= len(times), first.under_way_since, max(ends, default=0))
+        Overlap(
+            times[0].session, times[0].at, ended.count(token) >= len(times), bool(times[0].under_way_since)
+        )
         for token, times in began.items()
-        for first, ends in [(times[0], ended.get(token, []))]
     ]

@@ -43,14 +43,14 @@ class ShellChanges(msgspec.Struct, frozen=True):
 
 
 class _StartTime:
-    """A start time that detects whether the clock was set since."""
+    """A start time that follows a clock set back since."""
 
     def __init__(self) -> None:
         self._wall, self._steady = time.time_ns(), time.monotonic_ns()
 
-    def since(self) -> tuple[int, bool]:
+    def since(self) -> int:
         set_back = (time.time_ns() - self._wall) - (time.monotonic_ns() - self._steady)
-        return self._wall - CLOCK_NS + min(0, set_back), abs(set_back) < CLOCK_NS
+        return self._wall - CLOCK_NS + min(0, set_back)
 
 
 class ShellUndo:
@@ -150,8 +150,7 @@ class ShellUndo:
             self._windows.unregister()
 
     def _run_context(self) -> RunContext:
-        since, steady = self._clock.since()
-        return RunContext(since, self._windows.overlaps(), steady=steady)
+        return RunContext(self._clock.since(), self._windows.overlaps())
 
     def _recover_orphans(self, orphans: list[Orphan]) -> None:
         for orphan in orphans:
