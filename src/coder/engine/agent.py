@@ -1,4 +1,4 @@
-"""An agent: what stays the same while sessions come and go. A subagent is one too, with a parent."""
+"""An agent: what is shared by consecutive sessions. A subagent is an agent with a parent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class AllowedCommands(Protocol):
-    """The command names that a person allowed for this project with `always`."""
+    """The person's command allowlist for this project (`always`)."""
 
     def names(self) -> Sequence[str]: ...
 
@@ -53,12 +53,12 @@ class PromptLimits(msgspec.Struct, frozen=True):
 
 
 class ModelChoice(msgspec.Struct, frozen=True):
-    """The model that is asked: its name, how many tokens it takes in, and how they are counted."""
+    """A model's name, context window and tokenizer."""
 
     name: str
     window: int
     vocabulary: str
-    tokenizer: str = ""  # what `--tokenizer-model` named, for any model
+    tokenizer: str = ""  # from `--tokenizer-model`, for any model
 
     @classmethod
     def of(cls, config: Config, name: str, tokenizer: str = "") -> ModelChoice:
@@ -66,21 +66,21 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent works, what it may believe there, and what is kept of it."""
+    """An agent's workspace, home, trust and record."""
 
     workspace: FolderWorkspace
     home: Path
     store: SessionStore
     environment: Mapping[str, str]  # of the commands that the model runs
     allowed: AllowedCommands
-    allowlist_file: str = ""  # where the setting permission.command_allowlist stands
-    secrets: Sequence[str] = ()  # keys of ours that no model and no record may see
+    allowlist_file: str = ""  # the file that sets permission.command_allowlist
+    secrets: Sequence[str] = ()  # our keys, to redact from model and record
     trusted: bool = False
-    trust_relevant: Mapping[str, Any] = {}  # the project's settings that trust decides about
+    trust_relevant: Mapping[str, Any] = {}  # the project's settings that need trust
 
 
 class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is told what happens, and whether anybody can be asked."""
+    """Where events go, and whether a person can be asked."""
 
     emit: Callable[[AnyEvent], None]
     can_ask: bool = False
@@ -89,7 +89,7 @@ class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What an agent can do: its tools, and what it has been taught and told to remember."""
+    """An agent's tools, skills and memory."""
 
     tools: Sequence[Tool]
     skills: Skills
@@ -97,7 +97,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class Agent:
-    """Configuration, tools, model and the session that is current."""
+    """Configuration, tools, model and the current session."""
 
     def __init__(
         self,
@@ -123,27 +123,27 @@ class Agent:
         self.skills = can.skills
         self.memory = can.memory
         self.limits = limits
-        self.ide: IdeClient | None = None  # the line to the person's editor, where there is to be one
-        self.git_state: GitState | None = None  # asked of git while the session starts
-        self.mcp: Servers | None = None  # others' programs with tools, where any are configured
-        self.told_of_servers: dict[str, Phrase] = {}  # what the person has been told of each
-        self.sandbox_level: SandboxLevel | None = None  # as tried out for the first command
+        self.ide: IdeClient | None = None  # connection to the person's editor, where enabled
+        self.git_state: GitState | None = None  # queried while the session starts
+        self.mcp: Servers | None = None  # MCP servers, where configured
+        self.told_of_servers: dict[str, Phrase] = {}  # last notice about each
+        self.sandbox_level: SandboxLevel | None = None  # probed with the first command
         self.trying_sandbox = asyncio.Lock()
-        self.keeps_snapshot = True  # not for a subagent, whose conversation is part of its parent's record
-        self.parent: Agent | None = None  # of a subagent that is bound by whatever mode its parent is in
+        self.keeps_snapshot = True  # False for a subagent: its parent's record has it
+        self.parent: Agent | None = None  # of a subagent, which follows its parent's mode
         self._mode: OperatingMode = mode or "default"
-        self.mode_chosen = mode is not None  # by a flag, which a resumed session does not overrule
+        self.mode_chosen = mode is not None  # by a flag, which overrides a resumed session's
         self.preset: Preset = config.permission.preset
-        self.wanted = asyncio.Event()  # somebody has asked for something; until then the prompt comes first
+        self.wanted = asyncio.Event()  # set by the first input; background work waits for it
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
-        self.session: Session  # set by whoever opens the agent, before anything is asked of it
+        self.session: Session  # set by the opener before first use
 
     def emit(self, event: AnyEvent) -> None:
         self.front.emit(event)
 
     @property
     def mode(self) -> OperatingMode:
-        """As it is now: a person may change it while a turn runs."""
+        """The current mode; it may change during a turn."""
         return self._mode if self.parent is None else self.parent.mode
 
     @mode.setter
@@ -151,14 +151,14 @@ class Agent:
         self._mode, self.parent = mode, None
 
     def use_model(self, name: str) -> None:
-        """From the next request on; another model has another window and other tokens."""
+        """From the next request on, with the model's window and tokenizer."""
         before, self.chosen = self.chosen, ModelChoice.of(self.config, name, self.chosen.tokenizer)
         if self.chosen.vocabulary != before.vocabulary:
             self.session.conversation.use_counter(TokenCounter(self.chosen.vocabulary))
 
     @property
     def prompt_limit(self) -> int:
-        """The most tokens that a request may have: the model's window, or less where the person said so."""
+        """Maximum tokens of a request: the model's window, or the person's lower limit."""
         return min(self.limits.maximum or self.chosen.window, self.chosen.window)
 
     @property
@@ -167,5 +167,5 @@ class Agent:
 
     @property
     def specs(self) -> list[ToolSpec]:
-        """The tools in a fixed order: a changed order would void the provider's prompt cache."""
+        """The tools in a fixed order, which keeps the provider's prompt cache valid."""
         return [tool.spec for tool in self.tools.values()]

@@ -1,4 +1,4 @@
-"""One step's question to the model: stream the answer out, put it together, record it."""
+"""One model call of a turn: stream the answer, assemble it, record it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """What has come of the model's answer so far."""
+    """The model's answer received so far."""
 
     def __init__(self, before: str = "") -> None:
-        """`before`: what has been said of it already, where the output limit cut it off."""
+        """`before`: the earlier part, where the output limit truncated it."""
         self.joiner = _joiner(before)
         self.shown_parts: list[str] = [before] if before else []
         self.text_parts: list[str] = []
@@ -49,7 +49,7 @@ class Answer:
         self.finish_reason = ""
         self.usage: Usage | None = None
         self.cut_by_loop = False
-        self.raw = ""  # the model's own text, where another reading of it is the answer
+        self.raw = ""  # the raw text, where the answer was parsed from it
         self.salvaged = False
 
     @property
@@ -58,7 +58,7 @@ class Answer:
 
     @property
     def whole_text(self) -> str:
-        """With what was said before, as one text."""
+        """With the earlier part."""
         return "".join(self.shown_parts)
 
     @property
@@ -79,7 +79,7 @@ class Answer:
 
 
 async def ask_model(session: Session, turn: Turn) -> Answer:
-    """Send the conversation, show the answer as it comes, record it whole."""
+    """Send the conversation, stream the answer, record it."""
     agent = session.agent
     answer = Answer(turn.unfinished)
     try:
@@ -106,9 +106,9 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
 
 
 def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> entries.Assistant:
-    """Put what the answer took on the accounts; the same for the record."""
+    """Account for the answer's usage and cost; returns the entry."""
     usage = answer.usage
-    if usage is None or not usage.prompt:  # some servers send nothing but zeros: a budget would never end
+    if usage is None or not usage.prompt:  # some servers send only zeros, which would defeat a budget
         usage = _counted_here(session, answer, exact)
     turn.usage = turn.usage.plus(usage)
     cost = session.count(turn.model, usage)
@@ -138,24 +138,24 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
                 circling = (
                     isinstance(chunk, TextDelta) and session.loop_guard and turn.loops.saw_text(chunk.text)
                 )
-                if circling:  # the rest would be more of the same: the request is closed here
+                if circling:  # loop detected: abort the request
                     answer.cut_by_loop, answer.finish_reason = True, "loop"
                     break
-    finally:  # however it ended, what has come belongs to the answer
+    finally:  # keep what arrived, however it ended
         if reading is not None and (held := reading.rest()):
             _say(session, answer, held)
         _show(session, answer, answer.joiner.finish() if answer.joiner else "")
 
 
 def _reading(session: Session, request: ModelRequest, turn: Turn) -> CallSalvager:
-    """Loaded while the model thinks, not on the way to the first request."""
+    """Imported lazily, while the model thinks."""
     from coder.model.salvage.wrap import CallSalvager
 
     return CallSalvager(request.tools, partial(_is_plain, session), turn.text)
 
 
 def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
-    """Whether a call in the text would be understood; by its name alone where there are no arguments yet."""
+    """Whether a call in the text is valid; by its name alone where arguments are still missing."""
     from coder.tools.calls.resolve import NotPlain, names_a_tool, understood
 
     tools = session.agent.tools
@@ -187,7 +187,7 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             _say(session, answer, text)
         case ReasoningDelta(text):
             answer.reasoning_parts.append(text)
-            if answer.joiner is None or not answer.joiner.within:  # it would tear the answer in two
+            if answer.joiner is None or not answer.joiner.within:  # it would split the answer
                 emit(Thought(text))
         case CallReady():
             answer.calls.append(chunk)
@@ -215,7 +215,7 @@ def _show(session: Session, answer: Answer, text: str) -> None:
 
 
 def _begin_again(session: Session, answer: Answer) -> None:
-    """What has come of this answer is void; what an earlier request said of it is not."""
+    """Discard this request's part of the answer, but not that of earlier requests."""
     before = answer.joiner.before if answer.joiner else ""
     answer.text_parts.clear()
     answer.reasoning_parts.clear()
@@ -227,8 +227,7 @@ def _begin_again(session: Session, answer: Answer) -> None:
 
 
 def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:
-    """What was shown belongs to the conversation even where it broke off, and is paid for; half a call does
-    not."""
+    """Record an interrupted answer: its text was shown and paid for. Incomplete calls are dropped."""
     if answer.text.strip():
         message = Message(role="assistant", content=answer.text, reasoning=answer.reasoning or None)
         answer.calls.clear()
@@ -236,15 +235,15 @@ def _record_partial(session: Session, turn: Turn, answer: Answer) -> None:
 
 
 def _beside(session: Session, answer: Answer, exact: bool) -> LocalTokens:
-    """Our own count beside the provider's. No vocabulary is loaded for it unless one was chosen."""
+    """Our own count beside the provider's. Loads no vocabulary unless one was chosen."""
     exact = session.conversation.counter.loaded or (exact and bool(session.agent.chosen.tokenizer))
     counted = _counted_here(session, answer, exact)
     return LocalTokens(counted.prompt, counted.completion, estimated=not exact)
 
 
 def _counted_here(session: Session, answer: Answer, exact: bool) -> Usage:
-    """For providers that send no usage. Not `exact`: no vocabulary is loaded for it, for whoever
-    cancels should not wait."""
+    """For providers that send no usage. Not `exact`: an estimate, so that a cancel does not wait for the
+    vocabulary."""
     conversation = session.conversation
     exact = exact or conversation.counter.loaded
     count = conversation.counter.count if exact else conversation.counter.quick

@@ -1,4 +1,4 @@
-"""What the policy says of a call, and the one question that may be put to a person about it."""
+"""The policy's ruling on a call, and the single approval request for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SETTING = frozenset(
 )
 # What the model is to do about a denial.
 PROPOSE = "Do the rest without it, and propose it to the person in your answer."
-# Which flag would let a call through where nobody can be asked: the first that does, least first.
+# Flags that would allow a call where nobody can be asked; least permissive first.
 _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
     ("--mode auto-edit", "auto-edit", None),
     ("--permissions auto-edit", None, "auto-edit"),
@@ -43,14 +43,14 @@ def ruling_of(
     mode: OperatingMode | None = None,
     preset: Preset | None = None,
 ) -> Ruling:
-    """Policy and risk together; the shell line is parsed only where its meaning matters. `mode`, `preset`:
-    what it would be under others than the session's."""
+    """Policy and risk together; parses the shell line only where it matters. `mode`, `preset`: instead of the
+    session's."""
     agent = session.agent
     mode, preset = mode or agent.mode, preset or agent.preset
     name = tool.spec.name
     shell, line = None, tool.command(args) if tool.kind == "runs" else ""
     if tool.kind == "runs" and mode != "yolo":
-        session.judged = None  # the place may have changed since the line was last judged
+        session.judged = None  # invalidate: the workspace may have changed
         shell = _verdict(session, line)
     permission = agent.config.permission
     ruling = decide(
@@ -70,7 +70,7 @@ def ruling_of(
 
 
 def _may_verify(session: Session, line: str) -> bool:
-    """One of the commands that may verify by themselves, unless the person said that nothing is to be run."""
+    """A verification command, unless the person forbade running anything."""
     from coder.engine.verify.words import refused
     from coder.policy.verification import may_run
 
@@ -81,7 +81,7 @@ def _may_verify(session: Session, line: str) -> bool:
 
 
 def _own_name(tool: Tool) -> str:
-    """A server's tool as its person would name it, whatever letters providers take."""
+    """An MCP tool's original name, not the one sanitized for providers."""
     if not is_mcp(tool.spec.name):
         return ""
     from coder.mcp.tools import McpTool
@@ -90,13 +90,13 @@ def _own_name(tool: Tool) -> str:
 
 
 def known_read_only(session: Session, line: str) -> bool:
-    """Whether the policy knows that a line changes nothing; in yolo mode nobody has looked."""
+    """Whether the policy proved a line read-only; in yolo mode it was not parsed."""
     return session.agent.mode != "yolo" and _verdict(session, line).read_only
 
 
 def sets_git(session: Session, line: str) -> bool:
-    """Whether all that a line does beside reading is done by calls of git that write settings: one that was
-    approved may. Anything else that it starts, by a substitution for example, may not."""
+    """Whether the only writes of a line are by git commands that write settings: an approved line may do so,
+    but nothing else that it starts, for example by substitution."""
     verdict = _verdict(session, line)
     acting = [segment.name.split() for segment in verdict.segments if not segment.read_only]
     named = all(words[:1] == ["git"] and words[1:2] and words[1] in _SETTING for words in acting)
@@ -104,9 +104,8 @@ def sets_git(session: Session, line: str) -> bool:
 
 
 def _verdict(session: Session, line: str) -> ShellVerdict:
-    """On a shell line, judged once a call: git is asked what its repository names. One that failed in the
-    sandbox of those that only read counts as a writing one when it comes again: so the model can have it
-    asked about."""
+    """Verdict on a shell line, cached per call since it queries git. A line that failed in the read-only
+    sandbox counts as writing when repeated, so that the model can have it approved."""
     if session.judged is not None and session.judged[0] == line:
         return session.judged[1]
     from coder.policy.shell.judge import judge
@@ -119,8 +118,8 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
 
 
 def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
-    """What a line that is known to be read-only runs in, kept from a repository's programs. None where
-    it is not known any more."""
+    """Environment of a read-only line, which disables programs that a repository's settings name. None where
+    it is not known to be read-only any more."""
     from coder.policy.programs.git_environment import read_only_environment
 
     verdict = _verdict(session, line)
@@ -136,7 +135,7 @@ async def ask_person(
     args: Mapping[str, Any],
     ruling: Ruling,
 ) -> ToolResult | None:
-    """None where the call may run, else the refusal that the model is told.
+    """None where the call may run, else the refusal for the model.
 
     A cancel while waiting cancels the turn; it is not a `no`.
     """
@@ -157,14 +156,14 @@ async def ask_person(
     if not agent.front.can_ask:
         session.log.append(replace(asked, answer="no", because="no terminal"))
         return _nobody_to_ask(session, call, tool, args, ruling)
-    if preview.fault is not None:  # a person is not asked about what cannot be done
+    if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
     reply = await _reply(session, call, ruling, asked.approval_id, preview)
     if reply.answer == "always" and ruling.can_always:
         try:
             agent.place.allowed.add(*ruling.always_names)
-        except ConfigError as error:  # it could not be kept; the answer holds for this once
+        except ConfigError as error:  # not saved: the answer holds only this time
             agent.emit(Notice(error.text(agent.texts), "warning"))
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
@@ -179,7 +178,7 @@ def somebody_to_ask(session: Session) -> bool:
 
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
-    """A question that is about the turn and not about a call; `always` means: do not ask again."""
+    """Ask about the turn, not a call; `always` means: do not ask again."""
     subject = session.redactor.redact("\n".join(map(str, question)))
     asked = entries.Approval(approval_id=os.urandom(4).hex(), tool="turn", subject=subject, reasons=[])
     ruling = Ruling("ask", [], can_always=can_always)
@@ -194,7 +193,7 @@ async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_alwa
 async def _reply(
     session: Session, call: ToolCall, ruling: Ruling, approval_id: str, preview: Preview
 ) -> ApprovalReply:
-    """Whoever decides is shown what will run, secrets included: a placeholder could stand for anything."""
+    """The person sees what will run, secrets included: a placeholder could hide anything."""
     agent = session.agent
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
     agent.approvals[approval_id] = future
@@ -221,7 +220,7 @@ async def _reply(
 
 
 def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> str:
-    """A flag with which this very call would not be asked about; a setting where there is none."""
+    """A flag that would allow this call; a setting where there is none."""
     for flag, mode, preset in _FLAGS:
         if ruling_of(session, tool, args, mode, preset).decision == "allow":
             return flag

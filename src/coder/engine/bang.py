@@ -17,7 +17,7 @@ EMPTY = "command mode error: empty command after '!'"
 
 
 async def run_bang_command(session: Session, raw: str, command: str) -> CommandDone:
-    """Run it in the workspace; what it printed becomes part of the conversation in a fixed form."""
+    """Run it in the workspace; its output joins the conversation in a fixed form."""
     agent = session.agent
     if not command:
         return CommandDone(command=raw, text=EMPTY, ok=False, data={"usage": True})
@@ -42,7 +42,7 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
 
 
 def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str, Any]) -> None:
-    # The person has seen it as it is; the model and the record get it as everything else.
+    # The person saw the raw output; model and record get it redacted.
     text = session.redactor.redact(text)
     hide = session.redactor.redact
     entry = entries.Command(kind="bang", input=hide(raw), command=hide(command))

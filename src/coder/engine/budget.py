@@ -1,4 +1,4 @@
-"""What a session costs, from the person's own price table, and where it must stop."""
+"""Cost of a session by the person's price table, and its limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MILLION = 1_000_000
 
 
 class Budget:
-    """Money spent so far and the limit on it. Prices are found by a model's exact name, then by prefix."""
+    """Money spent and its limit. Prices match a model's exact name, then a prefix."""
 
     def __init__(self, settings: BudgetSection) -> None:
         self.prices: Mapping[str, Price] = settings.prices
@@ -20,8 +20,8 @@ class Budget:
         self.warn_at = settings.warn_at
         self.spent = 0.0
         self.warned = False
-        self.told_of: set[str] = set()  # models without a price that the person has been told of
-        self._waiting = 0.0  # what the requests under way may cost: subagents ask at the same time
+        self.told_of: set[str] = set()  # models without a price, once reported
+        self._waiting = 0.0  # reserved for concurrent requests (subagents)
 
     def price_of(self, model: str) -> Price | None:
         if model in self.prices:
@@ -45,8 +45,8 @@ class Budget:
         return cost
 
     def would_pass(self, model: str, prompt_tokens: int) -> bool:
-        """Whether sending a prompt of that size could take the session over its limit. The answer's length is
-        unknown, so the prompt alone decides, at the full price: the cache may or may not hold."""
+        """Whether a prompt of that size could exceed the limit. The answer's length is unknown, so the prompt
+        alone counts, at the uncached price."""
         price = self.price_of(model)
         if self.limit is None or price is None:
             return False
@@ -54,7 +54,7 @@ class Budget:
 
     @contextmanager
     def waiting_for(self, model: str, prompt_tokens: int) -> Iterator[None]:
-        """While a request is under way its price is taken as spent."""
+        """Reserve the price of a request while it runs."""
         price = self.price_of(model)
         amount = prompt_tokens * price.input / _MILLION if price is not None else 0.0
         self._waiting += amount
@@ -64,11 +64,11 @@ class Budget:
             self._waiting -= amount
 
     def shown(self) -> dict[str, str]:
-        """The two amounts, for a text."""
+        """Both amounts, for a message."""
         return {"spent": f"{self.spent:.4f}", "limit": f"{self.limit or 0.0:.2f}"}
 
     def warning_due(self) -> bool:
-        """Once, when the warning share of the limit is reached."""
+        """True once, when the warning threshold is reached."""
         if self.limit is None or self.warned or self.spent < self.warn_at * self.limit:
             return False
         self.warned = True

@@ -1,7 +1,7 @@
 """Run the tool calls of one answer.
 
 For each: enabled? → policy → the tool's own risk → one approval with all reasons → run → `tool` message.
-Calls that only look may run beside each other; what comes back is recorded in the order it was asked for.
+Read-only calls may run concurrently; results are recorded in the order of the calls.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FAULT = "error: not finished: the turn was ended by a fault"
 
 
 class _Job:
-    """One call on its way: either it has a tool and arguments, or already a result that says why not."""
+    """One call: with a tool and arguments, or with a result that says why it cannot run."""
 
     def __init__(self, call: ToolCall) -> None:
-        self.sent = call  # as the model made it, which is how the conversation keeps it
-        self.call = call  # under the name of the tool that it means
+        self.sent = call  # as the model made it, for the conversation
+        self.call = call  # with the resolved tool name
         self.tool: Tool | None = None
         self.args: Mapping[str, Any] = {}
         self.argument = ""  # what the tool declares of the call, asked once: a tool may fail at it
@@ -48,7 +48,7 @@ class _Job:
         self.result: ToolResult | None = None
         self.begun = 0.0
         self.unasked = True
-        self.cut = False  # ended before it had a result of its own
+        self.cut = False  # interrupted before it had a result
 
     def take(self, tool: Tool, args: Mapping[str, Any]) -> None:
         """What cannot be shown cannot be judged either: whatever the tool declares is asked for here."""
@@ -70,7 +70,7 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
                 at += 1
                 _record(session, turn, job, waiting=len(jobs) - at)
     except BaseException as error:
-        # Whatever cut this short, no call of the answer may be left without its result.
+        # However this ended, every call needs a result.
         jobs += [_Job(ready.call) for ready in calls[len(jobs) :]]
         for job in jobs[at:]:
             _cut_short(job, error)
@@ -79,13 +79,13 @@ async def run_calls(session: Session, turn: Turn, calls: Sequence[CallReady]) ->
 
 
 def _cut_short(job: _Job, error: BaseException) -> None:
-    """A result for a call that has none: what it had come to, or that it never began."""
+    """A result for an interrupted call: its partial output, or that it never began."""
     if job.result is not None:
         return
     job.cut = True
     told: BaseException | None = error
     while told is not None and not isinstance(told, ToolCancelled):
-        told = told.__context__  # a second cancel may have come while the first was seen to
+        told = told.__context__  # a second cancel may have arrived while handling the first
     if told is not None and job.begun:
         job.result = msgspec.structs.replace(told.result, summary="", phrase=None)
         return
@@ -111,7 +111,7 @@ def _job(session: Session, ready: CallReady) -> _Job:
 
 
 def _crashed(session: Session, what: str, error: Exception) -> ToolResult:
-    """A fault of coder's own is this call's result: the model goes on, the person gets the details."""
+    """An internal error becomes the call's result: the model continues, the person gets the details."""
     if not isinstance(error, OSError | Fault):  # those are the world's
         from coder.engine.crashes import kept_for_report
 
@@ -124,7 +124,7 @@ class _NotUnderstood(Exception):
 
 
 def _arguments(ready: CallReady) -> Any:
-    """What the arguments hold: an object, as a rule; of a faulty call perhaps the one text that was meant."""
+    """The parsed arguments: an object, or of a malformed call perhaps a single text."""
     try:
         arguments = msgspec.json.decode(ready.call.function.arguments or "{}")
     except msgspec.DecodeError as error:
@@ -137,7 +137,7 @@ def _arguments(ready: CallReady) -> Any:
 
 
 def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str, Any]]:
-    """The tool and its arguments: as they stand where they fit, else as they were meant."""
+    """The tool and its arguments: as given where valid, else repaired."""
     agent = session.agent
     tool = agent.tools.get(name)
     with contextlib.suppress(BadArguments):
@@ -155,17 +155,17 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
 
 
 def _is_patch(name: str, arguments: Any) -> bool:
-    """A shell line that is a call of another harness's program."""
+    """A shell line that calls another agent's `apply_patch` program."""
     return built_in(name).kind == "runs" and "apply_patch" in str(arguments)[:60]
 
 
 def _resolved(call: ToolCall, name: str) -> ToolCall:
-    """The call under the tool's own name, which policy, events and record go by."""
+    """The call with the tool's canonical name, which policy, events and record use."""
     return call if call.name == name else tool_call(call.id, name, call.function.arguments)
 
 
 def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
-    """The calls from the front that may run at once: one, or as many as only look and need no approval."""
+    """The leading calls that may run concurrently: one, or all that are read-only and need no approval."""
     batch: list[_Job] = []
     for job in jobs:
         if job.tool is None or not job.tool.concurrent or not _is_allowed(session, job.tool, job.args):
@@ -199,15 +199,15 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         return
     try:
         await _judge_and_execute(session, turn, job, job.tool)
-    except Exception as error:  # a tool's fault is the model's to know, never the loop's end
+    except Exception as error:  # a tool's error is reported to the model and never ends the loop
         if isinstance(error, RecordError) and not job.begun:
-            raise  # what cannot be recorded is not done
+            raise  # without a record nothing runs
         job.result = _crashed(session, f"the tool {job.call.name} failed", error)
 
 
 async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool) -> None:
     try:
-        # The policy judges, and the person is asked about, what will run: a secret may hold shell syntax.
+        # Policy and person judge what will run, with secrets restored: a secret may hold shell syntax.
         given = session.redactor.restored(job.args)
     except UnknownPlaceholder as error:
         job.result = failed(str(error))
@@ -220,7 +220,7 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
             refusal = await ask_person(session, job.call, tool, given, ruling)
             job.unasked = False
-            ruling = ruling_of(session, tool, given)  # the person may have gone to plan meanwhile
+            ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
         if refusal is None and ruling.decision == "deny":
             refusal = _forbidden(session, ruling)
         if refusal is not None:
@@ -243,7 +243,7 @@ def _forbidden(session: Session, ruling: Ruling) -> ToolResult:
 async def _execute(
     session: Session, job: _Job, given: Mapping[str, Any], on_output: Callable[[str], None]
 ) -> ToolResult:
-    """Run it with these arguments, in which the secrets are put back; a shell line runs sheltered."""
+    """Run with these arguments, secrets restored; a shell line runs in the sandbox."""
     tool = job.tool
     assert tool is not None
     if tool.kind not in ("runs", "unknown"):
@@ -283,7 +283,7 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
 
 
 def _with_job_notes(session: Session, result: ToolResult) -> ToolResult:
-    """A job's end is told with the next result: no message may stand between a call and its result."""
+    """Report ended jobs with the next result: no message may come between a call and its result."""
     notes = session.job_notes()
     if not notes:
         return result

@@ -1,4 +1,4 @@
-"""What a person chose for a session that no message tells of: written into its record, taken up on resume."""
+"""A person's choices for a session that are not messages: recorded, and restored on resume."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from coder.protocol.history import HistoryEvent
 
 
 class Choices:
-    """The newest of each kind. A record may have come with the project: it can lower a budget only."""
+    """The newest of each kind. A record may be shipped with a project, so it can only lower a budget."""
 
     def __init__(self) -> None:
         self.budget: float | None = None
         self.loop_guard: bool | None = None
-        self.asks = NOTHING_ASKED  # what the newest turn asked of its model
+        self.asks = NOTHING_ASKED  # the newest turn's model settings
 
     def take(self, event: HistoryEvent) -> None:
         match event.entry:

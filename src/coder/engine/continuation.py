@@ -1,4 +1,4 @@
-"""Whether the model should go on speaking after an answer without tool calls."""
+"""Whether the model should continue after an answer without tool calls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from coder.protocol.events import Notice
 from coder.texts import Phrase
 
 CONTINUE = "Please continue."
-_EMPTY_IN_A_ROW = 2  # a model that says nothing three times has nothing to say
-_SHOWN = 2_000  # characters of an answer's end that the model is asked about
-_END = 400  # characters at the end of an answer where an announcement would stand
-# What servers call an answer that their filter stopped.
+_EMPTY_IN_A_ROW = 2  # empty answers that are retried
+_SHOWN = 2_000  # characters of an answer's end shown to the model
+_END = 400  # characters at the end searched for an announcement
+# Finish reasons of content filters.
 _FILTERED = ("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive")
 
-# A dot ends a sentence only where a space follows: `parse.py` and `v1.2` hold none.
+# A dot ends a sentence only before a space: not in `parse.py` or `v1.2`.
 _SENTENCE_END = r"(?<=[.!?…])(?<!e\.g\.)(?<!i\.e\.)[\"')\]*_`]*\s+|(?<=[。！？])|\n+"
 _CODE_AT_THE_END = r"\s*(?P<marks>```|~~~)[^`~]*(?P=marks)\s*\Z"
 _FILLER = (
@@ -34,7 +34,7 @@ _ANNOUNCES = (
     r"|(?:让|由)我(?!们?知道)|我(?:们)?(?:现在|接下来|接着|先|再|马上|这就|立即|将|会|来|去|要|需要|准备|打算|开始|继续)"
     r"|(?:接下来|下一步|下面|接着|随后|然后|现在)(?:，|,|：|:|就|开始|是|来|将|要|我|先|去|需要|修改|运行|检查|查看|读取)"
 )
-# Words of an answer that is done, or that waits for the person.
+# Phrases of an answer that is complete or waits for the person.
 _WAITS = (
     r"\blet me know\b|\b(?:if|once|when|after|until|unless|whenever) you\b"
     r"|\bif (?:needed|necessary|desired)\b"
@@ -50,8 +50,8 @@ Reply with one word: MODEL if it announced work that it has not done yet, USER i
 
 
 async def wants_to_continue(session: Session, turn: Turn, answer: Answer) -> bool:
-    """A truncated or empty answer is continued without asking anyone; the note is in the record. Raises
-    `ModelError` where the model has said nothing at all."""
+    """Continue a truncated or empty answer without asking; the note is recorded. Raises `ModelError` where
+    all answers are empty."""
     runtime = session.agent.config.runtime
     reason = _by_rule(turn, answer)
     if runtime.next_speaker == "off" or turn.continuations >= runtime.max_continuations:
@@ -77,7 +77,7 @@ def _by_rule(turn: Turn, answer: Answer) -> str:
     empty = not answer.text.strip()
     turn.empty_answers = turn.empty_answers + 1 if empty else 0
     if _filtered(answer):
-        return ""  # the same question would be filtered again
+        return ""  # it would be filtered again
     if answer.finish_reason == "length" and not empty:
         return "truncated"
     return "empty" if empty and turn.empty_answers <= _EMPTY_IN_A_ROW else ""
@@ -88,7 +88,7 @@ def _filtered(answer: Answer) -> bool:
 
 
 def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
-    """An answer that is not whole is told of, in the turn's end and to the person."""
+    """Report an incomplete answer to the person and in `turn_end`."""
     agent = session.agent
     if not turn.answer.strip():
         phrase = (
@@ -102,7 +102,7 @@ def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
 
 
 def announces(text: str) -> bool:
-    """Whether the last words announce work that no tool call followed."""
+    """Whether the end announces work without a tool call."""
     text = re.sub(_CODE_AT_THE_END, "", text[-4 * _END :]).rstrip()[-_END:]
     sentences = [s for s in re.split(_SENTENCE_END, text) if s and s.strip(" \t*_`#>-.…")]
     while len(sentences) > 1 and re.match(rf"\W*{_FILLER}", sentences[-1], re.IGNORECASE):
@@ -116,7 +116,7 @@ def announces(text: str) -> bool:
 
 
 async def _by_model(session: Session, turn: Turn, text: str) -> str:
-    """Where the check itself fails, the turn simply ends."""
+    """Ask a model; on failure the turn ends."""
     try:
         said = await side_request(session, turn, turn.model, _QUESTION, text[-_SHOWN:])
     except ModelError:

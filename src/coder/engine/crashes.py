@@ -1,4 +1,4 @@
-"""What went wrong inside coder itself: the details go into a file that can be sent along with a report."""
+"""Crash reports: details of internal errors, written to a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_KEPT = 20
 
 
 def kept_for_report(agent: Agent, error: Exception) -> str:
-    """A sentence about it for the person, which names the file."""
+    """Write the report; returns a message that names the file."""
     import traceback
 
     folder = agent.place.home / "crashes"

@@ -1,4 +1,4 @@
-"""The one entry for whatever a person types, and for the ops that queue with it."""
+"""The single entry for typed input and queued ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Work = UserInput | SetModeState | TriggerInstantMode
 
 
 async def run_op(agent: Agent, op: Work) -> InputDone:
-    """One op, to its end."""
+    """Run one op to completion."""
     match op:
         case UserInput(text, attached, pasted):
             return await run_input(agent, text, attached, pasted)
@@ -31,7 +31,7 @@ async def run_op(agent: Agent, op: Work) -> InputDone:
 async def run_instant(
     agent: Agent, op: TriggerInstantMode, leftover: str = "", attached: str = ""
 ) -> InputDone:
-    """An instant mode's prompt is the person's message; its model and effort are in force for that turn."""
+    """Use an instant mode's prompt as the person's message; its model and effort apply to that turn."""
     executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
         from coder.engine.commands.modes import refusal
@@ -44,7 +44,7 @@ async def run_instant(
 
 async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequence[str] = ()) -> InputDone:
     """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
-    # Bytes that are no text would be refused by the wire and the tokenizer.
+    # Lone surrogates would fail in the HTTP client and the tokenizer.
     text, attached = valid_text(text).strip(), valid_text(attached).strip()
     if text.startswith("!"):
         from coder.engine.bang import run_bang_command
@@ -52,7 +52,7 @@ async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequenc
         done = await run_bang_command(agent.session, text, text[1:].strip())
         agent.emit(done)
         return InputDone(ok=done.ok)
-    if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is no command
+    if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is a path
         from coder.engine.commands.modes import InstantLine
         from coder.engine.commands.table import run_slash_command
 
@@ -62,7 +62,7 @@ async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequenc
         agent.emit(answer)
         if not (attached and answer.ok and "mode_id" in answer.data):
             return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
-        text = ""  # the mode is on: what came with it is the message
+        text = ""  # the mode is active: the attachment is the message
     if not text and not attached:
         return InputDone()
     typed = without_pastes(text, [valid_text(piece).strip() for piece in pasted])
