@@ -1,4 +1,4 @@
-"""The engine as front ends see it: ops go in, events come out, one input runs at a time."""
+"""The engine's interface to front ends: ops in, events out, one input at a time."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Engine:
     """Owns the queue of inputs, the task that runs them, and the stream of events."""
 
     def __init__(self, open_agent: OpenAgent) -> None:
-        """`open_agent` may raise what is wrong with the configuration; nothing is running then."""
+        """`open_agent` may raise configuration errors; nothing is running then."""
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
         self.agent = open_agent(self._events.put_nowait)
         self.view = EngineView(self.agent)
         self._running: asyncio.Task[InputDone] | None = None
-        self._cancelled_early = False  # a cancel came after an input, but before it was taken up
+        self._cancelled_early = False  # a cancel arrived after an input was queued and before it started
         self._worker: asyncio.Task[None] | None = None
-        self._ended = False  # the reader has been told that no event comes any more
-        self._beside: set[asyncio.Task[None]] = set()  # what is under way beside the inputs
+        self._ended = False  # the end of the stream was delivered
+        self._beside: set[asyncio.Task[None]] = set()  # concurrent tasks
 
     def start(self, resume: str | None = None) -> None:
-        """Open a session (or take one up again) and begin to take inputs. Raises `RecordError`."""
+        """Open or resume a session and start processing inputs. Raises `RecordError`."""
         if resume:
             from coder.engine.resume import resume_session
 
@@ -56,7 +56,7 @@ class Engine:
         self._worker = asyncio.create_task(self._work())
 
     async def enable_modes(self, lines: Sequence[str]) -> list[str]:
-        """`--mode "/name args"`, before the first input; what is wrong with them, in sentences."""
+        """`--mode "/name args"`, before the first input; returns error messages."""
         return await enable_modes(self.agent, lines)
 
     def submit(self, op: AnyOp) -> None:
@@ -64,7 +64,7 @@ class Engine:
         match op:
             case UserInput() | SetModeState() | TriggerInstantMode():
                 self._inputs.put_nowait(op)
-            case ListCustomModes():  # changes nothing: a menu must not wait for a turn
+            case ListCustomModes():  # read-only: a menu must not wait for a turn
                 self._run_beside(self._list_modes())
             case Cancel():
                 if self._running is not None:
@@ -84,14 +84,14 @@ class Engine:
         self.agent.mode = mode
         try:
             self.agent.session.record_state()
-        except RecordError as error:  # it holds all the same
+        except RecordError as error:  # the mode changed all the same
             self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
         self.agent.session.show_state()
         if self.agent.mcp is not None:
             self._run_beside(self._follow_mode())
 
     async def _follow_mode(self) -> None:
-        """A call that is under way is not cut off: which servers run is seen to when its turn is over."""
+        """Start or stop servers once the turn is over, so that no running call is interrupted."""
         from coder.engine.mcp import follow_mode
 
         if self._running is not None:
@@ -104,7 +104,7 @@ class Engine:
         task.add_done_callback(self._beside.discard)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
-        """Until the engine is closed. There is one reader; it may come back, also after the end."""
+        """Until the engine is closed. A single consumer, which may iterate again, also after the end."""
         while not (self._ended and self._events.empty()):
             event = await self._events.get()
             if event is None:
@@ -117,7 +117,7 @@ class Engine:
         if self._worker is None:
             return
         self.submit(Cancel())
-        while not self._inputs.empty():  # what waited behind it is not begun any more
+        while not self._inputs.empty():  # drop queued inputs
             self._inputs.get_nowait()
         self.submit(Close())
         with contextlib.suppress(asyncio.CancelledError):
@@ -126,7 +126,7 @@ class Engine:
     async def _work(self) -> None:
         agent = self.agent
         try:
-            async with contextlib.AsyncExitStack() as leaving:  # what fails keeps nothing else from its end
+            async with contextlib.AsyncExitStack() as leaving:  # an error must not prevent other clean-up
                 leaving.push_async_callback(agent.model.close)
                 leaving.callback(lambda: agent.session.end_jobs())
                 for line in (agent.mcp, agent.ide):
@@ -146,20 +146,20 @@ class Engine:
 
             agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
         finally:
-            self._events.put_nowait(None)  # a reader never waits for an engine that has ended
+            self._events.put_nowait(None)  # ends the stream
 
     async def _take_inputs(self) -> None:
-        """Until there is to be no more of them."""
+        """Process inputs until closed."""
         agent = self.agent
         if agent.front.kind == "interactive" and agent.session.pending is None:
-            await agent.wanted.wait()  # reading modes must not hold up the prompt
+            await agent.wanted.wait()  # loading modes must not delay the prompt
         await begin_modes(agent.session)
         if agent.session.pending is not None:
             await self._run(self._continued(), "")
         while (op := await self._inputs.get()) is not None:
             what = op.text.strip() if isinstance(op, UserInput) else type(op).__name__
             await self._run(run_op(agent, op), what, op)
-            if agent.session.pending is not None:  # `/resume` took up a session that waits for an answer
+            if agent.session.pending is not None:  # `/resume` opened a session that waits for an approval
                 await self._run(self._continued(), "")
 
     async def _list_modes(self) -> None:
@@ -178,7 +178,7 @@ class Engine:
         return InputDone(ok=turn is None or turn.status == "ok")
 
     async def _run(self, work: Coroutine[Any, Any, InputDone], what: str, op: Work | None = None) -> None:
-        """One input, as a task of its own so that a cancel ends it and nothing else."""
+        """Run one input in its own task, so that a cancel ends nothing else."""
         self._running = asyncio.create_task(work)
         if self._cancelled_early:
             self._cancelled_early = False
@@ -191,7 +191,7 @@ class Engine:
             self.agent.emit(CommandDone(command="", text=text, ok=False))
         except RecordError as error:
             self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
-        except Exception as error:  # the last line of defence: a sentence, the details in a file
+        except Exception as error:  # last resort: a message, and a crash report
             from coder.engine.crashes import kept_for_report
 
             self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
@@ -202,5 +202,5 @@ class Engine:
         kind = str(op.__struct_config__.tag) if op is not None else done.op
         self.agent.emit(msgspec.structs.replace(done, op=kind))
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # not the input was cancelled, but the engine itself
+        if task is not None and task.cancelling():  # the engine itself was cancelled, not the input
             raise asyncio.CancelledError

@@ -1,5 +1,5 @@
-"""What fits into the model's window by itself: a message that does not is refused before it is part of the
-conversation, a tool result that does not is cut, and says so, before the model first sees it."""
+"""Fit single items into the context window: too long messages are rejected, too long tool results truncated
+with a notice."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from coder.protocol.messages import Message, head_length
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
-_RESULTS_SHARE = 0.75  # of the limit, for head and newest results: a summary and the answer need the rest
-_SHORTEST = 200  # tokens that each result gets, however full the window is
+_RESULTS_SHARE = 0.75  # of the limit, for head and newest results; summary and answer need the rest
+_SHORTEST = 200  # tokens that each result gets at least
 
 
 def crowded(session: Session) -> bool:
-    """Whether the prompt has passed its share of the model's window, so that a compaction is due."""
+    """Whether the prompt has passed the compaction threshold."""
     settings = session.agent.config.compaction
     threshold = settings.threshold * session.agent.chosen.window
-    # What no longer fits is tried again, however little it has grown: the request would not be sent at all.
+    # Always retry at the hard limit: the request could not be sent otherwise.
     floor = min(max(threshold, session.compaction_floor), session.agent.prompt_limit)
     return settings.auto and session.conversation.exceeds(floor)
 
 
 def too_long(session: Session, message: str) -> Phrase | None:
-    """Why a message cannot be sent even with nothing before it; None where it can."""
+    """Why a message would not fit even alone, or None."""
     limit = session.agent.prompt_limit
     conversation = session.conversation
     if conversation.bytes + byte_length(message) <= limit:  # no text has more tokens than bytes
@@ -44,8 +44,8 @@ def too_long(session: Session, message: str) -> Phrase | None:
 
 
 def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
-    """The result as it is, or its head and tail where no compaction could make room for all of it. `waiting`:
-    how many results of the same response are still to come."""
+    """The result, truncated to head and tail where compaction could not make room. `waiting`: results of the
+    same response still to come."""
     conversation = session.conversation
     limit = _RESULTS_SHARE * session.agent.prompt_limit
     if conversation.bytes + byte_length(result.for_model) <= limit:
@@ -61,7 +61,7 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
     kept = kept_whole(session, result.for_model)
     half = int(len(result.for_model) * (room - _SHORTEST / 4) / size) // 2
     cut = _ends(result.for_model, half, kept)
-    while half > 1 and count(cut) > room:  # dense parts have more tokens a character than the average
+    while half > 1 and count(cut) > room:  # dense parts have more tokens per character
         half = half * 3 // 4
         cut = _ends(result.for_model, half, kept)
     return msgspec.structs.replace(result, for_model=cut)
@@ -73,7 +73,7 @@ def _ends(text: str, half: int, kept: str) -> str:
 
 
 def kept_whole(session: Session, text: str) -> str:
-    """Put a text into a file that the model can read; the words that say so, none where that failed."""
+    """Write a text to a file for the model; returns the reference, empty on failure."""
     path = session.context.outputs / f"result-{time.time_ns():x}.txt"
     try:
         make_private(path.parent)

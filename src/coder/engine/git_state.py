@@ -1,6 +1,6 @@
-"""Branch and number of changed files of the workspace's repository, asked of git while the session starts.
+"""Branch and number of changed files of the repository, queried while the session starts.
 
-The repository is looked at without being believed: none of the programs that its settings name is run.
+The repository is untrusted: programs that its settings name are not run.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from coder.config.errors import shown
 from coder.policy.programs.git_environment import driver_names, read_only_environment
 from coder.process.executables import find_program
 
-PATIENCE = 0.15  # seconds that a message waits for it; where it takes longer, a later one has it
-_SECONDS = 5.0  # after which nobody waits for git any more
+PATIENCE = 0.15  # seconds that a message waits for it; otherwise a later one has it
+_SECONDS = 5.0  # time-out of git
 _BRANCH_ROOM = 60  # bytes
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules=all")
 
 
 class GitState:
-    """What git says, once it has said it."""
+    """The result of the query, once available."""
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
-        """Asks at once, in a thread of its own."""
+        """Starts the query in a thread."""
         self.text = ""
         self._root, self._environment = root, environment
         self._asked: subprocess.Popen[bytes] | None = None

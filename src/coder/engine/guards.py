@@ -1,6 +1,6 @@
-"""What may stop a turn before its next step. A guard is one function: the reason to stop, or None.
+"""Circuit breakers that may stop a turn before its next step: functions that return a reason, or None.
 
-Limits, budget and loop detection are all of this shape; a new one is a new line in `GUARDS`.
+Limits, budget and loop detection; a new one is a new line in `GUARDS`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOP_NOTE = (
 
 
 def session_turns(session: Session, turn: Turn) -> Stop | None:
-    """Asked once, before a turn asks anything of a model."""
+    """Checked once, before the first model call of a turn."""
     limit = session.agent.config.runtime.max_session_turns
     if limit < 0 or turn.number <= limit:
         return None
@@ -45,7 +45,7 @@ async def step_limit(session: Session, turn: Turn) -> Stop | None:
 
 
 async def loop(session: Session, turn: Turn) -> Stop | None:
-    """The first time the model is told; the second time a person is asked, or the turn ends."""
+    """First a note to the model; then a person is asked, or the turn ends."""
     finding = turn.loops.finding
     if finding is None or not session.loop_guard:
         return None
@@ -70,7 +70,7 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
 
 
 async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
-    """Counted before the request is sent: too long is refused here, not by the provider."""
+    """Count before sending: too long prompts fail here, not at the provider."""
     agent = session.agent
     limits = agent.limits
     maximum = agent.prompt_limit
@@ -87,7 +87,7 @@ async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
 
 
 async def budget(session: Session, turn: Turn) -> Stop | None:
-    """Stops before the request that would pass the limit, not after it."""
+    """Stop before the request that would exceed the limit."""
     agent, money = session.agent, session.budget
     if money.limit is None:
         return None

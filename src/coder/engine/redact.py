@@ -1,8 +1,7 @@
-"""What no model and no record may see: the provider's keys, and secrets in files and in what tools show.
+"""Redact provider keys and secrets from everything that a session sends to a model or records.
 
-A provider's key is cut out for good. Other secrets become placeholders that the model can use: they are put
-back only inside a tool's execution. Whatever a session sends or records of files, tools, editors and people
-goes through its `SessionSecrets` first.
+Provider keys are removed. Other secrets become placeholders that the model can use; they are restored only
+inside a tool's execution.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ HIDDEN = "[provider key]"
 
 
 class SessionSecrets:
-    """The secrets of one session and its subagents. `keys` are ours and are cut out; `on` is the switch for
-    all others. Nothing is loaded before the first text comes."""
+    """The secrets of one session and its subagents. `keys` are always removed; `on` enables placeholders for
+    others. Loaded lazily."""
 
     def __init__(self, home: Path, keys: Sequence[str], *, on: bool) -> None:
         self._home = home
@@ -36,11 +35,11 @@ class SessionSecrets:
 
     @property
     def count(self) -> int:
-        """How many different secrets have been replaced so far."""
+        """Number of distinct secrets replaced so far."""
         return self._made.count if self._made is not None else 0
 
     def redact(self, text: str) -> str:
-        """The text as model and record may have it."""
+        """The text for model and record."""
         for key in self._keys:
             if key in text:
                 text = text.replace(key, HIDDEN)
@@ -50,16 +49,16 @@ class SessionSecrets:
         return self.redact(self._redactor.quoted(text) if self._on and text else text)
 
     def redact_all(self, value: Any) -> Any:
-        """The same for every text inside lists and mappings."""
+        """Redact every text inside lists and mappings."""
         return _mapped(value, self.redact)
 
     def hidden(self, result: ToolResult) -> ToolResult:
-        """A tool's result, as model, person and record may have it."""
+        """A tool's result, redacted."""
         if result.around:
             if self._on:
                 self._redactor.learn(result.around)
             result = msgspec.structs.replace(result, around="")
-        # A subagent's answer is a model's and may use placeholders; in all others they are only text.
+        # A subagent's answer may use placeholders; in other results they are literal text.
         redact = self.redact if "agent" in result.meta else self._redact_foreign
         text = redact(result.for_model)
         detail = text if result.detail == result.for_model else redact(result.detail)
@@ -74,9 +73,9 @@ class SessionSecrets:
         )
 
     def restored(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments for a tool's execution; raises `UnknownPlaceholder`.
+        """Arguments with secrets restored; raises `UnknownPlaceholder`.
 
-        Also where the switch is off: no placeholder of an earlier session may end up in a file.
+        Also where disabled: no placeholder of an earlier session may end up in a file.
         """
         restored: Mapping[str, Any] = self._redactor.restore_all(dict(args))
         return restored
@@ -91,7 +90,7 @@ class SessionSecrets:
 
 
 def _placeholder_key(home: Path) -> bytes:
-    """A key of its own in $CODER_HOME, so that a resumed session gives a secret the same name again."""
+    """A key in $CODER_HOME that makes placeholders stable across a resume."""
     path = home / "placeholders.key"
     try:
         key = path.read_bytes()
@@ -103,7 +102,7 @@ def _placeholder_key(home: Path) -> bytes:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(path, key)
         except OSError:
-            pass  # then they hold for this process only
+            pass  # stable only within this process
     return key
 
 

@@ -1,4 +1,4 @@
-"""A session taken up again: its log alone makes it what it was, as far as its record may be believed."""
+"""Resume a session from its log, as far as the record is trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from coder.tools.todo import restore
 
 
 def resume_session(agent: Agent, session_id: str) -> Session:
-    """Calls that were never answered are answered as interrupted. Raises `RecordError`."""
+    """Unanswered calls get an interrupted result. Raises `RecordError`."""
     if not agent.place.store.exists(session_id):
         raise RecordError("session.missing", id=shown(session_id))
     believed = is_trusted(agent.place.home, agent.place.store, session_id)
@@ -56,8 +56,8 @@ def resume_session(agent: Agent, session_id: str) -> Session:
 
 
 def _keep_words_only(session: Session, state: Replay) -> None:
-    """Somebody else's record: the person named it, so what was said in it is the conversation. What it would
-    have the model be is not asked of it, and nothing that it waited for is offered."""
+    """An untrusted record: keep its conversation, but not its system message, model settings or pending
+    approvals."""
     state.pending_approval = None
     own = Message(role="system", content=session.system_prompt())
     words = [own if message.role == "system" else message for message in state.messages]
@@ -71,7 +71,7 @@ def _take_over(session: Session, state: Replay) -> None:
     session.usage = state.usage
     session.mode_state = state.mode_state
     session.budget.spent = state.cost
-    if not session.agent.mode_chosen and state.mode == "plan":  # what allows more is asked for anew
+    if not session.agent.mode_chosen and state.mode == "plan":  # looser modes are not restored
         session.agent.mode = "plan"
     session.log.turn = state.turn
     session.next_notes += state.notes
@@ -107,10 +107,10 @@ def _end_interrupted_turn(session: Session) -> None:
 
 
 def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
-    """Jobs end with the process that ran them. Their ids are not given again."""
+    """Report jobs that ended with the old process. Their ids are not reused."""
     session.jobs.next_number = left.highest + 1
     session.next_notes += left.unreported.values()
-    for job_id, command in left.running.items():  # killed before it could say so
+    for job_id, command in left.running.items():  # killed without an end in the record
         entry = entries.Job(job_id=job_id, state="ended", command=command, stopped_by="session")
         session.log.append(entry)
     gone = left.gone | left.running
@@ -123,7 +123,7 @@ def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
 
 
 def _tell_of_memory(session: Session) -> None:
-    """What was remembered or forgotten since the system message was made, and no message has told."""
+    """Report facts saved or deleted since the system message was made."""
     system, *others = session.conversation.messages or [Message(role="system", content="")]
     told = "\n".join(message.content for message in others)
     memory, hide = session.agent.memory, session.redactor.redact

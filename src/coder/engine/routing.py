@@ -1,5 +1,5 @@
-"""Which model answers a prompt where `provider.model` is `auto`, and which takes over when it
-cannot. The choice holds for the whole prompt, tool calls included."""
+"""Choose the model for a prompt where `provider.model` is `auto`, and the fallback. The choice holds for the
+whole prompt, tool calls included."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from coder.texts import Phrase
 
 Tier = Literal["fast", "strong"]
 
-# Kinds of fault that another model may not have.
+# Errors that another model may not have.
 FALLBACK_KINDS = ("quota", "unreachable", "timeout", "server", "auth")
 
-_CLASSIFIED = 4_000  # characters of a prompt that the classifier is shown
-_QUESTION = 200  # a question up to this many characters, without any word of work in it, is a quick one
+_CLASSIFIED = 4_000  # characters of a prompt for the classifier
+_QUESTION = 200  # characters: shorter questions without work words go to the fast model
 _WORK = (
     r"\b(?:refactor|implement|migrat\w*|redesign|debug|optimi[sz]e|architect\w*|rewrite|port|fix|build|design"
     r"|investigate|concurren\w*|deadlock|performance|security)\b|重构|实现|迁移|调试|优化|设计|修复|架构|重写|排查"
@@ -40,7 +40,7 @@ COMPLEX: several steps or files, design, debugging, anything where a mistake wou
 
 
 async def choose_model(session: Session, turn: Turn, chosen_before: str = "") -> None:
-    """Set `turn.model` for all of the prompt. `chosen_before`: for a prompt that is taken up again."""
+    """Set `turn.model` for the prompt. `chosen_before`: for a resumed prompt."""
     agent = session.agent
     chosen_by_mode = turn.asks.model or (session.modes.model if session.modes else None)
     if chosen_by_mode or agent.chosen.name != "auto":
@@ -60,14 +60,14 @@ async def choose_model(session: Session, turn: Turn, chosen_before: str = "") ->
 
 
 def _use(session: Session, turn: Turn, model: str) -> None:
-    """From the next request on; another model has another window."""
+    """Switch from the next request on, with the model's window."""
     turn.model = session.model_in_use = model
     agent = session.agent
     agent.chosen = msgspec.structs.replace(agent.chosen, window=window_for(agent.config, model))
 
 
 def _too_long_for_fast(session: Session) -> Tier | None:
-    """A small model must not cost a conversation that the strong one still holds."""
+    """A conversation that exceeds the fast model's window stays with the strong one."""
     config = session.agent.config
     fast, strong = (window_for(config, name) for name in (config.routing.fast, config.routing.strong))
     room = config.compaction.threshold * fast
@@ -75,7 +75,7 @@ def _too_long_for_fast(session: Session) -> Tier | None:
 
 
 def model_for_asides(session: Session) -> str:
-    """Who is asked between turns: the model that answered last, while it is still the chosen one."""
+    """The model for side requests between turns: the last one used, while it is still chosen."""
     agent = session.agent
     if agent.chosen.name != "auto":
         return session.modes.model if session.modes and session.modes.model else agent.chosen.name
@@ -85,7 +85,7 @@ def model_for_asides(session: Session) -> str:
 
 
 def rule(text: str) -> Tier | None:
-    """What the words alone decide; None where they leave it open."""
+    """The tier by keywords; None where undecided."""
     if re.search(_WORK, text, re.IGNORECASE):
         return "strong"
     if len(text) <= _QUESTION and re.search(_QUICK, text, re.IGNORECASE):
@@ -96,7 +96,7 @@ def rule(text: str) -> Tier | None:
 
 
 async def _classified(session: Session, turn: Turn, model: str) -> Tier:
-    """Ask the fast model; where it does not answer, the strong one is the safe choice."""
+    """Ask the fast model to classify; the strong one is the fallback."""
     if not model:
         return "strong"
     try:
@@ -107,7 +107,7 @@ async def _classified(session: Session, turn: Turn, model: str) -> Tier:
 
 
 def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
-    """Another model for the rest of the prompt, said aloud; False where there is none left."""
+    """Switch to another model for the rest of the prompt, with a notice; False where none is left."""
     agent = session.agent
     routing = agent.config.routing
     others = [

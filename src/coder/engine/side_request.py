@@ -1,6 +1,6 @@
-"""Questions of the engine's own to a model, outside the conversation: summaries, routing, who speaks next.
+"""Model calls outside the conversation: summaries, routing, next speaker.
 
-They cost as any request does: their tokens and money are the turn's, and the budget stops them too.
+Their tokens and cost count for the turn, and the budget applies.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from coder.protocol.messages import Message
 from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
-_LONGEST = 400_000  # characters of an answer: no summary is as long, thinking included
+_LONGEST = 400_000  # characters of an answer, thinking included
 _THINKING = r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)"
 
 
 async def side_request(session: Session, turn: Turn | None, model: str, instruction: str, text: str) -> str:
-    """The answer's text. Raises `ModelError`, also where the budget does not allow the question."""
+    """The answer's text. Raises `ModelError`, also where the budget is exhausted."""
     agent = session.agent
     messages = [Message(role="system", content=instruction), Message(role="user", content=text)]
     counter = session.conversation.counter
@@ -43,7 +43,7 @@ async def side_request(session: Session, turn: Turn | None, model: str, instruct
                     case TextDelta(piece):
                         parts.append(piece)
                         length += len(piece)
-                        if length > _LONGEST:  # a model that finds no end
+                        if length > _LONGEST:  # a model that does not stop
                             break
                     case Restarted():
                         parts.clear()
@@ -59,7 +59,7 @@ async def side_request(session: Session, turn: Turn | None, model: str, instruct
 
 
 def one_of(answer: str, *words: str) -> str:
-    """Which of the words an answer gives: its first word, else the last that stands in it, else none."""
+    """Which of the words an answer gives: its first word, else the last that occurs, else none."""
     first = re.match(r"\W*(\w+)", answer)
     if first and first[1].upper() in words:
         return first[1].upper()

@@ -1,4 +1,4 @@
-"""A turn while it runs: what it asks of its model, and what is known of it so far."""
+"""State of a running turn."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NOTHING_ASKED = Asks()
 
 
 class Words(msgspec.Struct, frozen=True):
-    """What of a message is the person's own. `typed`: not what they pasted or piped. `said`: that, or all of
-    a message of which nothing was typed; neither holds a word of a rendered mode."""
+    """The person's own part of a message. `typed`: not pasted or piped. `said`: that, or the whole message
+    where nothing was typed; neither includes a rendered mode."""
 
     typed: str = ""
     said: str = ""
 
 
 class Turn:
-    """What is known of the turn that is running."""
+    """A running turn."""
 
     def __init__(
         self,
@@ -47,29 +47,29 @@ class Turn:
         self.usage = Usage()
         self.edited: set[str] = set()
         self.checks = Checks()
-        self.unverified: Phrase | None = None  # why no check was run, where that is said at the end
-        self.checked_before: dict[str, frozenset[str]] = {}  # what failed before the first edit, by command
+        self.unverified: Phrase | None = None  # why no verification ran, to report at the end
+        self.checked_before: dict[str, frozenset[str]] = {}  # failures before the first edit, by command
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
-        self.hints: set[str] = set()  # which the person has read in this turn
-        self.made_room_at = -1  # the step at which the provider last found the prompt too long
+        self.hints: set[str] = set()  # hints shown in this turn
+        self.made_room_at = -1  # the step at which the provider last rejected the prompt as too long
         self.loops = LoopWatch()
-        self.model = ""  # which answers this prompt, all of it
+        self.model = ""  # for the whole prompt
         self.models_tried: list[str] = []
         self.cost = 0.0
         self.answer = ""
-        self.unverified_answers: list[str] = []  # each followed by a check that failed
-        self.unfinished = ""  # of the answer, where the output limit cut it off and it is continued
+        self.unverified_answers: list[str] = []  # each followed by a failed verification
+        self.unfinished = ""  # a truncated answer that is being continued
         self.finish_reason = ""  # of the newest answer
         self.status: TurnStatus = "ok"
-        self.refused = False  # its message was too long to become part of the conversation
-        self.reason: Phrase | None = None  # why it did not end well
-        self.doing: list[str | Phrase] = []  # what is under way just now; a cancel says what it stopped
+        self.refused = False  # the message was too long
+        self.reason: Phrase | None = None  # why it failed
+        self.doing: list[str | Phrase] = []  # current activities, for the message of a cancel
 
     @classmethod
     def taken_up(cls, number: int, so_far: TurnSoFar, session_id: str, asks: Asks) -> Turn:
-        """One that was cut off, where it stopped: its limits, its cost and its check go on from there."""
+        """Resume an interrupted turn with its limits, cost and verification state."""
         turn = cls(number, so_far.text, session_id, asks, Words(said=so_far.said))
         turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
         turn.edited = set(so_far.edited)
@@ -79,7 +79,7 @@ class Turn:
 
     @contextmanager
     def busy(self, what: str | Phrase) -> Iterator[None]:
-        """Name what is done inside. Where it is cut short the name stays, for whoever tells of it."""
+        """Name the activity of the block. On interruption the name stays, for the message."""
         self.doing.append(what)
         yield
         self.doing.remove(what)

@@ -1,4 +1,4 @@
-"""What front ends may read of the engine. They change it by ops alone."""
+"""Read model of the engine for front ends, which change it by ops only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EngineView:
-    """As things are now: a session may be exchanged for another while a front end runs."""
+    """The current state; the session may change while a front end runs."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -25,12 +25,12 @@ class EngineView:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether there is anything to go on with later."""
+        """Whether there is anything to resume."""
         return self._agent.place.store.exists(self.session_id)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a resumed session has a question open, which the engine asks again by itself."""
+        """Whether a resumed session has a pending approval, which the engine requests again."""
         return self._agent.session.pending is not None
 
     @property
@@ -39,7 +39,7 @@ class EngineView:
 
     @property
     def configured_models(self) -> list[str]:
-        """Every model that the configuration names, each once."""
+        """The configured models, deduplicated."""
         config = self._agent.config
         names = (config.provider.model, config.routing.fast, config.routing.strong, *config.budget.prices)
         return [name for name in dict.fromkeys(names) if name]
@@ -54,7 +54,7 @@ class EngineView:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """For programs that a front end starts: no key of a provider is in it."""
+        """For programs that a front end starts; without provider keys."""
         return self._agent.place.environment
 
     def sessions(self, most: int) -> list[SessionInfo]:
