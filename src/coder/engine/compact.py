@@ -47,7 +47,7 @@ _GROWTH = 1.1  # a compaction that did not help is not tried again before the pr
 
 
 async def make_less(session: Session, turn: Turn) -> None:
-    """Before a step, once the prompt has passed its share of the model's window."""
+    """Compact before a step, once the prompt has passed the threshold."""
     threshold = session.agent.config.compaction.threshold * session.agent.chosen.window
     with turn.busy(Phrase("stopped.compaction")):
         shortened = _shorten(session)
@@ -61,7 +61,7 @@ async def make_less(session: Session, turn: Turn) -> None:
 
 
 async def make_room(session: Session, turn: Turn) -> bool:
-    """The provider found the conversation too long, though by our count it is not: once a step, try less."""
+    """Compact once per step where the provider rejected a prompt that fits by our count."""
     if turn.made_room_at == turn.steps or not session.agent.config.compaction.auto:
         return False
     turn.made_room_at = turn.steps
@@ -122,7 +122,7 @@ class _Attempt:
         self.around, self.forced, self.in_turn = around, forced, in_turn
 
     def replace(self, summary: str) -> ChatCompressed | None:
-        """Record the compaction, then make it true. None where it would gain nothing."""
+        """Record the compaction, then apply it. None where it would gain nothing."""
         session, counter = self.session, self.session.conversation.counter
         messages = session.conversation.messages
         text = SUMMARY_HEAD + plain(summary) + self.around
@@ -151,7 +151,7 @@ def _room(session: Session) -> float:
 
 
 def _around(session: Session, turn: Turn | None, kept: list[Message], room: float) -> str:
-    """What the engine itself says beside a summary. `room`: tokens that the kept messages leave free."""
+    """The engine's parts beside a summary. `room`: tokens that the kept messages leave free."""
     text = with_part("", "memory", _memories(session))
     if turn is not None:
         text = with_request(text, turn.text, kept, partial(kept_whole, session))
@@ -161,7 +161,7 @@ def _around(session: Session, turn: Turn | None, kept: list[Message], room: floa
 
 
 async def compact_text(session: Session) -> tuple[str, bool]:
-    """`/compact`: what came of it, and whether it is an answer or a failure."""
+    """`/compact`: its message, and whether it succeeded."""
     done = await compact(session, forced=True)
     say = session.agent.say
     if done is None:
@@ -260,7 +260,7 @@ def _ledger_text(session: Session, free: float) -> str:
 
 
 async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str | Phrase:
-    """The model's own words, or why there are none."""
+    """The model's summary, or why there is none."""
     agent = session.agent
     counter = session.conversation.counter
     while True:

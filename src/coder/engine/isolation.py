@@ -1,8 +1,7 @@
-"""What stands around a command that the model runs: the sandbox it runs in, and the memory that lets `/undo`
-take back what it did to files. The person's own `!` has neither.
+"""Run the model's commands in the sandbox and with undo. The person's own `!` has neither.
 
-A line that runs unasked because it is known to be read-only runs in the sandbox of `plan`: a wrong verdict of
-the parser then costs a failed command, and no file.
+Defence in depth: a line that runs without approval because it was judged read-only runs in the sandbox of
+`plan`, so a wrong verdict costs a failed command and no file.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ async def run_command(
     read_only: bool = False,
     approved: bool = False,
 ) -> ToolResult:
-    """A line of the model's, sheltered. `read_only`: it runs unasked, for that reason. `approved`: a person
-    has seen it and said yes."""
+    """Run a line of the model in the sandbox. `read_only`: it runs without approval, for that reason.
+    `approved`: a person approved it."""
     line = tool.command(args)
     sandbox = await _sandbox(session, read_only=read_only)
     if isinstance(sandbox, Phrase):
@@ -62,7 +61,7 @@ async def run_command(
     if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
         context.environment = with_project_tools(line, session.agent.root, context.environment)
     run = partial(tool.run, args, context, on_output)
-    # What the kernel keeps from writing has changed nothing: a change meanwhile is the person's own.
+    # A command that cannot write changed nothing: a change meanwhile is the person's.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
     result = await (run() if held else _covered(session, line, sandbox, run, git_settings=settings))
     if "exit_code" not in result.meta:
@@ -73,7 +72,7 @@ async def run_command(
 
 
 def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | None:
-    """What a line runs with; None where a moment ago it was read-only, and is not known to be any more."""
+    """What a line runs with; None where it is not known to be read-only any more (TOCTOU)."""
     context = copy(session.context)
     if read_only:
         environment = environment_for(session, line)
@@ -103,7 +102,7 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
 async def start_isolated(
     session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
 ) -> ToolResult:
-    """A command with `background`. Undo covers its start; what it changes later is not covered, and said."""
+    """Start a background command. Undo covers its start only, which is reported."""
     agent, command = session.agent, tool.command(args)
     found = await _sandbox(session, read_only=read_only)
     if isinstance(found, Phrase):
@@ -171,7 +170,7 @@ def _of_job(session: Session, level: SandboxLevel, *, plan: bool) -> Sandbox:
 async def run_server_tool(
     session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
 ) -> ToolResult:
-    """A tool of an MCP server. Where we started that, it is in a sandbox already, and `/undo` covers it."""
+    """Run a tool of an MCP server. One that we started is sandboxed and covered by `/undo`."""
     from coder.mcp.tools import McpTool
 
     run = partial(tool.run, args, session.context, on_output)
@@ -190,8 +189,8 @@ async def _covered(
     *,
     git_settings: bool = False,
 ) -> ToolResult:
-    """Run something that may change files, with the tree looked at before and after. `git_settings`: the
-    person let it change the repository's."""
+    """Run something that may change files, with the tree scanned before and after. `git_settings`: it may
+    change the repository's settings."""
     undo = undo_of(session)
     await _look(undo, label)
     try:
@@ -233,7 +232,7 @@ async def _look(undo: ShellUndo, command: str) -> None:
     looking = asyncio.ensure_future(asyncio.to_thread(undo.before, command))
     try:
         await asyncio.shield(looking)
-    except asyncio.CancelledError:  # the first look may take a second; nobody waits for it then
+    except asyncio.CancelledError:  # the first scan may take a second: do not wait
         loop = asyncio.get_running_loop()
         looking.add_done_callback(lambda _looked: loop.run_in_executor(None, undo.not_run))  # it takes locks
         raise
@@ -242,7 +241,7 @@ async def _look(undo: ShellUndo, command: str) -> None:
 def _after(undo: ShellUndo) -> ShellChanges:
     try:
         return undo.after()
-    except OSError:  # the journal cannot be written: better said than lost silently
+    except OSError:  # the journal cannot be written: report it
         return ShellChanges(partial=True)
 
 
@@ -268,7 +267,7 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 
 
 async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Phrase | None:
-    """None where none is wanted, a sentence where one is required and there is none."""
+    """None where disabled, a message where one is required and unavailable."""
     agent = session.agent
     settings = agent.config.sandbox
     if settings.mode == "off":
@@ -292,7 +291,7 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
 
 
 async def sandbox_level(agent: Agent) -> SandboxLevel:
-    """Tried out once a machine and kept; said at the first use."""
+    """Probed once per machine and cached; reported at first use."""
     async with agent.trying_sandbox:  # several may want it at once, and it is said once
         if agent.sandbox_level is not None:
             return agent.sandbox_level
@@ -305,7 +304,7 @@ async def sandbox_level(agent: Agent) -> SandboxLevel:
 
 
 def sandbox_text(session: Session) -> str:
-    """For `/status`: what is known so far, without trying anything out."""
+    """For `/status`: what is known so far, without probing."""
     agent = session.agent
     if agent.config.sandbox.mode == "off":
         return agent.say("sandbox.off")
@@ -315,7 +314,7 @@ def sandbox_text(session: Session) -> str:
 
 
 def sandbox_for_model(session: Session) -> str:
-    """One sentence for the prompt: what commands may do here. Nothing is tried out for it."""
+    """One sentence for the prompt: what commands may do here. Does not probe."""
     from coder.policy.sandbox.probe import kept
 
     agent = session.agent

@@ -1,7 +1,7 @@
-"""Puts together an answer that the output limit cut off with what the model says when told to continue.
+"""Join an answer truncated by the output limit with its continuation.
 
-The parts are one text: nothing is put between them. Models repeat the last words, or open the code block
-again that they were in; that is left out, but only where it is plainly a repetition.
+Nothing is inserted between the parts. Models repeat the last words or reopen the code block; such clear
+repetitions are dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAY_COME_AGAIN = 200  # characters within which that stands
 
 
 class Joiner:
-    """Takes the continuation of `before` as it streams in; gives back what follows `before`."""
+    """Streaming: takes the continuation of `before` in chunks and returns what follows `before`."""
 
     def __init__(self, before: str) -> None:
         self.before = before

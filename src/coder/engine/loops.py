@@ -1,8 +1,8 @@
-"""Notices a model that goes in circles.
+"""Loop detection.
 
-What counts is a call *with its result*: polling whose result changes, and honest batches of one tool with
-different arguments, are not circles. Text counts outside code fences, lists and tables only, and only where
-it comes again to the letter: lines of a log or a listing look alike, but each says something of its own.
+A repetition is a call *with its result*: polling with changing results, and batches of one tool with
+different arguments, are not loops. Text counts only outside code fences, lists and tables, and only where it
+repeats exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEXT_KEPT = 5_000
 
 
 class LoopWatch:
-    """Fed with what a turn does; `finding` says what was noticed, or is None."""
+    """Observes a turn; `finding` is the loop detected, or None."""
 
     def __init__(self) -> None:
         self.finding: Phrase | None = None
@@ -36,7 +36,7 @@ class LoopWatch:
         self._text = TextWatch()
 
     def reset(self) -> None:
-        """Start over, as after the model was told."""
+        """Start over, after a note to the model."""
         self.finding = None
         self._calls.clear()
         self._names.clear()
@@ -78,7 +78,7 @@ class LoopWatch:
         return None
 
     def saw_text(self, text: str) -> bool:
-        """True where the text itself has begun to go round."""
+        """True where the text repeats itself."""
         if self._text.add(text):
             self.finding = self.finding or Phrase("loop.words")
             return True
@@ -86,7 +86,7 @@ class LoopWatch:
 
 
 class TextWatch:
-    """Looks for a piece of text that comes again and again within a short distance."""
+    """Detects a chunk of text that repeats within a short distance."""
 
     def __init__(self) -> None:
         self._line = ""

@@ -1,7 +1,7 @@
-"""What the model is told beside the person's words, so that it spends no step finding it out.
+"""System reminders: facts for the model beside the person's words, which save it steps.
 
-What holds for the whole session is in the system message. What changes is told with the next message, or
-after the results of its calls: what was sent before stays as it was, and the provider's prompt cache holds.
+Constants of the session are in the system message. Changes follow with the next message or after tool
+results: earlier messages are never edited, so that the provider's prompt cache holds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _check(agent: Agent) -> str:
 
 
 def _commands(agent: Agent) -> str:
-    """By the settings alone: which sandbox holds here is tried out with the first command."""
+    """By the settings alone: the sandbox is probed with the first command."""
     sandbox, scratch = agent.config.sandbox, shown(agent.place.workspace.scratch)
     path = f" {scratch}" if len(scratch.encode("utf-8", "replace")) <= _SCRATCH_ROOM else ""
     place = f"the scratch folder{path} ($TMPDIR: kept, open to file tools too)"
@@ -61,7 +61,7 @@ def _commands(agent: Agent) -> str:
 
 
 async def settle_git(session: Session) -> None:
-    """Give git a moment to say what it was asked when the session started."""
+    """Wait briefly for the git query of the session's start."""
     state = session.agent.git_state
     if state is not None and not session.told_git and not state.done:
         await asyncio.to_thread(state.wait)
@@ -107,7 +107,7 @@ def rules_note(session: Session) -> str:
 
 
 def tell_nested_instructions(session: Session) -> None:
-    """After calls: the `AGENTS.md` of folders that the work has moved into, each once."""
+    """After calls: the `AGENTS.md` of nested directories that were touched, each once."""
     agent = session.agent
     touched = session.context.files.take_touched()
     folders = dict.fromkeys(folder for path in touched for folder in _folders(agent.root, path))

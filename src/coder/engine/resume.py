@@ -46,7 +46,7 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     session.pending_asks = choices.asks
     session.pending_turn = newest.so_far
     if not believed:
-        _keep_words_only(session, state)
+        _keep_conversation_only(session, state)
     _take_over(session, state)
     _tell_of_memory(session)
     session.announce(resumed=True, recent=recent.turns)
@@ -55,7 +55,7 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     return session
 
 
-def _keep_words_only(session: Session, state: Replay) -> None:
+def _keep_conversation_only(session: Session, state: Replay) -> None:
     """An untrusted record: keep its conversation, but not its system message, model settings or pending
     approvals."""
     state.pending_approval = None

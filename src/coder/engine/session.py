@@ -1,6 +1,6 @@
 """One session: its conversation, its record, and what its tools have seen.
 
-State and the few ways it changes; every change goes to the record first and is then true.
+Event sourcing: every change is recorded first, then applied.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Session:
 
     @property
     def undo(self) -> UndoJournal:
-        """Loaded when something is first changed, or taken back."""
+        """Imported lazily, at the first change or undo."""
         if self._undo is None:
             from coder.record.undo.journal import UndoJournal
 
@@ -144,11 +144,11 @@ class Session:
         return self._undo
 
     def share_undo(self, parent: Session) -> None:
-        """A subagent's changes are its parent's turn's."""
+        """A subagent's changes belong to its parent's turn."""
         self._undo = parent.undo
 
     def begin_undo(self, turn: int) -> None:
-        """Changes from here on are this turn's."""
+        """Later changes belong to this turn."""
         self._undo_turn = turn
         if self._undo is not None:
             self._undo.begin_turn(turn)
@@ -270,7 +270,7 @@ class Session:
         )
 
     def _job_ended(self, job: Job) -> None:
-        """At any moment, in the midst of a call as well: the model is told later (`job_notes`)."""
+        """Called at any time, also during a call: the model is told later (`job_notes`)."""
         hide = self.redactor.redact
         entry = entries.Job(
             job_id=job.id,
@@ -353,7 +353,7 @@ class Session:
         return event
 
     def add_note(self, text: str, reason: str) -> None:
-        """Something the engine tells the model by itself."""
+        """A message of the engine to the model."""
         text = self.redactor.redact(text)
         self.log.append(entries.Note(reason=reason), text, role="user")
         self.conversation.append(Message(role="user", content=text))
@@ -424,7 +424,7 @@ class Session:
         )
 
     def write_snapshot(self) -> None:
-        """Derived from the record, so a failure to write it is worth a line, not the turn."""
+        """Derived from the record, so a write error is a notice and does not fail the turn."""
         agent = self.agent
         if not agent.keeps_snapshot:
             return

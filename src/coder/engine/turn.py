@@ -38,7 +38,7 @@ async def run_turn(
     attached: str = "",
     words: Words | None = None,
 ) -> Turn:
-    """Take a message through to its answer. Whatever happens, the turn ends recorded and answered.
+    """Run a message to its answer. Whatever happens, the turn's end is recorded.
     `attached` is part of the message, but not of what the person said. `words`: what they said of `text`;
     all of it where that is not told."""
     if session.agent.ide is not None:
@@ -169,7 +169,7 @@ async def _steps(session: Session, turn: Turn) -> None:
 
 
 async def _goes_on(session: Session, turn: Turn, answer: Answer) -> bool:
-    """Whether an answer without calls is not the turn's last: it was cut off, or a check failed."""
+    """Whether the turn continues after an answer without calls: it was truncated, or verification failed."""
     from coder.engine.continuation import wants_to_continue
 
     return await wants_to_continue(session, turn, answer) or await verify_edits(session, turn)
@@ -185,7 +185,7 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
 
 
 async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work and end the turn, however the work ends."""
+    """Run the work and end the turn, however the work ends."""
     try:
         await work
     except asyncio.CancelledError:
@@ -280,7 +280,7 @@ def _end(session: Session, turn: Turn) -> None:
 
 
 async def continue_turn(session: Session) -> Turn | None:
-    """A resumed session whose last call waited for a person: ask again, then go on where it stopped."""
+    """Resume a turn whose last call waited for approval: ask again, then continue."""
     state = session.pending
     if state is None:
         return None

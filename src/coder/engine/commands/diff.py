@@ -148,8 +148,8 @@ async def _git(agent: Agent, *args: str) -> Outcome | None:
 
 
 async def _harmless(agent: Agent, line: list[str]) -> list[str]:
-    """Git runs what a repository's settings name (filters, say), and those may have come with the project, or
-    from a command: in the sandbox of `plan` none of it can change anything."""
+    """Git runs programs that an untrusted repository's settings name, such as filters: in the sandbox of
+    `plan` they cannot change anything."""
     if agent.config.sandbox.mode == "off":
         return line
     level = agent.sandbox_level

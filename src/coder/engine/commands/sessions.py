@@ -36,7 +36,7 @@ async def resume_command(agent: Agent, args: str) -> Reply:
     if name == agent.session.id:
         return Reply(agent.say("session.already", id=name))
     try:
-        if not await _may_believe(agent, name):
+        if not await _may_trust(agent, name):
             return Reply(agent.say("record.left_alone", id=shown(name)), ok=False)
         session = resume_session(agent, name)
     except RecordError as error:
@@ -49,9 +49,9 @@ async def resume_command(agent: Agent, args: str) -> Reply:
     return Reply(text, data={"session_id": name})
 
 
-async def _may_believe(agent: Agent, name: str) -> bool:
-    """A record that this person did not make is asked about. Where nobody can answer, who named it gets the
-    words in it (`resume_session`). Raises `RecordError`."""
+async def _may_trust(agent: Agent, name: str) -> bool:
+    """Ask about an untrusted record. Where nobody can answer, only its conversation is used
+    (`resume_session`). Raises `RecordError`."""
     if is_trusted(agent.place.home, agent.place.store, name) or not agent.front.can_ask:
         return True
     about = Phrase("record.foreign_about", id=shown(name), title=shown(agent.place.store.title(name)) or "-")

@@ -54,10 +54,10 @@ async def undo_command(agent: Agent, args: str) -> Reply:
     if asked is None:
         return Reply(agent.say("undo.usage"), ok=False, data={"usage": True})
     journal = agent.session.undo
-    await _find_out_what_was_cut_off(agent)
+    await _recover_killed_commands(agent)
     if asked.show:
         outcomes = await asyncio.to_thread(journal.preview, asked.count, force=asked.force)
-        lines = [line for one in outcomes for line in _told(agent, one, "would")]
+        lines = [line for one in outcomes for line in _outcome_lines(agent, one, "would")]
         return Reply(_text(agent, outcomes, lines), data=_data(outcomes))
     return await _do(agent, "undo", journal.undo_turns, asked)
 
@@ -66,12 +66,12 @@ async def redo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None or asked.show:
         return Reply(agent.say("redo.usage"), ok=False, data={"usage": True})
-    await _find_out_what_was_cut_off(agent)
+    await _recover_killed_commands(agent)
     return await _do(agent, "redo", agent.session.undo.redo_turns, asked)
 
 
-async def _find_out_what_was_cut_off(agent: Agent) -> None:
-    """Commands that were killed with the session: what they had changed by then belongs to their turn."""
+async def _recover_killed_commands(agent: Agent) -> None:
+    """Recover changes of commands that were killed with the session, for their turn."""
     if agent.session.undo.cut_off():
         from coder.engine.isolation import undo_of
 
@@ -79,7 +79,7 @@ async def _find_out_what_was_cut_off(agent: Agent) -> None:
 
 
 async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
-    # Not to be cut off: half an undo would be completed only by the next one.
+    # Shielded from cancellation: an interrupted undo is completed only by the next one.
     work = asyncio.ensure_future(asyncio.to_thread(turns, asked.count, force=asked.force))
     try:
         outcomes = await asyncio.shield(work)
@@ -92,7 +92,7 @@ async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]]
         reason = f"{error.strerror}: {error.filename}"
         return Reply(agent.say(f"{action}.failed", reason=reason), ok=False)
     _keep(agent, action, outcomes, asked.force)
-    lines = [line for one in outcomes for line in _told(agent, one, action)]
+    lines = [line for one in outcomes for line in _outcome_lines(agent, one, action)]
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
         return Reply("\n".join(lines) or agent.say("redo.nothing"), ok=not refused, data=_data(outcomes))
@@ -117,7 +117,7 @@ def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[str]) -> st
 
 
 def _commands_since(agent: Agent, turn: int) -> list[str]:
-    """The person's own `!` commands since that turn: nobody looked at what they changed."""
+    """The person's own `!` commands since that turn: undo does not cover them."""
     path = agent.place.store.log_path(agent.session.id)
     events = read_log(path) if path.exists() else ()  # a session that nothing happened in has no file yet
     return [
@@ -130,14 +130,14 @@ def _commands_since(agent: Agent, turn: int) -> list[str]:
 # what is said
 
 
-def _told(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
+def _outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
     """`manner`: undo, redo, or would."""
     shown = _shown_paths(agent)
     if outcome.conflicts:
         names = _lines(agent, [f"  {shown(path)}" for path in outcome.conflicts])
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
         return [agent.say(key, turn=outcome.turn, files="\n".join(names))]
-    left = _left(agent, outcome, manner)
+    left = _doubtful_lines(agent, outcome, manner)
     if outcome.refused:
         key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
         return [agent.say(key, turn=outcome.turn, files="\n".join(_lines(agent, left)))]
@@ -155,7 +155,7 @@ def _told(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
     return [agent.say(head, turn=outcome.turn), *_lines(agent, lines or [f"  {agent.say('undo.no_change')}"])]
 
 
-def _left(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
+def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
     """What may be somebody else's doing."""
     shown = _shown_paths(agent)
     shared, unsure = ("undo.shared", "undo.unsure")
