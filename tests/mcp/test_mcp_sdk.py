@@ -17,7 +17,7 @@ import pytest
 from coder.mcp.client import Connection, HttpEndpoint, McpFault, StdioEndpoint
 from coder.mcp.http_transport import HttpTransport
 from coder.mcp.stdio_transport import StdioTransport
-from coder.mcp.versions import shake_hands
+from coder.mcp.versions import legacy_handshake
 from kit.mcp_meeting import Meeting, until
 
 SERVER = Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py"
@@ -63,7 +63,7 @@ async def in_the_old_era(root: Path, endpoint: StdioEndpoint | HttpEndpoint) -> 
         wire = StdioTransport("sdk", endpoint, meeting, meeting.closed.append)
     else:
         wire = HttpTransport("sdk", endpoint, meeting)
-    meeting.connection = Connection("sdk", wire, await shake_hands("sdk", wire))
+    meeting.connection = Connection("sdk", wire, await legacy_handshake("sdk", wire))
     await meeting.connection.refresh_tools()
     try:
         yield meeting

@@ -27,7 +27,7 @@ from coder.record.log import SessionLog, read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
 from coder.record.turn_so_far import NewestTurn
-from coder.servers.acp.replay import Retelling
+from coder.servers.acp.replay import RecordReplay
 from coder.texts import Texts
 from kit.record_sessions import RECORDS, Told
 
@@ -131,7 +131,7 @@ def test_nothing_that_a_line_may_hold_stops_a_reader(events: list[HistoryEvent])
         Choices(),
         NewestTurn(),
         JobsLeft(),
-        Retelling(Told()),
+        RecordReplay(Told()),
     ]
     for event in events:
         assert isinstance(event.entry, FORMS[event.type])

@@ -31,7 +31,7 @@ from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
 from coder.record.store import SessionStore
 from coder.record.turn_so_far import NewestTurn
-from coder.servers.acp.replay import Retelling
+from coder.servers.acp.replay import RecordReplay
 from kit.record_sessions import RECORDS, SESSIONS, Told, records
 
 READINGS = RECORDS[0].parent.parent / "old_readings"
@@ -61,9 +61,9 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
         Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn(), JobsLeft()
     )  # fmt: skip
     editor = Told()
-    retelling = Retelling(editor)
+    replay = RecordReplay(editor)
     for event in read_log(record):
-        for taker in (state, ledger, recent, choices, newest, jobs, retelling):
+        for taker in (state, ledger, recent, choices, newest, jobs, replay):
             taker.take(event)
     (info,) = SessionStore(folder).infos()
     found = {
@@ -78,7 +78,7 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
         ],
         "newest": {**_fields(newest.so_far), "checks": newest.so_far.checks.result()},
         "jobs": [jobs.running, jobs.gone, jobs.unreported, jobs.highest],
-        "editor": [retelling.done(), editor.all],
+        "editor": [replay.done(), editor.all],
         "show": shown(folder, record.stem),
         "export": exported(folder, record.stem),
     }

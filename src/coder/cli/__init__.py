@@ -1,4 +1,4 @@
-"""The command line: arguments and subcommands. Imports a room only when it is entered."""
+"""The command line: arguments and subcommands. Packages are imported lazily."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from signal import SIGINT, default_int_handler, getsignal, signal
     from typing import NoReturn
 else:
-    from _signal import SIGINT, default_int_handler, getsignal, signal  # the other would import enum
+    from _signal import SIGINT, default_int_handler, getsignal, signal  # `signal` imports enum
 
 _CANCELLED = 130
 
@@ -32,39 +32,39 @@ SUBCOMMANDS = (
 def main() -> None:
     """The `coder` command."""
     if getsignal(SIGINT) is default_int_handler:  # and not ignored, as in a shell's background job
-        signal(SIGINT, _leave)
+        signal(SIGINT, _exit_at_once)
     try:
         _main(sys.argv[1:])
-    except KeyboardInterrupt:  # on the way out
-        _leave()
+    except KeyboardInterrupt:  # during shutdown
+        _exit_at_once()
 
 
-def hear_interrupts() -> None:
-    """Start-up is over: from here on SIGINT is a `KeyboardInterrupt`, and what was begun is ended in order.
-    Until then it just ends the process: an exception in the middle of an import may be printed or lost."""
-    if getsignal(SIGINT) is _leave:
+def enable_keyboard_interrupt() -> None:
+    """Called after start-up. Until then SIGINT ends the process at once: a `KeyboardInterrupt` within an
+    import may be printed or swallowed."""
+    if getsignal(SIGINT) is _exit_at_once:
         signal(SIGINT, default_int_handler)
 
 
-def _leave(*_: object) -> NoReturn:
+def _exit_at_once(*_: object) -> NoReturn:
     os._exit(_CANCELLED)
 
 
 def _main(arguments: list[str]) -> None:
-    if arguments == ["--version"]:  # the quickest question gets the quickest answer
+    if arguments == ["--version"]:  # fast path
         from coder import __version__
 
         print(f"coder {__version__}")
         return
-    if sys.platform == "win32":  # before anything of POSIX is imported
+    if sys.platform == "win32":  # before POSIX-only imports
         raise SystemExit(_refuse_windows())
     import gc
 
-    gc.disable()  # nothing of what start-up makes is garbage, and looking for some costs a tenth of it
+    gc.disable()  # start-up makes no garbage, and collecting takes a tenth of its time
     from coder.cli.start import run
 
     status = run(arguments)
-    # Every file is closed and every child ended by now; taking the interpreter apart would only cost 20 ms.
+    # All files are closed and all children reaped; interpreter shutdown would only cost 20 ms.
     sys.stderr.flush()
     os._exit(_flushed(status))
 
@@ -79,6 +79,6 @@ def _refuse_windows() -> int:
 def _flushed(status: int) -> int:
     try:
         sys.stdout.flush()
-    except OSError:  # whoever read it has left, or the disk is full
+    except OSError:  # EPIPE or a full disk
         return status or 1
     return status

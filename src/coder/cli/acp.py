@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _parser(arguments: list[str]) -> Parser:
-    """With its texts only where they are asked for: to know the language the settings are read."""
+    """Help texts only for --help: choosing their language reads the settings."""
     wanted = {"-h", "--help"} & set(arguments)
     parser = Parser("coder acp", texts_for(arguments).say if wanted else None)
     say, add = parser.say, parser.options.add_argument

@@ -1,7 +1,4 @@
-"""The options of the command line, and what is said where they are wrong.
-
-Help texts are put into words only for a page of help: an ordinary start does not pay for them.
-"""
+"""Command-line options and their errors. Help texts are looked up only for --help, to keep start-up fast."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from coder.texts import LANGUAGES, Phrase
 
 Say = Callable[..., str]
 
-# What argparse says, and how we say it: it knows no other language, and begins with "argument".
+# argparse's messages and our translatable ones.
 _COMPLAINTS = (
     (r"argument (?P<name>.+?): expected one argument", "cli.wrong.no_value"),
     (
@@ -33,15 +30,15 @@ _COMPLAINTS = (
 )
 
 
-def _unsaid(key: str, /, **values: object) -> str:
+def _no_text(key: str, /, **values: object) -> str:
     return ""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in a sentence, without the page of usage before it. `say` has the help texts."""
+    """Reports errors in one sentence, without usage. `say` looks up help texts."""
 
     def __init__(self, prog: str, say: Say | None = None, **more: Any) -> None:
-        self.say: Say = say or _unsaid
+        self.say: Say = say or _no_text
         super().__init__(
             prog=prog, formatter_class=_formatter(self.say), allow_abbrev=False, add_help=False, **more
         )
@@ -54,7 +51,7 @@ class Parser(argparse.ArgumentParser):
 
 def _formatter(say: Say) -> type[argparse.HelpFormatter]:
     class Formatter(argparse.RawDescriptionHelpFormatter):
-        """The page with our own word for "usage"."""
+        """Translates "usage"."""
 
         def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
             super().add_usage(usage, actions, groups, prefix or say("cli.usage_prefix") or None)
@@ -72,7 +69,7 @@ def _complaint(message: str) -> Phrase:
 
 
 def add_folder_options(parser: Parser) -> None:
-    """Options that every subcommand takes as well."""
+    """Options common to all subcommands."""
     add, say = parser.options.add_argument, parser.say
     add("--cwd", type=Path, default=Path(), metavar="DIR", help=say("cli.help.cwd"))
     add("--config", type=Path, metavar="FILE", help=say("cli.help.config"))
@@ -81,8 +78,8 @@ def add_folder_options(parser: Parser) -> None:
 
 
 def main_parser(say: Say | None = None) -> Parser:
-    """Without `say` it has no help texts."""
-    known = say or _unsaid
+    """Without `say` there are no help texts."""
+    known = say or _no_text
     parser = Parser("coder", say, description=known("cli.about"), epilog=known("cli.epilog"))
     modes = ", ".join(OPERATING_MODES)
     parser.arguments.add_argument("words", nargs="*", metavar="QUESTION", help=known("cli.help.question"))

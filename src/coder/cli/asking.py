@@ -1,4 +1,4 @@
-"""Approvals in `--once` on a terminal: the question is on the screen, a line answers it."""
+"""Approvals in `--once` on a terminal: a line answers the question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coder.texts import Texts
 
 
 class Asker:
-    """Reads beside the stream of events, so that a cancel ends the question as well."""
+    """Asks in a task beside the event loop, so that a cancel ends the question too."""
 
     def __init__(self, engine: Engine, texts: Texts) -> None:
         self._engine = engine
@@ -41,7 +41,7 @@ def _say(text: str) -> None:
 
 
 async def _line(prompt: str) -> str | None:
-    """What the terminal hands over when Enter is pressed; None at the end of input."""
+    """A line from the terminal; None at end of input."""
     sys.stdout.write(prompt)
     sys.stdout.flush()
     loop = asyncio.get_running_loop()

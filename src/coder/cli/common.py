@@ -1,4 +1,4 @@
-"""What the subcommands that start no session share."""
+"""Shared by subcommands that start no session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coder.terminal.render.sanitize import flat
 
 
 def parser_for(name: str, arguments: list[str]) -> Parser:
-    """With the texts of the language that `arguments` ask for."""
+    """A parser with texts in the language that `arguments` select."""
     say = texts_for(arguments).say
     parser = Parser(f"coder {name}", say, description=say(f"cli.about.{name}"))
     parser.options.add_argument("-h", "--help", action="help", help=say("cli.help.help"))
@@ -40,7 +40,7 @@ def settings_from(chosen: argparse.Namespace) -> tuple[Options, Settings]:
 
 
 def session_named(store: SessionStore, name: str) -> str:
-    """The id of the session that `name` is, or is the beginning of; raises `UsageError`."""
+    """The session id that `name` is or abbreviates; raises `UsageError`."""
     found = store.matching(name)
     if not found:
         raise UsageError("cli.no_session", id=flat(name))

@@ -1,7 +1,6 @@
-"""`coder demo`: a tour with no network and no key.
+"""`coder demo`: a tour without network or key.
 
-The model is a script behind a real HTTP server on the loopback; everything else is what any session uses:
-the engine, the tools, a project on disk, the record.
+The model is scripted, behind an HTTP server on loopback; engine, tools, project and record are real.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ def run(arguments: list[str]) -> int:
 
 
 def _remove(folder: Path) -> None:
-    """The project, and the scratch folder that its commands had."""
+    """Remove the project and its scratch directory."""
     from coder.policy.scratch import scratch_of
 
     with contextlib.suppress(OSError):
         scratch = Path(scratch_of(folder))
         shutil.rmtree(scratch)
-        scratch.parent.rmdir()  # where no other is in it
+        scratch.parent.rmdir()  # fails if it has others
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -54,7 +53,7 @@ async def _tour(folder: Path, lang: str, delay: float, *, keep: bool) -> int:
         options = Options(
             cwd=folder,
             environ=environment(folder, server.url),
-            mode="yolo",  # the folder is the tour's own
+            mode="yolo",  # in a temporary directory
             lang=lang,
             session_kind="once",
         )
@@ -74,14 +73,14 @@ async def _tour(folder: Path, lang: str, delay: float, *, keep: bool) -> int:
 
 
 def _own_name() -> str:
-    """What to type: the whole path where `coder` alone would not be found, as after `./dev demo`."""
+    """The command to type: with its path if `coder` is not on PATH, as after `./dev demo`."""
     if shutil.which("coder"):
         return "coder"
     return f"{sys.executable} -m coder" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def lay_out(folder: Path) -> None:
-    """The project with the failing test."""
+    """Write the project with the failing test."""
     for name, text in PROJECT.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +88,7 @@ def lay_out(folder: Path) -> None:
 
 
 def environment(folder: Path, url: str) -> dict[str, str]:
-    """Nothing of the person's own settings; the Python that runs this is the `python3` of the tour."""
+    """Without the person's settings; `python3` is this interpreter."""
     path = f"{folder / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
     python = folder / ".coder" / "bin" / "python3"
     python.parent.mkdir(exist_ok=True)

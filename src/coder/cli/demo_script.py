@@ -1,4 +1,4 @@
-"""What `coder demo` plays: a small project with a failing test, and a model's answers about it."""
+"""The script of `coder demo`: a small project with a failing test, and the model's answers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _settings(options: Options) -> tuple[Settings, list[ConfigError]]:
-    """What is in force; or, where no session would start, what is left without the files that are wrong."""
+    """The settings, or if they are invalid, those of the valid files and the errors."""
     try:
         return read_settings(options), []
     except ConfigError as error:
@@ -104,7 +104,7 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
 
 
 def _shown(provider: Provider) -> str:
-    """The address without a password or a key in it."""
+    """The URL without password and keys."""
     from coder.model.http.address import parse_address
     from coder.model.http.faults import HttpFault
 

@@ -1,4 +1,4 @@
-"""Exit statuses, and the one way an error reaches the person: a sentence on stderr."""
+"""Exit statuses, and error messages on stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coder.texts import Fault
 
 
 class Exit(IntEnum):
-    """What the process's status means."""
+    """The process's exit status."""
 
     ANSWERED = 0
     FAILED = 1
@@ -30,7 +30,7 @@ BY_TURN_STATUS = {
 
 
 class UsageError(Fault):
-    """Wrong usage, said in a sentence of the catalogue."""
+    """Wrong usage."""
 
 
 def complain(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`coder export ID --html FILE`: a session as one page that needs nothing else to be read."""
+"""`coder export ID --html FILE`: a session as one self-contained page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record that this person did not make is not taken up before they have said that it may be believed."""
+"""Asks before resuming a record without this person's seal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from coder.terminal.render.sanitize import flat
 def ask_about_foreign(
     options: Options, settings: Settings, store: SessionStore, session_id: str, *, named: bool
 ) -> None:
-    """One question, where somebody can answer it. Where nobody can, a record that was `named` goes on as
-    words alone (`resume_session`). Raises `UsageError` where one was not, and where the answer is no."""
+    """Ask whether to trust the record. If nobody can answer, a `named` record is resumed untrusted
+    (`resume_session`). Raises `UsageError` if it was not named, or the answer is no."""
     if is_trusted(settings.home, store, session_id):
         return
     if not options.can_ask:

@@ -1,4 +1,4 @@
-"""`coder mcp`: try the MCP servers that there are; `add` and `remove` those of the person's own file."""
+"""`coder mcp`: test the configured MCP servers; `add` and `remove` those in the user's settings."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _parsed(parser: Parser, arguments: list[str]) -> argparse.Namespace:
-    """What stands after `--` is the program's line, whose options are its own; before it, ours may stand
-    anywhere."""
+    """Everything after `--` is the server's command line; before it, our options may be anywhere."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     chosen, unknown = parser.parse_known_intermixed_args(arguments[:at])
     if unknown:
@@ -107,14 +106,14 @@ def _check_address(text: str) -> None:
 
     try:
         parts = urlsplit(text)
-    except ValueError:  # a bracket without its other
+    except ValueError:  # unbalanced bracket
         parts = urlsplit("")
     if not text.startswith(("http://", "https://")) or not parts.netloc:
         raise UsageError("cli.mcp_address", text=text)
 
 
 def _check_text(*words: str) -> None:
-    """A file of settings is text: bytes that are none cannot stand in it."""
+    """Reject undecodable bytes, which JSON cannot hold."""
     for word in words:
         if not word.isascii() and word != word.encode("utf-8", "replace").decode("utf-8"):
             raise UsageError("cli.mcp_not_text", text=ascii(word))

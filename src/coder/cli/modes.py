@@ -1,5 +1,5 @@
-"""`coder modes`: the custom modes and saved prompts that this folder has; `coder modes import`: make
-modes of another tool's command files."""
+"""`coder modes`: lists custom modes and saved prompts; `coder modes import`: converts another tool's
+commands."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _kind(definition: ModeDefinition, texts: Texts) -> str:
 
 
 def _state(definition: ModeDefinition, texts: Texts) -> str:
-    """How it stands before any session."""
+    """Its state before any session."""
     if definition.error is not None:
         return texts.say("modes.state_broken")
     if definition.shadowed_by == BUILT_IN:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from coder.cli.asking import Asker
     from coder.terminal.render.plain import PlainRenderer
 
-_NOTHING_TO_SHOW = (Recorded, SessionStarted, StateChanged, TurnStarted)
+_NOT_SHOWN = (Recorded, SessionStarted, StateChanged, TurnStarted)
 
 
 class Output(Protocol):
@@ -99,33 +99,33 @@ def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None
     return Asker(engine, settings.texts)
 
 
-async def watch(engine: Engine, view: Output, asker: Asker | None = None) -> int:
-    """Show what happens until the input is done; the status. Raises `OSError`, but only after the record is
-    complete, where stdout takes no more."""
-    reading = _Reading()
-    shown = _Shown(view, lost=lambda: engine.submit(Cancel()))
+async def watch(engine: Engine, output: Output, asker: Asker | None = None) -> int:
+    """Output events until the input is done; returns the exit status. If stdout fails, raises `OSError`
+    after the record is complete."""
+    reader = _StatusReader()
+    guarded = _GuardedOutput(output, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
         for one in asker.questions.take(event) if asker is not None else (event,):
-            shown.show(one)
+            guarded.show(one)
             if asker is not None:
                 asker.take(one)
-        if reading.take(event):
+        if reader.take(event):
             break
     closing = asyncio.create_task(engine.close())
     async for event in engine.events():
-        shown.show(event)
+        guarded.show(event)
     await closing
-    if shown.error is not None:
-        raise shown.error
-    view.finish(reading.status)
-    return reading.status
+    if guarded.error is not None:
+        raise guarded.error
+    output.finish(reader.status)
+    return reader.status
 
 
-class _Shown:
-    """Hands events to the output until that fails."""
+class _GuardedOutput:
+    """Passes events on until the output fails."""
 
-    def __init__(self, view: Output, lost: Callable[[], None]) -> None:
-        self._view = view
+    def __init__(self, output: Output, lost: Callable[[], None]) -> None:
+        self._output = output
         self._lost = lost
         self.error: OSError | None = None
 
@@ -133,14 +133,14 @@ class _Shown:
         if self.error is not None:
             return
         try:
-            self._view.show(event)
+            self._output.show(event)
         except OSError as error:
             self.error = error
             self._lost()
 
 
-class _Reading:
-    """What the events say about how it went."""
+class _StatusReader:
+    """Derives the exit status from events."""
 
     def __init__(self) -> None:
         self.status: int = Exit.ANSWERED
@@ -152,7 +152,7 @@ class _Reading:
             case TurnEnded(status=status):
                 self.status = BY_TURN_STATUS[status]
             case CommandDone(command, _, ok, data):
-                if not ok or data.get("exit_code"):  # `!command` is answered even where the command failed
+                if not ok or data.get("exit_code"):  # `ok` even if the `!command` failed
                     self.status = Exit.USAGE if data.get("usage") else Exit.FAILED
                 if not ok and not command:
                     self.status = Exit.CANCELLED
@@ -172,14 +172,14 @@ def _output(kind: str, settings: Settings) -> Output:
 
 
 class TextOutput:
-    """For people: on a terminal all of it, else the answer alone on stdout and the progress on stderr."""
+    """For people: everything on a terminal, else the answer on stdout and progress on stderr."""
 
     def __init__(self, settings: Settings) -> None:
         self._texts = settings.texts
 
     @cached_property
-    def _view(self) -> PlainRenderer:
-        """Made when there is something to show, which is after the first request has gone out."""
+    def _renderer(self) -> PlainRenderer:
+        """Created lazily, after the first request was sent."""
         from coder.terminal.render.plain import Palette, PlainRenderer
 
         to_terminal = sys.stdout.isatty()
@@ -189,18 +189,18 @@ class TextOutput:
         return PlainRenderer(stream, None if to_terminal else sys.stdout, self._texts, palette)
 
     def show(self, event: AnyEvent) -> None:
-        if not isinstance(event, _NOTHING_TO_SHOW):
-            self._view.handle(event)
+        if not isinstance(event, _NOT_SHOWN):
+            self._renderer.handle(event)
 
     def line(self, text: str) -> None:
-        self._view.line(text)
+        self._renderer.line(text)
 
     def finish(self, status: int) -> None:
         pass
 
 
 class StreamJsonOutput:
-    """The record's events as they happen, with the answer's chunks between them."""
+    """The record's events as they happen, and chunks of the answer."""
 
     def __init__(self) -> None:
         self._session_id = ""
@@ -224,7 +224,7 @@ class StreamJsonOutput:
                 self._print("notice", text, level=level)
 
     def _print(self, kind: str, content: str = "", **meta: Any) -> None:
-        """What is not in the record, with the fields that its events have."""
+        """An event that is not recorded, in the record's format."""
         line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": content}
         _print_json({**line, "meta": meta} if meta else line)
 

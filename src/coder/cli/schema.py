@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> int:
 
 
 def protocol_schema() -> Schema:
-    """A document that a line of the protocol, op or event, is valid against."""
+    """The JSON Schema of a line of the protocol, op or event."""
     (op, event), definitions = msgspec.json.schema_components((AnyOp, AnyEvent), ref_template=_REF + "{name}")
     return {
         "$schema": _DRAFT,
@@ -58,7 +58,7 @@ def _object(schema: Schema) -> str:
     required = set(schema.get("required", ()))
     lines = []
     for name, field in schema["properties"].items():
-        # A tag is always written; a default need not be when an op is sent
+        # Tags are always written; defaults may be omitted in ops
         mark = "" if name in required else "?"
         key = name if name.isidentifier() else json.dumps(name)
         lines.append(f"  {key}{mark}: {_type(field)};")

@@ -1,4 +1,4 @@
-"""`coder sessions`: what was recorded in this folder, newest first."""
+"""`coder sessions`: the recorded sessions of this directory, newest first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     infos = SessionStore(options.cwd, options.log_dir).infos(chosen.limit)
     if chosen.json:
         for info in infos:
-            # Both times in the record's own form: what reads one can read the other.
+            # Times in the record's format.
             row = {**msgspec.structs.asdict(info), "updated_at": as_time(info.updated_at)}
             sys.stdout.write(safe_json(encode(row)).decode("utf-8") + "\n")
         return Exit.ANSWERED
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
         print(settings.texts.say("session.none"))
         return Exit.ANSWERED
     rows = []
-    if sys.stdout.isatty():  # what is piped is for programs, and a heading is no session
+    if sys.stdout.isatty():  # no heading for programs
         rows.append([settings.texts.say(f"cli.sessions.{name}") for name in ("id", "when", "turns", "title")])
     for info in infos:
         when = local_time(info.updated_at)

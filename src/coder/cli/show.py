@@ -1,4 +1,4 @@
-"""`coder show ID`: what happened in a session, read from its record alone."""
+"""`coder show ID`: prints a session's record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
 
 
 def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
-    """One event as a person reads it; bookkeeping is left out."""
+    """One event for people; bookkeeping is omitted."""
     if event.for_model_alone:
         return
     content = safe(event.content).rstrip("\n")

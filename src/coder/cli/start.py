@@ -1,4 +1,4 @@
-"""From arguments to the front end that was asked for."""
+"""Parses arguments and starts the selected front end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder.cli import SUBCOMMANDS, hear_interrupts
+from coder.cli import SUBCOMMANDS, enable_keyboard_interrupt
 from coder.cli.args import main_parser
 from coder.cli.errors import Exit, UsageError, complain
-from coder.cli.streams import forsake_stdout, prepare
+from coder.cli.streams import prepare, redirect_stdout_to_devnull
 from coder.config.errors import ConfigError
 from coder.config.schema import OPERATING_MODES, OperatingMode
 from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
@@ -19,11 +19,11 @@ from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
 if TYPE_CHECKING:
     from coder.record.store import SessionStore
 
-_PIPE_PATIENCE = 0.1  # seconds; what is piped has usually arrived while we started
+_PIPE_PATIENCE = 0.1  # seconds; piped data has usually arrived during start-up
 
 
 def run(arguments: list[str]) -> int:
-    """The exit status; every foreseeable error ends here as a sentence."""
+    """Returns the exit status; reports every expected error in one sentence."""
     prepare()
     try:
         try:
@@ -32,14 +32,14 @@ def run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except (UsageError, ConfigError) as error:
         complain(error.text(texts_for(arguments)))
-    except Fault as error:  # the record, say, is open in another process
+    except Fault as error:  # e.g. the record is locked by another process
         complain(error.text(texts_for(arguments)))
         return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.CANCELLED
     except OSError as error:
-        forsake_stdout()
-        if not isinstance(error, BrokenPipeError):  # whoever read our output has left: not worth a word
+        redirect_stdout_to_devnull()
+        if not isinstance(error, BrokenPipeError):  # the reader closed the pipe: not an error
             what = os.fsdecode(error.filename) if error.filename else Phrase("cli.output")
             complain(texts_for(arguments).say("cli.system", what=what, why=error.strerror))
         return Exit.FAILED
@@ -47,11 +47,10 @@ def run(arguments: list[str]) -> int:
 
 
 def texts_for(arguments: list[str]) -> Texts:
-    """The person's language before anything is known but the arguments: `--lang`, else what the settings or
-    the locale say."""
+    """Texts before arguments are parsed: by `--lang`, else by settings or locale."""
     flag = ""
     for at, argument in enumerate(arguments):
-        if argument == "--":  # what follows is a program's, or a question
+        if argument == "--":  # a server's command line or a question follows
             break
         if argument == "--lang" and at + 1 < len(arguments):
             flag = arguments[at + 1]
@@ -67,7 +66,7 @@ def _configured_language() -> str:
 
     try:
         return read_settings(Options(cwd=Path.cwd(), environ=dict(os.environ))).loaded.config.ui.lang
-    except (ConfigError, OSError):  # which may be what is to be complained about
+    except (ConfigError, OSError):  # may be the error being reported
         return ""
 
 
@@ -88,14 +87,14 @@ def _run(arguments: list[str]) -> int:
 
 
 def _asks_for_help(chosen: argparse.Namespace) -> bool:
-    """`coder help`, `coder help doctor`; anything else that begins so is a question."""
+    """`coder help`, `coder help doctor`; otherwise it is a question."""
     if chosen.once or not chosen.words or chosen.words[0] != "help":
         return False
     return len(chosen.words) == 1 or (len(chosen.words) == 2 and chosen.words[1] in SUBCOMMANDS)
 
 
 def _refuse_near_misses(chosen: argparse.Namespace) -> None:
-    """One bare word that is nearly a subcommand is a slip, not a question."""
+    """A single word close to a subcommand is a typo, not a question."""
     if chosen.once or len(chosen.words) != 1 or not chosen.words[0].isalpha():
         return
     from difflib import get_close_matches
@@ -112,7 +111,7 @@ def _subcommand(name: str, arguments: list[str]) -> int:
     rest = list(arguments)
     rest.remove(name)
     module = import_module(f"coder.cli.{name}")
-    hear_interrupts()
+    enable_keyboard_interrupt()
     status: int = module.run(rest)
     return status
 
@@ -160,7 +159,7 @@ def _session(chosen: argparse.Namespace) -> int:
     if resume is not None:
         from coder.cli.foreign import ask_about_foreign
 
-        hear_interrupts()
+        enable_keyboard_interrupt()
         ask_about_foreign(options, settings, store, resume, named=bool(chosen.resume))
     if interactive:
         from coder.terminal.start import run_interactive
@@ -179,12 +178,12 @@ def _session(chosen: argparse.Namespace) -> int:
 
 
 def _started() -> None:
-    """Look for garbage from now on, and not in what start-up has made; hear Ctrl+C."""
+    """Enable garbage collection, except for objects of start-up, and Ctrl+C."""
     import gc
 
     gc.freeze()
     gc.enable()
-    hear_interrupts()
+    enable_keyboard_interrupt()
 
 
 def _is_interactive(chosen: argparse.Namespace) -> bool:
@@ -192,12 +191,12 @@ def _is_interactive(chosen: argparse.Namespace) -> bool:
 
 
 def _on_terminal() -> bool:
-    """Whether somebody is there to ask."""
+    """Whether a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _with_stdin(chosen: argparse.Namespace, question: str) -> tuple[str, str]:
-    """The question, and what is piped in to go with it; either alone will do."""
+    """The question and the piped input; one of them suffices."""
     if question.strip():
         return question, _stdin_text() if not _is_command(question) and _is_fed() else ""
     if chosen.words:
@@ -211,15 +210,15 @@ def _with_stdin(chosen: argparse.Namespace, question: str) -> tuple[str, str]:
 
 
 def _is_only_text(piped: str) -> bool:
-    """What is piped is one message, and nobody's command line: a page may begin with `![logo](…)`, a program
-    with `/* … */`. A single line `/name` alone is taken as if it were typed: that runs no program."""
+    """Piped input is a message, not commands: a page may begin with `![logo](…)`, a source file with `/* …
+    */`. Only a single line `/name` is a command, as it runs no program."""
     text = piped.strip()
     return text.startswith("!") or (text.startswith("/") and not (text[1:2].isalpha() and "\n" not in text))
 
 
 def _is_command(question: str) -> bool:
-    """Whether it is `!command` or a built-in one. What is piped in is no part of those: it would be run as
-    shell, or taken for their arguments; and in a loop over lines it is the rest of the loop's own input."""
+    """Whether it is `!command` or a built-in command. These do not read stdin: it would become shell code or
+    arguments, and in a shell's read loop it is the loop's own input."""
     first = question.split(maxsplit=1)[0]
     if not first.startswith("/"):
         return first.startswith("!")
@@ -229,12 +228,12 @@ def _is_command(question: str) -> bool:
 
 
 def _stdin_text() -> str:
-    return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")  # a mark of order is no word
+    return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")  # strips a BOM
 
 
 def _is_fed() -> bool:
-    """Whether someone pipes something in beside the question. A pipe that stays open and silent, as many
-    programs hand on to what they start, is not waited for."""
+    """Whether stdin has data beside the question. An open but silent pipe, as inherited from many programs,
+    is not waited for."""
     import select
     import stat
 
@@ -251,7 +250,7 @@ def _operating_mode(named: list[str]) -> OperatingMode | None:
     chosen = None
     for name in named:
         if name.startswith("/"):
-            continue  # a custom mode: the engine knows which there are
+            continue  # a custom mode, checked by the engine
         chosen = next((mode for mode in OPERATING_MODES if mode == name), None)
         if chosen is None:
             known = ", ".join(OPERATING_MODES)

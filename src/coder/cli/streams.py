@@ -1,7 +1,7 @@
-"""The process's own streams, made fit for use whatever it was started with.
+"""Prepares the standard streams.
 
-Closed streams are opened on nothing (else the record's file would get the number of stdout, and output would
-go into it), text goes out as UTF-8 in any locale, and a stderr that cannot be written holds up no work.
+Closed ones are opened on /dev/null (else the record's file could get stdout's descriptor and receive
+output), text is UTF-8 in any locale, and errors while writing to stderr are ignored.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import sys
 
 def prepare() -> None:
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode and sys.executable:
-        # Names of files that hold no ASCII could not even be spelt; Python decides this once, at its start.
+        # Non-ASCII file names need UTF-8 mode, which Python only sets at start-up.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor is `number`
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.FileIO(0, "r", closefd=False), encoding="utf-8")
     if sys.stdout is None:
@@ -30,7 +30,7 @@ def prepare() -> None:
     if sys.stderr is None:
         sys.stderr = _writer(2)
     elif isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = _Forgiving(sys.stderr.detach(), "utf-8", "backslashreplace", line_buffering=True)
+        sys.stderr = _IgnoringErrors(sys.stderr.detach(), "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _writer(number: int) -> io.TextIOWrapper:
@@ -38,8 +38,8 @@ def _writer(number: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace")
 
 
-class _Forgiving(io.TextIOWrapper):
-    """Progress and complaints are worth nothing's failure."""
+class _IgnoringErrors(io.TextIOWrapper):
+    """Ignores errors while writing progress: stderr may be closed."""
 
     def write(self, text: str, /) -> int:
         with contextlib.suppress(OSError):
@@ -51,8 +51,8 @@ class _Forgiving(io.TextIOWrapper):
             super().flush()
 
 
-def forsake_stdout() -> None:
-    """Nobody takes our output any more; Python must not complain about it at exit."""
+def redirect_stdout_to_devnull() -> None:
+    """After EPIPE, so that Python's flush at exit does not fail."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)

@@ -1,4 +1,4 @@
-"""Rows in columns, on a terminal where a Chinese character takes two."""
+"""Aligns columns by display width (CJK is two cells wide)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coder.terminal.render.width import text_width
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line for each row; every column but the last is as wide as its widest cell."""
+    """One line per row; columns are padded to their widest cell."""
     widths = [max(text_width(cell) for cell in column) for column in zip(*rows, strict=True)]
     return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
 

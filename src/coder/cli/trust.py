@@ -1,4 +1,4 @@
-"""`coder trust`: let this folder's own settings take effect, or no longer; or believe a record in it."""
+"""`coder trust`: trusts or revokes this directory's settings, or trusts one of its records."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _believe(options: Options, settings: Settings, name: str) -> int:
-    """The record of that session is the person's own from now on."""
+    """Seal the session's record as this person's."""
     records = SessionStore(options.cwd, options.log_dir)
     session_id = session_named(records, name)
     if is_trusted(settings.home, records, session_id):

@@ -1,4 +1,4 @@
-"""The messages in the body of a response: one object, a batch, or an event stream of them."""
+"""Decodes the JSON-RPC messages of a response body: one object, a batch, or an event stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coder.model.http.sse import LineTooLong, SseParser
 
 
 async def messages(response: Response) -> AsyncGenerator[Json, None]:
-    """As they come; raises `HttpFault`, and `LineTooLong` for one past the bound."""
+    """Yields messages as they arrive; raises `HttpFault`, and `LineTooLong` past the limit."""
     if "text/event-stream" not in response.headers.get("content-type", "").lower():
         body = await response.read(jsonrpc.MAX_MESSAGE + 1)
         if len(body) > jsonrpc.MAX_MESSAGE:
@@ -25,7 +25,7 @@ async def messages(response: Response) -> AsyncGenerator[Json, None]:
 
 
 async def events(response: Response) -> AsyncGenerator[str, None]:
-    """The data of a stream's events. Servers often leave out the blank line after the last."""
+    """The data of an SSE stream's events."""
     parser = SseParser(jsonrpc.MAX_MESSAGE)
     async for chunk in response.chunks():
         for data in parser.feed(chunk):

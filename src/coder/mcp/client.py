@@ -1,7 +1,7 @@
-"""The door of the room: connect to a server, know its tools, call them, close.
+"""Connects to an MCP server, lists its tools, calls them.
 
-`connect` takes whatever era and transport a server has and gives a `Connection` that looks the same for all.
-Every wait is bounded by what the caller says; whatever goes wrong is an `McpFault`.
+`connect` handles every protocol version and transport and returns a uniform `Connection`. Every wait has a
+timeout; every failure is an `McpFault`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from coder.mcp.shapes import (
     McpFault,
     RemoteTool,
     StdioEndpoint,
-    telling_line,
+    error_line,
 )
 from coder.mcp.stdio_transport import StdioTransport
-from coder.mcp.versions import agree, modern_headers, modern_params, shake_hands
+from coder.mcp.versions import legacy_handshake, modern_headers, modern_params, negotiate
 from coder.rpc.peer import RpcError
 from coder.texts import Phrase
 
@@ -45,17 +45,17 @@ __all__ = [
     "connect",
 ]
 
-_PROBE = 2.0  # seconds before a silent server is offered the old handshake as well
-_FIRST_TRY = 2 / 3  # of the time to start, before a silent program is started again
+_PROBE = 2.0  # seconds before the legacy handshake is tried beside an unanswered probe
+_FIRST_TRY = 2 / 3  # of the startup timeout, after which a silent program is restarted
 _TAKES_NO_POSTS = (400, 404, 405)
 _LIST = 30.0  # seconds for a list that has changed
 _LISTEN_TRIES = 3  # in a row
 _LISTEN_REST = 1.0  # seconds between them
-_LISTEN_HELD = 30.0  # seconds after which a stream that ended was none of them
+_LISTEN_HELD = 30.0  # a stream that lasted longer resets the count of tries
 
 
-class _Ears:
-    """Who listens to what a server says by itself."""
+class _ServerListener:
+    """Handles requests and notifications from the server."""
 
     def __init__(self, root: Path, on_tools_changed: Callable[[], None]) -> None:
         self.root = root
@@ -63,7 +63,7 @@ class _Ears:
 
 
 class Connection:
-    """A server that answers. `version` is the protocol's; `server` is its own name and version."""
+    """An established connection. `version` is the protocol's; `server` the server's name and version."""
 
     def __init__(self, name: str, wire: Transport, hello: Hello) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class Connection:
         self._closing: asyncio.Task[None] | None = None
 
     async def refresh_tools(self) -> list[RemoteTool]:
-        """Ask for the list again; raises `McpFault`, and then the old list holds."""
+        """Fetch the list again; on `McpFault` the old list stays."""
         try:
             async with asyncio.timeout(_LIST):
                 self._listing = await list_tools(self.name, self._ask_page)
@@ -89,7 +89,7 @@ class Connection:
         except RpcError as error:
             if self._hello.can("tools"):
                 raise McpFault("mcp.refused", name=self.name, why=error.message) from None
-            self._listing = Listing()  # a server of resources or prompts alone
+            self._listing = Listing()  # the server has only resources or prompts
         self._marked = self._read_marks()
         self.tools = [
             tool for name, tool in self._listing.tools.items() if self._marked.get(name) is not None
@@ -98,7 +98,7 @@ class Connection:
         return self.tools
 
     def _read_marks(self) -> dict[str, dict[tuple[str, ...], str] | None]:
-        """Of each tool, the arguments that are repeated in headers; `None` where it must not be used."""
+        """By tool: the arguments repeated in headers; `None` if the tool must not be used."""
         if not (self._hello.modern and self._wire.repeats):
             return {name: {} for name in self._listing.tools}
         from coder.mcp.param_headers import marked_parameters
@@ -111,7 +111,7 @@ class Connection:
     async def call(
         self, tool: str, arguments: dict[str, Any], *, timeout_ms: int, on_progress: Progress
     ) -> CallOutcome:
-        """Run a tool. Cancelling tells the server and returns at once; raises `McpFault`."""
+        """Call a tool; raises `McpFault`. Cancelling notifies the server and returns at once."""
         seconds = timeout_ms / 1000
         params: Json = {"name": tool, "arguments": arguments}
         try:
@@ -136,27 +136,27 @@ class Connection:
         )
 
     def stderr_tail(self) -> str:
-        """What a server that runs here printed last on stderr; nothing for one elsewhere."""
+        """The last stderr output of a local server; empty for a remote one."""
         return self._wire.stderr_tail()
 
     def listen(self) -> None:
-        """In the new era a server tells of changes only where it is asked to."""
+        """Subscribe to changes, which modern servers only report on request."""
         if self._hello.modern and self._hello.can("tools", "listChanged"):
             self._listening = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        """Without it the list is merely not kept up to date. Proxies end quiet streams: then again."""
+        """Best effort: a failure only leaves the list stale. Proxies close idle streams, so it reconnects."""
         tries, loop = 0, asyncio.get_running_loop()
         with contextlib.suppress(RpcError):
             while tries < _LISTEN_TRIES:
-                begun = loop.time()
+                started = loop.time()
                 with contextlib.suppress(McpFault):
                     await self._ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-                tries = 0 if loop.time() - begun > _LISTEN_HELD else tries + 1
+                tries = 0 if loop.time() - started > _LISTEN_HELD else tries + 1
                 await asyncio.sleep(_LISTEN_REST)
 
     async def close(self) -> None:
-        """End the conversation, and the server if it runs here. May be called again, and by several."""
+        """Close, and end a local server. Idempotent, also when called concurrently."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -178,37 +178,39 @@ async def connect(
     on_tools_changed: Callable[[], None],
     on_closed: Callable[[Phrase], None],
 ) -> Connection:
-    """Reach a server and ask for its tools; raises `McpFault`, and then nothing of it is left.
+    """Connect to a server and list its tools; on `McpFault` everything started is cleaned up.
 
-    `http` is for servers at an address: one made by `mcp.http.http_client`, shared among them, or none, and
-    then each has its own. `on_closed` is told, once, that a server which runs here has ended by itself; one
-    at an address is never closed, its calls fail one by one.
+    `http` is a client from `http_transport.http_client` that remote servers share; without it each has its
+    own. `on_closed` is called once if a local server exits by itself; the calls of a remote one fail
+    individually.
     """
-    ears = _Ears(root, on_tools_changed)
+    listener = _ServerListener(root, on_tools_changed)
     seconds = startup_timeout_ms / 1000
-    opening = _Opening(name, ears, on_closed, seconds)
+    attempt = _ConnectAttempt(name, listener, on_closed, seconds)
     try:
         async with asyncio.timeout(seconds):
-            hello = await opening.run(endpoint, http)
-            assert opening.wire is not None
-            opening.connection = connection = Connection(name, opening.wire, hello)
-            connection.listen()  # before the list is asked for: no change falls in between
+            hello = await attempt.run(endpoint, http)
+            assert attempt.wire is not None
+            attempt.connection = connection = Connection(name, attempt.wire, hello)
+            connection.listen()  # before listing, so that no change is missed
             await connection.refresh_tools()
-            opening.established()
+            attempt.established()
     except BaseException as exc:
-        tail = await opening.give_up()
+        tail = await attempt.give_up()
         if isinstance(exc, TimeoutError):
             raise McpFault("mcp.slow", name=name, seconds=f"{seconds:g}", said=_said(tail)) from None
         raise
     return connection
 
 
-class _Opening:
-    """A connection on its way: what was started so far, to be undone where it comes to nothing."""
+class _ConnectAttempt:
+    """A connection attempt: tracks what was started, for cleanup on failure."""
 
-    def __init__(self, name: str, ears: _Ears, on_closed: Callable[[Phrase], None], seconds: float) -> None:
+    def __init__(
+        self, name: str, listener: _ServerListener, on_closed: Callable[[Phrase], None], seconds: float
+    ) -> None:
         self.name = name
-        self.ears = ears
+        self.listener = listener
         self.wire: Transport | None = None
         self.connection: Connection | None = None
         self._established = False
@@ -223,14 +225,14 @@ class _Opening:
         return await self._http(endpoint, http)
 
     async def _http(self, endpoint: HttpEndpoint, http: HttpClient | None) -> Hello:
-        """An address that takes no posts may have the transport of 2024-11-05, as the specification says."""
+        """Falls back to the SSE transport of 2024-11-05 if POST is rejected, as the specification says."""
         if endpoint.legacy_sse:
             return await self._old_sse(endpoint, http)
         from coder.mcp.http_transport import HttpTransport
 
-        self.wire = wire = HttpTransport(self.name, endpoint, self.ears, http)
+        self.wire = wire = HttpTransport(self.name, endpoint, self.listener, http)
         try:
-            return await agree(self.name, wire, self._patience)
+            return await negotiate(self.name, wire, self._patience)
         except McpFault as fault:
             if wire.refused_with not in _TAKES_NO_POSTS:
                 raise
@@ -245,15 +247,15 @@ class _Opening:
     async def _old_sse(self, endpoint: HttpEndpoint, http: HttpClient | None) -> Hello:
         from coder.mcp.sse_transport import SseTransport
 
-        self.wire = wire = SseTransport(self.name, endpoint, self.ears, http, self._closed)
+        self.wire = wire = SseTransport(self.name, endpoint, self.listener, http, self._closed)
         await wire.open()
-        return await shake_hands(self.name, wire)
+        return await legacy_handshake(self.name, wire)
 
     async def _stdio(self, endpoint: StdioEndpoint) -> Hello:
-        """A program that dies of the probe, or is struck dumb by it, is started again and only shaken hands
-        with. One that has not begun to read is left alone: `npx` may be fetching it."""
+        """A server that exits or hangs on the probe is restarted with the legacy handshake only. One that
+        has not read its stdin yet is left alone: `npx` may still be downloading it."""
         self.wire = wire = self._start(endpoint)
-        agreeing = asyncio.create_task(agree(self.name, wire, self._patience))
+        agreeing = asyncio.create_task(negotiate(self.name, wire, self._patience))
         try:
             await asyncio.wait({agreeing}, timeout=self._seconds * _FIRST_TRY)
             if agreeing.done() or wire.unread():
@@ -266,14 +268,14 @@ class _Opening:
             await asyncio.wait({agreeing})
         await wire.close(leave=0)
         self.wire = wire = self._start(endpoint)
-        return await shake_hands(self.name, wire)
+        return await legacy_handshake(self.name, wire)
 
     def _start(self, endpoint: StdioEndpoint) -> StdioTransport:
         self._ended = None
-        return StdioTransport(self.name, endpoint, self.ears, self._closed)
+        return StdioTransport(self.name, endpoint, self.listener, self._closed)
 
     def established(self) -> None:
-        """From now on its end is told; one that came before is a fault of the opening."""
+        """From now on an exit is reported to `on_closed`; an earlier one fails the attempt."""
         if self._ended is not None:
             raise McpFault(self._ended)
         self._established = True
@@ -285,7 +287,7 @@ class _Opening:
             self._ended = reason
 
     async def give_up(self) -> str:
-        """Close what was opened, whatever happens meanwhile; what it said last."""
+        """Close everything, shielded from cancellation; returns the tail of stderr."""
         if self.wire is None:
             return ""
         opened = self.connection or self.wire
@@ -294,5 +296,5 @@ class _Opening:
 
 
 def _said(tail: str) -> Phrase:
-    words = telling_line(tail)
+    words = error_line(tail)
     return Phrase("mcp.said", words=words) if words else Phrase("mcp.said_nothing")

@@ -1,7 +1,7 @@
-"""Where a server is reached: its settings made into a command line or an address.
+"""Resolves a server's settings to a command line or a URL.
 
-Variables (`${NAME}`, `${NAME:-otherwise}`) are put in here, from what the person's environment holds less the
-provider's keys: no server is given those, by whatever name.
+Expands variables (`${NAME}`, `${NAME:-default}`) from the person's environment without the provider's keys:
+no server gets those, by whatever name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a server is started in. `variables`: what settings may name; `own_keys`: the provider's."""
+    """The context servers are started in. `variables`: for expansion; `own_keys`: the provider's keys."""
 
     root: Path
     environment: Mapping[str, str]
@@ -35,12 +35,12 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def is_program(settings: McpServer) -> bool:
-    """Whether we start it ourselves, so that the sandbox and undo are ours to see to."""
+    """Whether it is a local program, which we start, sandbox and cover by undo."""
     return bool(settings.command)
 
 
 def endpoint_of(name: str, settings: McpServer, around: Surroundings, wrap: Wrap) -> Endpoint:
-    """Raises `McpFault`. `wrap` puts the sandbox in front of a command line."""
+    """Raises `McpFault`. `wrap` prepends the sandbox to a command line."""
     _check_kind(name, settings)
     fill = _Filling(name, around)
     if settings.url:
@@ -56,7 +56,7 @@ def endpoint_of(name: str, settings: McpServer, around: Surroundings, wrap: Wrap
 
 
 def secrets_of(settings: Mapping[str, McpServer], variables: Mapping[str, str]) -> list[str]:
-    """Values of servers' settings that are keys by their name: no model and no record may see them."""
+    """Secret values in servers' settings, by name, to be redacted from requests and records."""
     found: set[str] = set()
     for server in settings.values():
         for key, value in (*server.env.items(), *server.headers.items(), ("", server.url)):
@@ -66,8 +66,8 @@ def secrets_of(settings: Mapping[str, McpServer], variables: Mapping[str, str]) 
 
 
 def _secrets_in(name: str, value: str) -> Iterator[str]:
-    """A value that is one by its name, without its scheme (`Bearer …`), and each of several (`a=…; b=…`); of
-    any other the password and the keys in an address."""
+    """The value of a secret name, without its scheme (`Bearer …`), and each of several (`a=…; b=…`); of
+    other values the password and keys in a URL."""
     if _SECRET_NAME.search(name):
         words = value.split(" ")
         yield words[1] if len(words) == 2 and len(words[1]) >= _SHORTEST_SECRET else value
@@ -77,7 +77,7 @@ def _secrets_in(name: str, value: str) -> Iterator[str]:
             yield match["password"] or match["value"]
 
 
-_SHORTEST_SECRET = 8  # characters: a shorter one occurs by chance
+_SHORTEST_SECRET = 8  # characters; shorter ones occur by chance
 _SECRET_NAME = re.compile(
     r"key|token|secret|pass|_pwd|credential|auth|cookie|session|bearer|(?<![a-z])pat(?![a-z])", re.IGNORECASE
 )
@@ -88,7 +88,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<otherwise>
 
 
 class _Filling:
-    """Puts variables into a server's settings."""
+    """Expands variables in a server's settings."""
 
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
@@ -141,8 +141,8 @@ def _folder(name: str, settings: McpServer, around: Surroundings, fill: _Filling
 
 
 def _program(name: str, command: str, folder: Path, root: Path, path: str | None) -> str:
-    """A path such as `./server` is meant from the server's folder. A bare name is looked for on PATH, but not
-    where a project may have put it: an activated environment of the workspace's is named by its path."""
+    """A path such as `./server` is relative to the server's directory. A bare name is searched on PATH, but
+    not inside the workspace, where a project may have planted it: that needs an explicit path."""
     if os.sep in command:
         found = shutil.which(str(folder / command))
     else:

@@ -1,6 +1,6 @@
-"""A server at an address: every message is posted, and answered as JSON or as an event stream.
+"""The Streamable HTTP transport: every message is a POST, answered as JSON or as an event stream.
 
-Header values are keys as often as not: they are sent to the endpoint's own origin and shown nowhere.
+Header values are often keys: they are sent only to the endpoint's origin and never shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coder.mcp import jsonrpc
 from coder.mcp.bodies import messages
 from coder.mcp.jsonrpc import Listener, Progress, Waiting
 from coder.mcp.shapes import HttpEndpoint, Json, McpFault
-from coder.mcp.versions import shake_hands
+from coder.mcp.versions import legacy_handshake
 from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
@@ -22,18 +22,18 @@ from coder.model.http.sse import LineTooLong
 from coder.rpc.peer import RpcError, notification
 from coder.texts import Phrase
 
-_QUIET = 7 * 86_400.0  # seconds without a byte: how long a call may take is its caller's to say
+_QUIET = 7 * 86_400.0  # idle timeout in seconds: the caller bounds its calls
 _CONNECT = 30.0
-_PARTING = 2.0  # seconds for what a server need not answer: a cancellation, the end of a session
-_STREAM_TRIES = 3  # in a row, for the stream of what a server says by itself
+_PARTING = 2.0  # seconds for messages without an answer: a cancellation, the end of a session
+_STREAM_TRIES = 3  # in a row, for the stream of server-initiated messages
 _STREAM_REST = 1.0  # seconds between them
-_STREAM_HELD = 30.0  # seconds that a stream must have lasted not to count as a try
+_STREAM_HELD = 30.0  # a stream that lasted longer resets the count of tries
 _ERROR_BODY = 65_536  # bytes
-_MOST_BEHIND = 32  # posts at a time that nobody waits for
+_MAX_BACKGROUND = 32  # concurrent background posts
 
 
 class _SessionLost(Exception):
-    """The server does not know our session (any more)."""
+    """The server does not know our session."""
 
     def __init__(self, session: str) -> None:
         super().__init__()
@@ -41,19 +41,19 @@ class _SessionLost(Exception):
 
 
 def http_client(environment: Mapping[str, str] | None = None) -> HttpClient:
-    """A client that several servers may share; `environment` names the proxies."""
+    """A client that servers may share; `environment` configures proxies."""
     return HttpClient(idle=_QUIET, connect=_CONNECT, environment=environment)
 
 
 class HttpTransport:
-    """One server. There is no connection to lose: each request fails or succeeds by itself."""
+    """One server. Stateless: each request succeeds or fails by itself."""
 
     repeats = True
 
     def __init__(
         self, name: str, endpoint: HttpEndpoint, listener: Listener, http: HttpClient | None = None
     ) -> None:
-        """Raises `McpFault` for an address that is none."""
+        """Raises `McpFault` for an invalid URL."""
         try:
             self._address = parse_address(endpoint.url)
         except HttpFault as fault:
@@ -65,15 +65,15 @@ class HttpTransport:
         self._http = http or http_client()
         self._own = http is None
         self._waiting = Waiting()
-        self.refused_with = 0  # the last status that was a refusal
+        self.refused_with = 0  # the last error status
         self._session = ""
         self._version = ""
         self._modern = False
         self._renewing = asyncio.Lock()
         self._stream: asyncio.Task[None] | None = None
-        self._behind: set[asyncio.Task[None]] = set()  # posts that nobody waits for
+        self._background: set[asyncio.Task[None]] = set()  # background posts
 
-    # what is asked of it
+    # Transport
 
     async def request(
         self,
@@ -97,7 +97,7 @@ class HttpTransport:
         await self._send(notification(method, params))
         listening = self._stream is not None and not self._stream.done()
         if method == "notifications/initialized" and self._session and not listening:
-            self._stream = asyncio.create_task(self._hear_stream())
+            self._stream = asyncio.create_task(self._read_stream())
 
     def settle(self, version: str, *, modern: bool) -> None:
         self._version, self._modern = version, modern
@@ -109,8 +109,8 @@ class HttpTransport:
         return ""
 
     async def close(self) -> None:
-        """Stop listening and give the session back. Bounded, whatever the server does."""
-        tasks = [task for task in (self._stream, *self._behind) if task is not None]
+        """Stop listening and end the session, within a timeout."""
+        tasks = [task for task in (self._stream, *self._background) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -135,8 +135,8 @@ class HttpTransport:
         *,
         courtesy: bool,
     ) -> Json:
-        # In the new era the closed response says it; before, a closed response said nothing.
-        cancelled = self._leave_behind if courtesy and not self._modern else None
+        # Modern servers take the closed response as a cancellation; legacy ones need a notification.
+        cancelled = self._post_in_background if courtesy and not self._modern else None
         with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
             response = await self._post(message, headers or {}, opening=method == "initialize")
             return await self._answer(response, message["id"], answer)
@@ -146,8 +146,8 @@ class HttpTransport:
         try:
             async for message in self._messages(response):
                 if "method" not in message and message.get("id") is None:
-                    message["id"] = number  # an error found before the request's own number was read
-                self._heard(message)
+                    message["id"] = number  # an error raised before the server parsed the request's id
+                self._handle(message)
                 if answer.done():
                     done = True
                     return jsonrpc.result_of(self._name, answer.result())
@@ -159,7 +159,7 @@ class HttpTransport:
         raise McpFault("mcp.cut_off", name=self._name)
 
     async def _post(self, message: Json, headers: Mapping[str, str], *, opening: bool = False) -> Response:
-        """The response, once it is known to be one; raises `RpcError`, `McpFault` and `_SessionLost`."""
+        """A successful response; raises `RpcError`, `McpFault` and `_SessionLost`."""
         session = "" if opening else self._session
         harmless = message.get("method") != "tools/call"
         wanted = {
@@ -189,7 +189,7 @@ class HttpTransport:
         return self._url
 
     async def _refused(self, response: Response, session: str) -> None:
-        """Raises what a status says. A JSON-RPC error in the body knows better than the status."""
+        """Raise for an error status. A JSON-RPC error in the body takes precedence."""
         self.refused_with = response.status
         if response.status in (401, 403):
             raise McpFault("mcp.denied", name=self._name, status=response.status, address=self._address.shown)
@@ -206,7 +206,7 @@ class HttpTransport:
         raise RpcError(0, Phrase("mcp.status", address=shown, status=response.status))
 
     async def _send(self, message: Json) -> None:
-        """Post what is no request; whatever is said to it does not matter."""
+        """Post a notification or reply, ignoring errors."""
         with contextlib.suppress(RpcError, _SessionLost):
             (await self._post(message, {})).abort()
 
@@ -216,13 +216,14 @@ class HttpTransport:
         return {**self._headers, **spoken, **session, **headers}
 
     async def _renew(self, lost: str) -> None:
-        """Shake hands again, once for all who lost the same session; its tools may be others now."""
+        """Repeat the handshake, once for all requests that lost the same session; its tools may have
+        changed."""
         async with self._renewing:
             if self._session == lost:
-                await shake_hands(self._name, self)
+                await legacy_handshake(self._name, self)
                 self._listener.on_tools_changed()
 
-    # what a server says
+    # incoming messages
 
     async def _messages(self, response: Response) -> AsyncGenerator[Json, None]:
         try:
@@ -233,13 +234,13 @@ class HttpTransport:
         except HttpFault as fault:
             raise self._unreachable(fault) from None
 
-    def _heard(self, message: Json) -> None:
+    def _handle(self, message: Json) -> None:
         reply = jsonrpc.hear(message, self._waiting, self._listener)
         if reply is not None:
-            self._leave_behind(reply)
+            self._post_in_background(reply)
 
-    async def _hear_stream(self) -> None:
-        """What a server of the old era says by itself; many say nothing, and answer 405."""
+    async def _read_stream(self) -> None:
+        """Server-initiated messages of a legacy server; many have none and answer 405."""
         tries = 0
         while tries < _STREAM_TRIES:
             begun = asyncio.get_running_loop().time()
@@ -250,22 +251,23 @@ class HttpTransport:
                     if response.status != 200:
                         return
                     async for message in self._messages(response):
-                        self._heard(message)
+                        self._handle(message)
                 finally:
                     response.abort()
-            held = asyncio.get_running_loop().time() - begun > _STREAM_HELD
-            tries = 0 if held else tries + 1
+            lasted = asyncio.get_running_loop().time() - begun > _STREAM_HELD
+            tries = 0 if lasted else tries + 1
             await asyncio.sleep(_STREAM_REST)
 
-    def _leave_behind(self, message: Json) -> None:
-        """Post what nobody waits for; a server that asks without end is not answered without end."""
-        if len(self._behind) >= _MOST_BEHIND:
+    def _post_in_background(self, message: Json) -> None:
+        """Post in the background. Bounded: a server that floods us with requests is not answered
+        endlessly."""
+        if len(self._background) >= _MAX_BACKGROUND:
             return
-        task = asyncio.create_task(self._part(self._send(message)))
-        self._behind.add(task)
-        task.add_done_callback(self._behind.discard)
+        task = asyncio.create_task(self._send_bounded(self._send(message)))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
-    async def _part(self, sending: Coroutine[Any, Any, None]) -> None:
+    async def _send_bounded(self, sending: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(TimeoutError, McpFault):
             async with asyncio.timeout(_PARTING):
                 await sending

@@ -1,4 +1,4 @@
-"""A server's tools: every page of them, as far as they can be used, within bounds."""
+"""Lists a server's usable tools, page by page, within limits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from coder.mcp.shapes import Json, McpFault, RemoteTool, bounded, single_line
 _MAX_PAGES = 200
 _MAX_TOOLS = 2_000
 _LONGEST_NAME = 128  # as the specification has it
-_DESCRIPTION = 6_000  # characters; each is in every request of a session
+_DESCRIPTION = 6_000  # characters; part of every request of a session
 
 AskPage = Callable[[Json], Awaitable[Json]]
 
 
 class Listing:
-    """The tools found so far. `left_out` counts what could not be used: no name, a name again, too many."""
+    """The tools found so far. `left_out` counts unusable ones: invalid or duplicate name, too many."""
 
     def __init__(self) -> None:
         self.tools: dict[str, RemoteTool] = {}
@@ -33,7 +33,7 @@ class Listing:
 
 
 async def list_tools(name: str, ask: AskPage) -> Listing:
-    """Every page; raises `McpFault` where they do not end or are no lists."""
+    """All pages; raises `McpFault` if they do not end or are invalid."""
     listing = Listing()
     seen: set[str] = set()
     params: Json = {}
@@ -55,7 +55,7 @@ async def list_tools(name: str, ask: AskPage) -> Listing:
 
 
 def read_tool(raw: object) -> RemoteTool | None:
-    """One tool; `None` where it has no name that could be said."""
+    """None if its name is unusable."""
     name = raw.get("name") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(name, str):
         return None

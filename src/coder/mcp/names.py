@@ -1,4 +1,4 @@
-"""What the tools of MCP servers are called: `mcp__server__tool`, in letters that every provider takes."""
+"""Names of MCP tools: `mcp__server__tool`, in characters that every provider accepts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from coder.tools.base import MCP_PREFIX
 
-_LONGEST = 64  # characters: the shortest bound among providers
+_LONGEST = 64  # characters: the smallest limit of all providers
 
 
 def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
-    """The name the model calls the tool by. Where letters had to be changed, or another tool has the name,
-    a few digits of the true name keep it apart: the same server's tool is called the same every time."""
+    """The name for the model. If characters had to be replaced, or the name is taken, a hash of the original
+    is appended, so that the name is unique and stable."""
     plain = f"{MCP_PREFIX}{server}__{tool}"
     name = "".join(letter if _is_plain(letter) else "_" for letter in plain)
     if name == plain and len(name) <= _LONGEST and name not in taken:

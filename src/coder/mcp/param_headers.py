@@ -1,7 +1,7 @@
-"""Arguments that HTTP repeats in headers, for those who route without reading bodies (2026-07-28).
+"""Arguments repeated in HTTP headers, for routing without reading bodies (2026-07-28).
 
-A server marks a parameter with `x-mcp-header`. The specification says where such a mark may stand; a tool
-with one elsewhere must not be used.
+A server marks a parameter with `x-mcp-header`. A tool with a mark in a place that the specification does not
+allow must not be used.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MARK = "x-mcp-header"
 _DATA = {"default", "examples", "enum", "const", "required", "type", "description", "title"}
 _NAMED = ("$defs", "definitions", "patternProperties", "dependentSchemas")
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_SAFE = 2**53 - 1  # the largest whole number that every language reads the same
+_SAFE = 2**53 - 1  # the largest integer exact in a double
 
 
 def marked_parameters(schema: object) -> dict[Path, str] | None:
-    """Where the marked parameters are, and the header of each; `None` where a mark is not as it must be."""
+    """The paths of marked parameters and their headers; None if a mark is invalid."""
     found: dict[Path, str] = {}
     taken: set[str] = set()
     todo: list[tuple[Path | None, Any]] = [((), schema)]
@@ -37,7 +37,7 @@ def marked_parameters(schema: object) -> dict[Path, str] | None:
 
 
 def _below(path: Path | None, node: Any) -> list[tuple[Path | None, Any]]:
-    """The schemas inside one, with their way from the top where nothing but properties is on it."""
+    """The subschemas, with their path if it consists of properties only."""
     if isinstance(node, list):
         return [(None, one) for one in node]
     below: list[tuple[Path | None, Any]] = []
@@ -57,7 +57,7 @@ def _may_be(header: object, node: Json) -> bool:
 
 
 def param_headers(marked: dict[Path, str], arguments: Json) -> dict[str, str]:
-    """The headers of a call; none for an argument that is not given."""
+    """The headers of a call; none for missing arguments."""
     headers: dict[str, str] = {}
     for path, header in marked.items():
         value: Any = arguments

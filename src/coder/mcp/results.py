@@ -1,4 +1,4 @@
-"""What a tool call gave, as text that a model reads, and as kinds and sizes for the record."""
+"""Converts a tool's result to text for the model, and to kinds and sizes for the record."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from coder.mcp.shapes import CallOutcome, Json, McpFault, single_line
 from coder.texts import head_and_tail
 
-_LONGEST = 1_000_000  # characters of a result; the tool that hands it on keeps far less
+_LONGEST = 1_000_000  # characters of a result; `McpTool` truncates further
 _MOST_PARTS = 500
 _NOTHING = "(no content)"
 
 
 def read_result(name: str, tool: str, result: Json) -> CallOutcome:
-    """Raises `McpFault` where the result is none, or asks for what this client cannot give."""
+    """Raises `McpFault` if the result is invalid, or asks for input."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         raise McpFault("mcp.wants_input", name=name, tool=tool)
@@ -46,7 +46,7 @@ def _pretty(structured: Any) -> str:
 
 
 def _part(part: Any) -> tuple[str, Json] | None:
-    """Text for the model and a line for the record; `None` for what is no content at all."""
+    """(text for the model, fields for the record); None if invalid."""
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         return None

@@ -1,8 +1,8 @@
-"""A tool's parameters as a server describes them, made into a schema that every provider takes.
+"""Normalizes a tool's input schema to what every provider accepts.
 
-Providers refuse a whole request for one schema that they dislike, so one careless server would silence
-every session: the top must be a plain object, references must lead somewhere, and the size has a bound.
-What is lost is only what the model is told; the server checks its arguments itself. Nothing is fetched.
+Providers reject a whole request for one invalid schema, so one careless server would break every session:
+the top level must be a plain object, references must resolve locally, and the size is bounded. Only the
+model's description suffers; the server validates its arguments itself. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 from coder.mcp.shapes import Json, bounded
 
 _LARGEST = 32_768  # bytes of one schema; real ones are below 10 KB
-_DEEPEST = 24  # levels; what lies deeper may be anything
+_DEEPEST = 24  # levels; deeper ones accept anything
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _NOT_AT_THE_TOP = {*_CHOICES, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id"}
 
 
 def clean_schema(schema: object) -> Json:
-    """The schema of an object, whatever came."""
+    """An object schema, whatever the input."""
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
     cleaned: Json = _local(_top(schema), schema, _DEEPEST)
@@ -33,7 +33,7 @@ def _size(schema: Json) -> int:
 
 
 def _top(schema: Json) -> Json:
-    """The object that the top stands for: itself, what it refers to, or all that it has to choose from."""
+    """The top level as one object: references and `anyOf`/`oneOf`/`allOf` are merged into its properties."""
     properties, required = _fields(schema, schema, set(), _DEEPEST)
     kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     kept.update(type="object", properties=properties)
@@ -43,7 +43,7 @@ def _top(schema: Json) -> Json:
 
 
 def _fields(schema: Json, root: Json, seen: set[int], depth: int) -> tuple[Json, set[str]]:
-    """Properties, and which of them are always wanted. No part is read twice: references may go round."""
+    """(properties, names that are always required). `seen` guards against reference cycles."""
     if id(schema) in seen or depth == 0:
         return {}, set()
     seen.add(id(schema))
@@ -61,7 +61,7 @@ def _fields(schema: Json, root: Json, seen: set[int], depth: int) -> tuple[Json,
 
 
 def _parts(schema: Json, root: Json) -> Iterator[tuple[list[Json], bool]]:
-    """What a schema is put together from, and whether all of it holds or any."""
+    """The subschemas a schema is composed of, and whether all or any of them apply."""
     if isinstance(target := _target(schema.get("$ref"), root), dict):
         yield [target], True
     for key in _CHOICES:
@@ -71,7 +71,7 @@ def _parts(schema: Json, root: Json) -> Iterator[tuple[list[Json], bool]]:
 
 
 def _local(node: Any, root: Json, depth: int) -> Any:
-    """Without references that lead nowhere here: to another address, or to what is not there."""
+    """Remove references that do not resolve within this schema."""
     if depth == 0:
         return {} if isinstance(node, dict | list) else node
     if isinstance(node, list):
@@ -85,7 +85,7 @@ def _local(node: Any, root: Json, depth: int) -> Any:
 
 
 def _target(reference: object, root: Json) -> Any:
-    """What `#/$defs/name` names; only that, and nothing that is not in the same schema."""
+    """Resolve a local JSON pointer (`#/$defs/name`)."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return root if reference == "#" else None
     place: Any = root
@@ -96,7 +96,7 @@ def _target(reference: object, root: Json) -> Any:
 
 
 def _outline(schema: Json) -> Json:
-    """Names, types and short descriptions: what remains of a schema that is too large."""
+    """A too large schema reduced to names, types and short descriptions."""
     properties: Json = {}
     for name, value in schema["properties"].items():
         about = value if isinstance(value, dict) else {}

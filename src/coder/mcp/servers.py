@@ -1,6 +1,7 @@
-"""The MCP servers of an agent: started when first wanted, started again after an end, ended with the agent.
+"""Lifecycle of an agent's MCP servers: started lazily, restarted after an exit, closed with the agent.
 
-A server that does not come up is named and missing; nothing else fails or waits for longer than its time.
+A server that does not start is reported and missing; nothing else fails, and nothing waits beyond its
+timeout.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from coder.mcp.shapes import CallOutcome, Endpoint, McpFault, RemoteTool
 from coder.mcp.tools import McpTool
 from coder.texts import Phrase
 
-MAX_TOOLS = 100  # of all servers: every request carries them, and some providers take 128 with our own
-_REFRESH_REST = 0.2  # seconds: some servers tell of a change whenever they are asked for the list
-# What programs say where the sandbox keeps them from writing: npx and uvx want their caches.
+MAX_TOOLS = 100  # of all servers: they are part of every request, and some providers accept 128 in total
+_REFRESH_REST = 0.2  # seconds of throttling: some servers report a change whenever they are listed
+# Errors of programs that the sandbox keeps from writing: npx and uvx need their caches.
 _SHUT_OUT = ("EROFS", "EACCES", "Read-only file system", "Permission denied")
 
 State = Literal["off", "waiting", "starting", "ready", "failed", "ended"]
@@ -30,21 +31,21 @@ Reach = Callable[[str, McpServer], Awaitable[Endpoint]]
 
 
 class Server:
-    """One server. Its tools stay known while it does not run, so that the model's list of tools is stable."""
+    """One server. Its tools stay listed while it is down, so that the model's list of tools is stable."""
 
     def __init__(self, name: str, settings: McpServer, reach: Reach, root: Path) -> None:
         self.name = name
         self.settings = settings
         self.remotes: list[RemoteTool] = []
-        self.left_out = 0  # tools beyond the bound, which the model is not offered
+        self.left_out = 0  # tools beyond `MAX_TOOLS`
         self.fault: Phrase | None = None  # why it does not run
         self.connection: Connection | None = None
         self._reach = reach
         self._root = root
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._outdated = False  # it told of a change since it was last asked for its tools
-        self._ended = False  # it ran, and ended by itself
+        self._outdated = False  # it reported a change since its tools were last listed
+        self._ended = False  # it exited by itself
         self._resting = False
 
     @property
@@ -60,7 +61,7 @@ class Server:
         return "waiting" if self.fault is None else "failed"
 
     def start(self) -> None:
-        """Returns at once. One that runs, is on its way, or is switched off stays as it is."""
+        """Start in the background. Idempotent; does nothing if disabled."""
         self._resting = False
         if self.state in ("off", "ready", "starting"):
             return
@@ -68,17 +69,17 @@ class Server:
         self._starting = asyncio.create_task(self._connect())
 
     async def settled(self) -> None:
-        """Until it runs or will not. Whoever stops waiting does not stop the start, nor it them."""
+        """Wait until it runs or has failed. Cancelling the wait does not cancel the start."""
         starting = self._starting
         if starting is not None:
             await asyncio.wait({starting})
             if not starting.cancelled():
-                starting.result()  # what nobody thought of must not go unseen
+                starting.result()  # re-raise unexpected exceptions
 
     async def call(
         self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None]
     ) -> CallOutcome:
-        """Raises `McpFault`. One that has ended since is started once more."""
+        """Raises `McpFault`. Restarts a server that has exited."""
         if self._resting:
             raise McpFault("servers.in_plan", name=self.name)
         if self.connection is None:
@@ -91,10 +92,10 @@ class Server:
         )
 
     async def rest(self) -> None:
-        """End it until it is started again; what it can do stays known."""
+        """Stop it until `start`; its tools stay listed."""
         self._resting = True
         await self.close()
-        if not self._resting:  # it was wanted again meanwhile
+        if not self._resting:  # `start` was called meanwhile
             self.start()
 
     async def close(self) -> None:
@@ -125,13 +126,13 @@ class Server:
                 self._tools_changed()
         except McpFault as fault:
             self.fault = self._explained(fault)
-        except OSError as error:  # the sandbox has no temporary folder, say
+        except OSError as error:  # e.g. the sandbox has no temporary directory
             self.fault = Phrase("servers.unavailable", name=self.name, why=error.strerror or str(error))
         finally:
             self._starting = None
 
     def _explained(self, fault: McpFault) -> Phrase:
-        """With what to do where a program seems to have wanted to write what the sandbox keeps from it."""
+        """Adds advice if the sandbox seems to have denied a write."""
         confined = is_program(self.settings) and self.settings.sandbox
         if confined and any(sign in str(fault) for sign in _SHUT_OUT):
             return Phrase("servers.confined", why=fault.phrase, name=self.name)
@@ -143,7 +144,7 @@ class Server:
         self.remotes = wanted
 
     def _tools_changed(self) -> None:
-        """Also while the list is being read: what is on its way may be without the change."""
+        """Also refresh again if a refresh is running: its list may predate the change."""
         self._outdated = True
         if self._refreshing is None and self.connection is not None:
             self._refreshing = asyncio.create_task(self._refresh())
@@ -152,7 +153,7 @@ class Server:
         try:
             while self._outdated and self.connection is not None:
                 self._outdated = False
-                with contextlib.suppress(McpFault):  # what was known stays
+                with contextlib.suppress(McpFault):  # keep the old list
                     self._offer(await self.connection.refresh_tools())
                 await asyncio.sleep(_REFRESH_REST)
         finally:
@@ -165,21 +166,20 @@ class Server:
 
 
 class Servers:
-    """All of them, in the order of the settings."""
+    """All servers, in the order of the settings."""
 
     def __init__(self, settings: Mapping[str, McpServer], reach: Reach, root: Path) -> None:
         self.all = {name: Server(name, one, reach, root) for name, one in settings.items()}
         self._closed = False
 
     def start(self) -> None:
-        """Those that have not been tried yet, or rest; none once all are closed. Returns at once; needs a
-        running loop."""
+        """Start untried and stopped servers in the background, unless closed. Needs a running loop."""
         for server in self.all.values() if not self._closed else ():
             if server.state == "waiting":
                 server.start()
 
     async def settled(self) -> None:
-        """Until each runs or will not."""
+        """Wait until each runs or has failed."""
         await asyncio.gather(*(server.settled() for server in self.all.values()))
 
     @property
@@ -187,7 +187,7 @@ class Servers:
         return [name for name, server in self.all.items() if server.state == "starting"]
 
     def tools(self) -> list[McpTool]:
-        """What the model can be offered now, as far as the bound allows."""
+        """The tools to offer the model, at most `MAX_TOOLS`."""
         made: dict[str, McpTool] = {}
         for server in self.all.values():
             remotes = server.remotes[: MAX_TOOLS - len(made)] if server.state != "off" else []

@@ -1,4 +1,4 @@
-"""What the room hands out and takes in, as plain data, and the one kind of fault it raises."""
+"""The package's data types, and its exception."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Json = dict[str, Any]
 
 
 class McpFault(Fault):
-    """A server cannot be talked to, or says no: one sentence that says what to do."""
+    """A server is unreachable or refuses; the message says what to do."""
 
 
 class StdioEndpoint(msgspec.Struct, frozen=True):
-    """A program to start. `argv` is run as it is: whatever sandbox it is to have is in it already."""
+    """A program to start. `argv` already includes the sandbox."""
 
     argv: list[str]
     cwd: Path
@@ -28,11 +28,11 @@ class StdioEndpoint(msgspec.Struct, frozen=True):
 
 
 class HttpEndpoint(msgspec.Struct, frozen=True):
-    """An address to post to. Header values are keys as often as not, and are never shown."""
+    """A URL to post to. Header values are often keys and are never shown."""
 
     url: str
     headers: dict[str, str] = {}
-    legacy_sse: bool = False  # the transport of 2024-11-05: an event stream, and posts beside it
+    legacy_sse: bool = False  # the HTTP+SSE transport of 2024-11-05
 
     def __repr__(self) -> str:
         address = self.url.partition("?")[0].rpartition("@")[2]
@@ -43,17 +43,17 @@ Endpoint = StdioEndpoint | HttpEndpoint
 
 
 class RemoteTool(msgspec.Struct, frozen=True):
-    """A tool as a server describes it, within bounds. `parameters` is a schema that any provider takes."""
+    """A tool as the server describes it, bounded. `parameters` is a normalized schema."""
 
     name: str
     description: str
     parameters: Json
     title: str = ""
-    read_only_hint: bool = False  # the server's own word, and no more than that
+    read_only_hint: bool = False  # the server's claim, not trusted
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """What a call gave: text for the model; kinds and sizes of all parts for the record."""
+    """A call's result: text for the model; kinds and sizes of its parts for the record."""
 
     text: str
     ok: bool
@@ -61,7 +61,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """What a server says of itself, and what is spoken with it from then on."""
+    """The result of the handshake: protocol version, server info, capabilities."""
 
     version: str
     modern: bool
@@ -78,31 +78,31 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 def single_line(value: object, limit: int) -> str:
-    """A server's word as one bounded line without control characters."""
+    """A server's text, sanitized to one bounded line."""
     text = " ".join(value[: limit * 4].split()) if isinstance(value, str) else ""
     text = "".join(c for c in text if c.isprintable())
     return shortened(text, limit)
 
 
 def bounded(value: object, limit: int) -> str:
-    """Text of at most about `limit` characters, with a mark that says how much was left out."""
+    """Truncate to about `limit` characters, saying how many are missing."""
     text = value if isinstance(value, str) else ""
     return (
         text if len(text) <= limit else f"{text[:limit]}\n[… {len(text) - limit:,} more characters left out]"
     )
 
 
-_TELLING = r"(?:^|[\s(\[])(?:\w*(?:Error|Exception|error|panic)|E[A-Z]{3,}): \S"
+_ERROR_LINE = r"(?:^|[\s(\[])(?:\w*(?:Error|Exception|error|panic)|E[A-Z]{3,}): \S"
 _TAIL_LINES = 20
 
 
-def telling_line(text: str) -> str:
-    """The line that most likely says why: the last that names an error, else the last of all. Programs like
-    to end with a version, a stack or advice."""
+def error_line(text: str) -> str:
+    """The line most likely to name the cause: the last one with an error, else the last. Programs often end
+    with a version, a stack or advice."""
     lines = [line for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
     if not lines:
         return ""
     import re
 
-    telling = [line for line in lines if re.search(_TELLING, line)]
+    telling = [line for line in lines if re.search(_ERROR_LINE, line)]
     return single_line((telling or lines)[-1], 400)

@@ -1,7 +1,7 @@
-"""The transport of 2024-11-05: one event stream for all that a server says, and posts beside it.
+"""The HTTP+SSE transport of 2024-11-05: one event stream for all server messages, and POSTs beside it.
 
-Deprecated, and still what some addresses that end in `/sse` have. Unlike on the wire that replaced it,
-there is a connection to lose.
+Deprecated, but some URLs that end in `/sse` still have it. Unlike Streamable HTTP it has a connection to
+lose.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from coder.texts import Phrase
 
 
 class SseTransport(HttpTransport):
-    """One server. `open` first; when its stream ends, every request that waits fails."""
+    """One server. Call `open` first; when its stream ends, all pending requests fail."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class SseTransport(HttpTransport):
         self._opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
-        """Until the server has said where it is posted to; raises `McpFault`."""
-        self._stream = asyncio.create_task(self._hear_all())
+        """Connect and wait for the URL to post to; raises `McpFault`."""
+        self._stream = asyncio.create_task(self._read_all())
         self._posts = await self._opened
 
     @property
@@ -60,15 +60,15 @@ class SseTransport(HttpTransport):
         if self._fault is not None:
             raise McpFault(self._fault.phrase)
 
-        cancelled = self._leave_behind if courtesy else None
+        cancelled = self._post_in_background if courtesy else None
         with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
             (await self._post(message, {})).abort()
             return jsonrpc.result_of(self._name, await answer)
 
-    async def _hear_all(self) -> None:
+    async def _read_all(self) -> None:
         fault = McpFault("mcp.cut_off", name=self._name)
         try:
-            await self._hear_events()
+            await self._read_events()
         except (McpFault, RpcError) as exc:
             fault = (
                 exc
@@ -86,27 +86,27 @@ class SseTransport(HttpTransport):
         self._waiting.end(fault)
         self._on_closed(fault.phrase)
 
-    async def _hear_events(self) -> None:
+    async def _read_events(self) -> None:
         headers = self._all_headers({"Accept": "text/event-stream"})
         response = await self._http.request("GET", self._url, headers)
         try:
             if response.status >= 300:
                 await self._refused(response, "")
-            await self._take_in(response)
+            await self._handle_events(response)
         finally:
             response.abort()
 
-    async def _take_in(self, response: Response) -> None:
-        """The first event is the address to post to; all others are messages."""
+    async def _handle_events(self, response: Response) -> None:
+        """The first event is the URL to post to; all others are messages."""
         async for data in events(response):
             if not self._opened.done():
-                self._opened.set_result(self._beside(data.strip()))
+                self._opened.set_result(self._resolve_endpoint(data.strip()))
                 continue
             for message in jsonrpc.decode(data.encode("utf-8")):
-                self._heard(message)
+                self._handle(message)
 
-    def _beside(self, location: str) -> str:
-        """The address in full. It must be of the same origin: our headers go there."""
+    def _resolve_endpoint(self, location: str) -> str:
+        """The absolute URL. It must have the same origin, since our headers are sent to it."""
         here = f"{self._address.scheme}://{self._address.host_header}"
         if "://" not in location:
             folder = self._address.target.partition("?")[0].rpartition("/")[0]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from coder.mcp import jsonrpc
 from coder.mcp.jsonrpc import Listener, Progress, Waiting
-from coder.mcp.shapes import Json, McpFault, StdioEndpoint, telling_line
+from coder.mcp.shapes import Json, McpFault, StdioEndpoint, error_line
 from coder.process.child import STDOUT, Child, shell_status
 from coder.rpc.peer import notification
 from coder.rpc.wire import Line, LineSplitter, Outbox
@@ -187,7 +187,7 @@ class StdioTransport:
 
     def _last_words(self) -> str:
         """What it said of its end; a program that is no server at all says it on stdout."""
-        return telling_line(self.stderr_tail()) or telling_line(self._banner.decode("utf-8", "replace"))
+        return error_line(self.stderr_tail()) or error_line(self._banner.decode("utf-8", "replace"))
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""A server's tool as one of ours: what the model is told of it, what a person is asked, what comes back."""
+"""Adapts an MCP server's tool to `Tool`: spec, preview and result."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from coder.tools.base import (
     summed_up,
 )
 
-KEEP_CHARACTERS = 32_000  # of an answer: about 8,000 tokens, as of a command's output
+KEEP_CHARACTERS = 32_000  # of a result: about 8,000 tokens, as for a command's output
 
 
 class Caller(Protocol):
-    """The server that answers a tool's calls."""
+    """The server a tool belongs to."""
 
     @property
     def name(self) -> str: ...
@@ -39,10 +39,10 @@ class Caller(Protocol):
 
 
 class McpTool(Tool):
-    """Of kind `unknown`: what a server says of itself is not believed."""
+    """Of kind `unknown`: a server's claims about its tools are not trusted."""
 
     def __init__(self, name: str, server: Caller, remote: RemoteTool, *, covered: bool) -> None:
-        """`covered`: the server's program runs here, so what it does to files can be taken back."""
+        """`covered`: a local server, whose changes to files undo covers."""
         self.server = server
         self.remote = remote
         self.covered = covered
@@ -81,7 +81,7 @@ class McpTool(Tool):
 
 
 def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:
-    """The text as the model sees it; where that is not all, a file that `read` can page has the rest."""
+    """The text for the model; if it is truncated, the whole goes to a file for `read`."""
     if len(text) <= KEEP_CHARACTERS:
         return text, None
     cut = head_and_tail(text, KEEP_CHARACTERS)
@@ -91,6 +91,6 @@ def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(0o600, exist_ok=False)
         path.write_bytes(data)
-    except OSError:  # a full disk must not fail the call: head and tail are still there
+    except OSError:  # a full disk must not fail the call
         return cut, None
     return f"{cut}\n[output was cut; more of it is in {path}]", path

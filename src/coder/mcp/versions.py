@@ -1,9 +1,9 @@
-"""Which of the protocol's two eras a server speaks, and what every request of that era carries.
+"""Protocol version negotiation (capability probe), and the metadata of each version's requests.
 
 Until 2025-11-25 a session began with an `initialize` handshake. Since 2026-07-28 there is none: each request
-says its version, and `server/discover` tells what a server is. The specification has a client that speaks
-both ask for `server/discover` first (stdio: Backward Compatibility; Streamable HTTP: the same); whatever is
-not a modern answer means `initialize`. That costs an old server one more line and its error.
+states its version, and `server/discover` describes the server. As the specification says (Backward
+Compatibility), we probe with `server/discover` first and fall back to `initialize`, which costs a legacy
+server one error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from coder.rpc.peer import RpcError
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _UNSUPPORTED_VERSION = -32022
-_MODERN_ERRORS = (-32020, -32021)  # headers that do not match, a capability that is missing
+_MODERN_ERRORS = (-32020, -32021)  # mismatched headers, missing capability
 _META = "io.modelcontextprotocol/"
-_INSTRUCTIONS = 8_000  # characters; they are in every request of a session
+_INSTRUCTIONS = 8_000  # characters; part of every request of a session
 _NAME = 80
 
 
@@ -31,7 +31,7 @@ def client_info() -> Json:
 
 
 def modern_params(params: Json) -> Json:
-    """With what every request of the new era carries. Nothing can be asked of us, so no capability."""
+    """Add the metadata of modern requests. We declare no client capabilities."""
     meta = {
         f"{_META}protocolVersion": MODERN,
         f"{_META}clientInfo": client_info(),
@@ -41,7 +41,7 @@ def modern_params(params: Json) -> Json:
 
 
 def modern_headers(method: str, params: Json) -> dict[str, str]:
-    """What HTTP repeats of a request for those who route without reading it."""
+    """The headers that repeat a request's fields, for routing."""
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
     name = params.get("name")
     if method == "tools/call" and isinstance(name, str):
@@ -50,7 +50,7 @@ def modern_headers(method: str, params: Json) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """Text as a header carries it: as it is where that is safe, else in Base64 with a mark."""
+    """Encode as a header value: plain if safe, else marked Base64."""
     plain = text.isascii() and text.isprintable() and text == text.strip()
     if plain and not (text.startswith("=?base64?") and text.endswith("?=")):
         return text
@@ -59,9 +59,9 @@ def header_value(text: str) -> str:
     return f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
 
 
-async def agree(name: str, wire: Transport, patience: float) -> Hello:
-    """Find out the era and open the conversation. A server that has read the probe and says nothing to it is
-    offered the handshake too: there are some that leave unknown methods unanswered."""
+async def negotiate(name: str, wire: Transport, patience: float) -> Hello:
+    """Negotiate the version and open the session. If the probe was read but not answered, the legacy
+    handshake runs beside it: some servers ignore unknown methods."""
     probe = asyncio.create_task(discover(name, wire))
     handshake: asyncio.Task[Hello] | None = None
     try:
@@ -70,9 +70,9 @@ async def agree(name: str, wire: Transport, patience: float) -> Hello:
             await asyncio.wait({probe}, timeout=patience)
         if probe.done() and (hello := probe.result()) is not None:
             return hello
-        handshake = asyncio.create_task(shake_hands(name, wire))
+        handshake = asyncio.create_task(legacy_handshake(name, wire))
         hello = await _first(probe, handshake)
-        wire.settle(hello.version, modern=hello.modern)  # both may have spoken
+        wire.settle(hello.version, modern=hello.modern)  # both may have been answered
         return hello
     finally:
         for task in (probe, handshake):
@@ -82,7 +82,7 @@ async def agree(name: str, wire: Transport, patience: float) -> Hello:
 
 
 async def _first(probe: asyncio.Task[Hello | None], handshake: asyncio.Task[Hello]) -> Hello:
-    """What is answered first holds, unless it is a no and the other, later, gets a yes."""
+    """The first success of the two."""
     if not probe.done():
         await asyncio.wait({probe, handshake}, return_when=asyncio.FIRST_COMPLETED)
     if probe.done() and (hello := probe.result()) is not None:
@@ -97,7 +97,7 @@ async def _first(probe: asyncio.Task[Hello | None], handshake: asyncio.Task[Hell
 
 
 async def discover(name: str, wire: Transport) -> Hello | None:
-    """The probe; `None` for a server of the old era."""
+    """The probe; None for a legacy server."""
     method = "server/discover"
     try:
         result = await wire.request(
@@ -111,7 +111,7 @@ async def discover(name: str, wire: Transport) -> Hello | None:
             raise _no_version(name, offered) from None
         return None
     except McpFault as fault:
-        if fault.phrase.key == "mcp.invalid":  # no modern answer either
+        if fault.phrase.key == "mcp.invalid":  # not a modern answer
             return None
         raise
     if MODERN not in _versions(result, "supportedVersions"):
@@ -121,8 +121,8 @@ async def discover(name: str, wire: Transport) -> Hello | None:
     return _hello(MODERN, result, meta.get(f"{_META}serverInfo") if isinstance(meta, dict) else None)
 
 
-async def shake_hands(name: str, wire: Transport) -> Hello:
-    """The handshake of the old era; the server chooses the version."""
+async def legacy_handshake(name: str, wire: Transport) -> Hello:
+    """The legacy handshake; the server chooses the version."""
     result = await _initialize(name, wire, LEGACY[0])
     version = result.get("protocolVersion")
     if version not in LEGACY:
@@ -133,7 +133,8 @@ async def shake_hands(name: str, wire: Transport) -> Hello:
 
 
 async def _initialize(name: str, wire: Transport, version: str) -> Json:
-    """Some servers refuse a version instead of offering another, but name those that they know."""
+    """Some servers reject a version instead of offering another, but list the supported ones: retry with
+    those."""
     params: Json = {"protocolVersion": version, "capabilities": {"roots": {}}, "clientInfo": client_info()}
     try:
         return await wire.request("initialize", params, courtesy=False)

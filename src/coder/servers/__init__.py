@@ -1,5 +1,4 @@
-"""Doors for programs: the Agent Client Protocol on stdio, which editors speak (`coder acp`).
+"""Front ends for programs: the Agent Client Protocol on stdio, for editors (`coder acp`).
 
-Like every front end it sends ops and reads events. It may not reach into the engine and knows no
-terminal.
+Like every front end they send ops and read events; they do not reach into the engine or the terminal.
 """

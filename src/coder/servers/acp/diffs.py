@@ -1,7 +1,7 @@
-"""Unified diffs, which tools show, as the `diff` blocks of the protocol: the old and the new text of a place.
+"""Converts unified diffs to the protocol's `diff` blocks (old and new text), one per hunk.
 
-One block for each hunk, as editors expect of agents that edit in place: the diff is what the person is shown
-everywhere, without the secrets that are kept from the record, and needs no second look at the disk.
+The diff is what the person sees everywhere, with secrets already redacted; reading the files again would not
+be.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_NEWLINE = "\\ No newline at end of file"
 
 
 class Hunk(msgspec.Struct):
-    """A changed place. `old` is None where the file is new; `line` is the first that changed, from 1."""
+    """`old` is None for a new file; `line` is the first changed line, from 1."""
 
     path: str
     old: str | None
@@ -25,7 +25,7 @@ class Hunk(msgspec.Struct):
 
 
 def hunks(diff: str) -> list[Hunk]:
-    """Those of all files, in order. What is no diff, and what was cut off, gives none."""
+    """The hunks of all files; none for text that is no diff, or truncated."""
     lines = diff.split("\n")
     found: list[Hunk] = []
     before = after = ""
@@ -43,9 +43,9 @@ def hunks(diff: str) -> list[Hunk]:
 
 
 def _hunk(lines: list[str], at: int, head: re.Match[str], before: str, after: str) -> tuple[Hunk, int]:
-    left = [int(head[1] or 1), int(head[3] or 1)]  # lines of the old and of the new text still to come
+    left = [int(head[1] or 1), int(head[3] or 1)]  # remaining lines of the old and the new text
     old, new = list[str](), list[str]()
-    first = -1  # how many lines are before the first that changed
+    first = -1  # number of lines before the first change
     while at < len(lines) and (any(left) or lines[at] == NO_NEWLINE):
         sign, text = lines[at][:1], lines[at][1:]
         if lines[at] == NO_NEWLINE:

@@ -1,4 +1,4 @@
-"""The MCP servers that an editor hands over with a session, in the shape that the settings have."""
+"""Converts the MCP servers that an editor passes with a session to settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coder.servers.acp.params import McpServerGiven
 
 
 def mcp_servers(given: list[Any]) -> tuple[dict[str, McpServer], list[str]]:
-    """The servers by name, and the names of those that cannot be used as they were given."""
+    """The servers by name, and the names of invalid ones."""
     found: dict[str, McpServer] = {}
     wrong: list[str] = []
     for at, one in enumerate(given):

@@ -1,4 +1,4 @@
-"""What a session offers its client besides prompts: operating modes, options, commands."""
+"""The modes, options and commands that a session offers its client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coder.config.schema import OPERATING_MODES
 from coder.protocol.modes import ModeDefinition
 from coder.texts import Texts
 
-# An editor has its own way to other sessions, and to leave.
+# The editor itself switches sessions and exits.
 NOT_HERE = ("new", "resume", "exit")
 _NOT_OFFERED = (*NOT_HERE, "sessions", "fork", "help")
 
@@ -18,7 +18,7 @@ MODEL = "model"
 
 
 def modes(current: str, texts: Texts) -> dict[str, Any]:
-    """The state of `modes`, for clients that know no options."""
+    """The `modes` state, for clients without support for options."""
     available = [
         {"id": name, "name": name, "description": texts.say(f"help.{name}")} for name in OPERATING_MODES
     ]
@@ -26,7 +26,7 @@ def modes(current: str, texts: Texts) -> dict[str, Any]:
 
 
 def options(mode: str, model: str, models: Sequence[str], texts: Texts) -> list[dict[str, Any]]:
-    """`configOptions`: always all of them, with their values now."""
+    """All `configOptions` with their current values."""
     names = list(dict.fromkeys([model, *models]))
     return [
         {
@@ -54,7 +54,7 @@ def options(mode: str, model: str, models: Sequence[str], texts: Texts) -> list[
 def commands(
     built_in: dict[str, str], custom: Sequence[ModeDefinition], texts: Texts
 ) -> list[dict[str, Any]]:
-    """Built-in ones, then custom modes and saved prompts under what is typed for them."""
+    """Built-in commands, then custom modes and saved prompts."""
     found = [
         _command(name, texts.say(f"help.{name}"), arguments)
         for name, arguments in built_in.items()

@@ -1,6 +1,6 @@
-"""What a client sends, as the schema of the Agent Client Protocol (version 1) has it.
+"""Parameters of client messages in the Agent Client Protocol (version 1).
 
-Only what is used is named; other fields are passed over, as the protocol asks.
+Only the fields in use; others are ignored, as the protocol requires.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ PROTOCOL_VERSION = 1
 
 
 class _Params(msgspec.Struct, frozen=True, rename="camel"):
-    """Names are snake_case here and camelCase on the line."""
+    """snake_case here, camelCase in JSON."""
 
 
 class Initialize(_Params, frozen=True):
-    """`protocol_version` is a number; some clients sent dates once, which the SDKs take for version 1."""
+    """`protocol_version` is a number; old clients sent dates, which the SDKs treat as version 1."""
 
     protocol_version: Any = PROTOCOL_VERSION
 
@@ -29,11 +29,11 @@ class Authenticate(_Params, frozen=True):
 
 
 class Nothing(_Params, frozen=True):
-    """Whatever came is not looked at."""
+    """Ignored parameters."""
 
 
 class NewSession(_Params, frozen=True):
-    """`mcp_servers` are checked one by one, so that a wrong one does not cost the session."""
+    """`mcp_servers` are validated one by one, so that an invalid one does not fail the session."""
 
     cwd: str
     mcp_servers: list[Any] | None = None
@@ -41,7 +41,7 @@ class NewSession(_Params, frozen=True):
 
 
 class OldSession(NewSession, frozen=True, kw_only=True):
-    """Of `session/load` and `session/resume`."""
+    """`session/load` and `session/resume`."""
 
     session_id: str
 
@@ -54,7 +54,7 @@ class ListSessions(_Params, frozen=True):
 
 
 class OneSession(_Params, frozen=True):
-    """Of `session/cancel` and `session/close`."""
+    """`session/cancel` and `session/close`."""
 
     session_id: str
 
@@ -67,7 +67,7 @@ class SetMode(_Params, frozen=True):
 
 
 class SetOption(_Params, frozen=True):
-    """`value` is a text; a boolean comes for options that we do not have."""
+    """`value` is a string; booleans are for options that we do not have."""
 
     session_id: str
     config_id: str
@@ -85,22 +85,22 @@ class Text(_Block, frozen=True, tag="text"):
 
 
 class Image(_Block, frozen=True, tag="image"):
-    """Not read: the data is not even kept."""
+    """Unsupported; its data is dropped."""
 
 
 class Audio(_Block, frozen=True, tag="audio"):
-    """Not read either."""
+    """Unsupported too."""
 
 
 class Link(_Block, frozen=True, tag="resource_link"):
-    """Something that the prompt refers to."""
+    """A reference."""
 
     uri: str
     name: str = ""
 
 
 class Contents(_Params, frozen=True):
-    """Of a resource: text, or bytes in Base64."""
+    """A resource's content: text, or Base64."""
 
     uri: str
     text: str | None = None
@@ -109,7 +109,7 @@ class Contents(_Params, frozen=True):
 
 
 class Resource(_Block, frozen=True, tag="resource"):
-    """Something that the prompt brings along."""
+    """An embedded resource."""
 
     resource: Contents
 
@@ -125,7 +125,7 @@ class Prompt(_Params, frozen=True):
 
 
 class Outcome(_Params, frozen=True):
-    """What became of a question; `option_id` where an option was chosen."""
+    """The outcome of a permission request; `option_id` if an option was selected."""
 
     outcome: str
     option_id: str | None = None
@@ -138,14 +138,14 @@ class PermissionAnswer(_Params, frozen=True):
 
 
 class NameValue(_Params, frozen=True):
-    """A variable of the environment, or a header."""
+    """An environment variable or a header."""
 
     name: str
     value: str
 
 
 class McpServerGiven(_Params, frozen=True):
-    """An MCP server: with `command` a program, with `url` an address (`type` says which kind)."""
+    """An MCP server: a program (`command`) or a URL, by `type`."""
 
     name: str
     type: str = "stdio"

@@ -1,7 +1,7 @@
-"""From the blocks of a prompt to the message that the engine takes.
+"""Converts the blocks of a prompt to the engine's message.
 
-What the person typed, with the names of what they referred to, is the text; what came along is attached. A
-file of the workspace that is only referred to is named with `@`, which puts it in by the engine's own rules.
+Typed text and the names of references are the text; embedded resources are attached. A referenced workspace
+file is named with `@`, so that the engine includes it by its own rules.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ import msgspec
 
 from coder.servers.acp.params import Audio, Block, Contents, Image, Link, Resource, Text
 
-# About 48,000 tokens: as much as files that are named with `@` may take.
+# About 48,000 tokens, as for files named with `@`.
 MAX_ATTACHED = 192_000
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What goes to the engine, and what of the prompt could not be used."""
+    """The message for the engine, and the resources that were truncated or unusable."""
 
     text: str
     attached: str
-    cut: list[str] = []  # names of resources that are longer than what may be attached
+    cut: list[str] = []  # names of truncated resources
     binary: list[str] = []
 
 
 class CannotRead(Exception):
-    """A block of a kind that we said we do not take."""
+    """A block of an unsupported kind."""
 
 
 def message_of(blocks: Sequence[Block], root: Path) -> Message:
-    """Raises `CannotRead` for pictures and sound."""
-    said, attached = "", list[str]()
+    """Raises `CannotRead` for images and audio."""
+    message_text, attached = "", list[str]()
     cut, binary = list[str](), list[str]()
     room = MAX_ATTACHED
     for block in blocks:
         match block:
             case Text(text):
-                said = _joined(said, text)
+                message_text = _joined(message_text, text)
             case Link(uri, name):
                 shown = _reference(uri, name, root)
-                said = _joined(said, shown if said.strip() else _no_command(shown))
+                message_text = _joined(message_text, shown if message_text.strip() else _no_command(shown))
             case Resource(resource):
                 shown = _shown(resource.uri, root)
-                said = _joined(said, shown) if said else said
+                message_text = _joined(message_text, shown) if message_text else message_text
                 if resource.text is None:
                     binary.append(shown)
                     continue
@@ -57,24 +57,26 @@ def message_of(blocks: Sequence[Block], root: Path) -> Message:
                 room = max(0, room - len(resource.text))
             case Image() | Audio():
                 raise CannotRead
-    return _guarded(said, attached, alone=len(blocks) == 1, cut=cut, binary=binary)
+    return _guarded(message_text, attached, alone=len(blocks) == 1, cut=cut, binary=binary)
 
 
-def _guarded(said: str, attached: list[str], *, alone: bool, cut: list[str], binary: list[str]) -> Message:
-    """`!` is the person's own shell, past the policy: only for a line that is nothing else. A page that
-    begins with a picture (`![logo](…)`) is a message."""
-    if said.lstrip().startswith("!") and not (alone and "\n" not in said.strip()):
-        said, attached = "", [said, *attached]
-    return Message(said, "\n\n".join(attached), cut, binary)
+def _guarded(
+    message_text: str, attached: list[str], *, alone: bool, cut: list[str], binary: list[str]
+) -> Message:
+    """`!` runs a shell command without the policy, so it must be the only line of the only block. A page
+    that begins with an image (`![logo](…)`) is attached instead."""
+    if message_text.lstrip().startswith("!") and not (alone and "\n" not in message_text.strip()):
+        message_text, attached = "", [message_text, *attached]
+    return Message(message_text, "\n\n".join(attached), cut, binary)
 
 
 def _no_command(shown: str) -> str:
-    """A name that a message begins with was chosen, not typed: it can be neither a command nor a shell's."""
+    """A reference at the start of a message was selected, not typed: it must not be parsed as a command."""
     return f"<{shown}>" if shown.lstrip().startswith(("!", "/")) else shown
 
 
 def _joined(before: str, after: str) -> str:
-    """Blocks follow each other as in a sentence; a name needs space around it."""
+    """Join blocks, with a space where needed."""
     if not before or not after or before[-1].isspace() or after[0].isspace():
         return before + after
     return before + ("" if after[0] in ".,;:!?)" else " ") + after
@@ -85,7 +87,7 @@ def _attached(resource: Contents, shown: str, room: int) -> str:
     end = ""
     if len(text) > room:
         text, end = text[:room], "\n[the resource goes on; read the rest with the read tool if it is a file]"
-    # Neither a name nor a content can end the block that it stands in.
+    # Escape, so that neither name nor content can end the block (prompt injection).
     name = shown.replace('"', "&quot;").replace("\n", " ")
     body = text.rstrip("\n").replace("</resource>", "&lt;/resource>")
     return f'<resource name="{name}">\n{body}{end}\n</resource>'
@@ -109,7 +111,7 @@ def _shown(uri: str, root: Path) -> str:
 
 
 def _lines_of(uri: str) -> str:
-    """Editors put the selected lines into the fragment: `#L10-20`, `#L10:20`."""
+    """The selected lines, which editors put into the fragment: `#L10-20`, `#L10:20`."""
     found = re.fullmatch(r"L(\d+)(?:[:-]L?(\d+))?", uri.partition("#")[2])
     if found is None:
         return ""
@@ -117,7 +119,7 @@ def _lines_of(uri: str) -> str:
 
 
 def path_of(uri: str) -> str | None:
-    """The absolute path that a `file:` address names, or that it is; None for any other."""
+    """The absolute path of a `file:` URL or plain path; else None."""
     if uri.startswith("/"):
         return uri
     try:
@@ -131,8 +133,8 @@ def path_of(uri: str) -> str | None:
 
 
 def _inside(path: str, root: Path) -> str | None:
-    """Relative to the workspace; None where it is elsewhere, or is the workspace itself. Only for showing:
-    whether it may be read is decided where it is opened."""
+    """The path relative to the workspace; None if it is outside, or the workspace itself. For display only:
+    access is checked when the file is opened."""
     for base in (str(root), os.path.realpath(root)):
         relative = os.path.relpath(path, base)
         if relative != "." and not relative.startswith(".."):

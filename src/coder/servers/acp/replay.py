@@ -1,4 +1,4 @@
-"""A recorded conversation told again, for a client that loads its session."""
+"""Replays a record as updates, for a client that loads a session."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from coder.texts import head_and_tail
 from coder.tools.registry import built_in, declared
 
 
-class Retelling:
+class RecordReplay:
     """Takes the events of a record in order."""
 
     def __init__(self, updates: Updates) -> None:
         self._to = updates
-        self._open: dict[str, tuple[str, str]] = {}  # calls without their result: id on the line, tool
+        self._open: dict[str, tuple[str, str]] = {}  # calls without a result: (id in the protocol, tool)
         self._todos: list[dict[str, Any]] | None = None
 
     def take(self, event: HistoryEvent) -> None:
@@ -56,7 +56,7 @@ class Retelling:
                 self._command(line, event.content.rstrip("\n"))
 
     def done(self) -> dict[str, tuple[str, str]]:
-        """The plan as it is now; returns the calls that were never answered."""
+        """Send the current plan; returns the calls without a result."""
         if self._todos is not None:
             self._to.plan(self._todos)
         return self._open
@@ -127,7 +127,7 @@ class Retelling:
 
 
 def _argument(tool: str, args: Any) -> str:
-    """The record has no summary of a call; it is made again, as far as its arguments could be read."""
+    """The call's summary, which is not recorded, from its arguments if they can be decoded."""
     if isinstance(args, str):
         try:
             args = msgspec.json.decode(args)

@@ -1,7 +1,6 @@
-"""The Agent Client Protocol (version 1) on stdio: what editors ask of an agent, by method.
+"""The methods of the Agent Client Protocol (version 1) on stdio.
 
-Sessions are independent of each other: each has an agent and an engine of its own. Nothing of the engine is
-loaded before `initialize` is answered.
+Each session has its own agent and engine. The engine is imported lazily, after `initialize` is answered.
 """
 
 from __future__ import annotations
@@ -42,17 +41,23 @@ if TYPE_CHECKING:
     from coder.servers.acp.session import EditorSession
 
 _PAGE = 50  # sessions in one answer of `session/list`
-_AT_ONCE = 100  # events told again, until other sessions have their turn
-_OPENING = 5.0  # seconds for what was asked last to be answered, when the client is gone
+_BATCH = 100  # events replayed before yielding to other sessions
+_OPENING = 5.0  # seconds for pending requests to finish, when the client is gone
 _CLOSING = 10.0  # seconds for sessions to end in, when the client is gone
-_FLUSHING = 2.0  # seconds for the last answers to be read in
+_FLUSHING = 2.0  # seconds for the last answers to be written
 _CANCELLED = 130
 _AUTH = "provider"
-_TELLING = ("CODER_API_KEY", "CODER_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+_PROVIDER_VARIABLES = (
+    "CODER_API_KEY",
+    "CODER_BASE_URL",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+)
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line chose, for every session."""
+    """Command-line choices, for every session."""
 
     environ: Mapping[str, str]
     mode: OperatingMode | None = None
@@ -64,13 +69,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcpServer:
-    """Knows the sessions that are open, and what each method does."""
+    """The open sessions, and a handler per method."""
 
     def __init__(self, chosen: Chosen, outbox: EditorOutbox) -> None:
         self._chosen = chosen
         self._texts = Texts(pick_language(chosen.lang, "", chosen.environ))
         self._sessions: dict[str, EditorSession] = {}
-        self._folders: dict[str, str] = {}  # where sessions were asked for, in order: as the client names it
+        self._folders: dict[str, str] = {}  # directories of sessions by real path, as the client spells them
         self._opening = asyncio.Lock()
         self._outbox = outbox
         self.peer = Editor(outbox, self._methods())
@@ -93,24 +98,24 @@ class AcpServer:
 
     # before any session
 
-    async def initialize(self, asked: Initialize) -> Answered:
-        """We speak one version; a client that does not will say so."""
+    async def initialize(self, params: Initialize) -> Answered:
+        """We support one version; a client that does not will disconnect."""
         capabilities = {
             "loadSession": True,
             "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
             "mcpCapabilities": {"http": True, "sse": True},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
         }
-        told = {
+        result = {
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": capabilities,
             "agentInfo": {"name": "coder", "title": "coder", "version": __version__},
             "authMethods": self._auth_methods(),
         }
-        return Answered(told, self._prepare)
+        return Answered(result, self._prepare)
 
     def _prepare(self) -> None:
-        """The client is busy with our answer: load meanwhile what the session will need."""
+        """Import what sessions need while the client handles our answer."""
 
         async def load() -> None:
             await self._outbox.empty()
@@ -119,9 +124,9 @@ class AcpServer:
         self._loading = asyncio.create_task(load())
 
     def _auth_methods(self) -> list[dict[str, Any]]:
-        """None where somebody is there to answer; else a place for the client to say what to set."""
-        if any(self._chosen.environ.get(name) for name in _TELLING):
-            return []  # reading the settings would cost as much as all the rest of this answer
+        """Empty if a provider is configured; else a method whose description says what to set."""
+        if any(self._chosen.environ.get(name) for name in _PROVIDER_VARIABLES):
+            return []  # reading the settings would double the time of this answer
         problem = self._provider_problem()
         if not problem:
             return []
@@ -138,18 +143,18 @@ class AcpServer:
         except NoProvider as error:
             return error.text(self._texts)
         except ConfigError:
-            return ""  # another matter, and perhaps another folder's: `session/new` says so
+            return ""  # perhaps only in this directory: `session/new` reports it
         return ""
 
-    async def authenticate(self, asked: Authenticate) -> dict[str, Any]:
-        if asked.method_id != _AUTH:
-            raise RpcError(INVALID_PARAMS, self._texts.say("acp.no_auth", name=asked.method_id))
+    async def authenticate(self, params: Authenticate) -> dict[str, Any]:
+        if params.method_id != _AUTH:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.no_auth", name=params.method_id))
         if problem := self._provider_problem():
             raise RpcError(AUTH_REQUIRED, problem)
         return {}
 
     async def ignore(self, _: Nothing) -> None:
-        """Requests are cancelled by `session/cancel`."""
+        """No-op: prompts are cancelled by `session/cancel`."""
 
     # sessions
 
@@ -171,43 +176,43 @@ class AcpServer:
             **more,
         )
 
-    async def new_session(self, asked: NewSession) -> Answered:
-        session = await self._open(asked, None)
+    async def new_session(self, params: NewSession) -> Answered:
+        session = await self._open(params, None)
         return Answered({"sessionId": session.id, **_state(session)}, session.begin)
 
-    async def load_session(self, asked: OldSession) -> Answered:
-        """Everything is told before the answer, as the protocol wants it."""
+    async def load_session(self, params: OldSession) -> Answered:
+        """Replays the record before the answer, as the protocol requires."""
         from coder.record.log import read_log
-        from coder.servers.acp.replay import Retelling
+        from coder.servers.acp.replay import RecordReplay
 
         async with self._opening:
-            session = await self._reopen(asked)
-            retelling = Retelling(session.updates)
-            for told, event in enumerate(read_log(self._store(asked.cwd).log_path(session.id))):
-                retelling.take(event)
+            session = await self._reopen(params)
+            replay = RecordReplay(session.updates)
+            for result, event in enumerate(read_log(self._store(params.cwd).log_path(session.id))):
+                replay.take(event)
                 await self._outbox.room()
-                if not told % _AT_ONCE:
+                if not result % _BATCH:
                     await asyncio.sleep(0)
-            retelling.done()
+            replay.done()
         return Answered(_state(session), session.begin)
 
-    async def resume_session(self, asked: OldSession) -> Answered:
+    async def resume_session(self, params: OldSession) -> Answered:
         async with self._opening:
-            session = await self._reopen(asked)
+            session = await self._reopen(params)
         return Answered(_state(session), session.begin)
 
-    async def _reopen(self, asked: OldSession) -> EditorSession:
-        self._folder(asked.cwd)
-        if not self._store(asked.cwd).exists(asked.session_id):
-            raise RpcError(NOT_FOUND, self._texts.say("session.missing", id=asked.session_id))
-        if open_one := self._sessions.pop(asked.session_id, None):  # a window that was loaded anew
+    async def _reopen(self, params: OldSession) -> EditorSession:
+        self._folder(params.cwd)
+        if not self._store(params.cwd).exists(params.session_id):
+            raise RpcError(NOT_FOUND, self._texts.say("session.missing", id=params.session_id))
+        if open_one := self._sessions.pop(params.session_id, None):  # a reloaded window
             await open_one.close()
-        session = await self._open(asked, asked.session_id)
+        session = await self._open(params, params.session_id)
         session.updates.titled = True
         return session
 
-    async def _open(self, asked: NewSession, resume: str | None) -> EditorSession:
-        """Raises `RpcError` with the sentence that a person should see."""
+    async def _open(self, params: NewSession, resume: str | None) -> EditorSession:
+        """Raises `RpcError` with a message for the person."""
         from coder.config.errors import ConfigError
         from coder.config.provider import NoProvider
         from coder.engine.engine import Engine
@@ -217,10 +222,10 @@ class AcpServer:
         from coder.servers.acp.mcp import mcp_servers
         from coder.servers.acp.session import EditorSession
 
-        folder = self._folder(asked.cwd)
-        if asked.additional_directories:
+        folder = self._folder(params.cwd)
+        if params.additional_directories:
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.one_folder"))
-        servers, wrong = mcp_servers(asked.mcp_servers or [])
+        servers, wrong = mcp_servers(params.mcp_servers or [])
         options = self._options(folder, mcp_servers=servers)
         try:
             settings = read_settings(options)
@@ -228,8 +233,8 @@ class AcpServer:
             engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
             engine.start(resume)
         except (NoProvider, ConfigError) as error:
-            nobody = error.phrase.key.startswith("config.no_provider")
-            raise RpcError(AUTH_REQUIRED if nobody else INTERNAL, error.text(self._texts)) from error
+            no_provider = error.phrase.key.startswith("config.no_provider")
+            raise RpcError(AUTH_REQUIRED if no_provider else INTERNAL, error.text(self._texts)) from error
         except (ModelError, RecordError) as error:
             raise RpcError(INTERNAL, error.text(self._texts)) from error
         session = EditorSession(self.peer, engine, provider, settings.texts)
@@ -250,15 +255,16 @@ class AcpServer:
 
         return SessionStore(Path(os.path.realpath(cwd)), self._chosen.log_dir)
 
-    async def list_sessions(self, asked: ListSessions) -> dict[str, Any]:
-        """Of one folder, or of all that this client has named; sessions lie in their folders."""
-        start = self._page(asked.cursor)
-        if asked.cwd:
-            self._folder(asked.cwd)
-        folders = [asked.cwd] if asked.cwd else list(self._folders.values()) or [str(Path.cwd())]
+    async def list_sessions(self, params: ListSessions) -> dict[str, Any]:
+        """Sessions of one directory, or of all that this client has used: records are stored per
+        directory."""
+        start = self._page(params.cursor)
+        if params.cwd:
+            self._folder(params.cwd)
+        folders = [params.cwd] if params.cwd else list(self._folders.values()) or [str(Path.cwd())]
         found = await asyncio.to_thread(self._listed, folders)
-        told: dict[str, Any] = {"sessions": found[start : start + _PAGE]}
-        return {**told, "nextCursor": str(start + _PAGE)} if len(found) > start + _PAGE else told
+        result: dict[str, Any] = {"sessions": found[start : start + _PAGE]}
+        return {**result, "nextCursor": str(start + _PAGE)} if len(found) > start + _PAGE else result
 
     def _page(self, cursor: str | None) -> int:
         if not cursor:
@@ -286,34 +292,34 @@ class AcpServer:
             raise RpcError(NOT_FOUND, self._texts.say("acp.no_session", id=session_id[:100]))
         return session
 
-    async def close_session(self, asked: OneSession) -> dict[str, Any]:
-        session = self._session(asked.session_id)
-        del self._sessions[asked.session_id]
+    async def close_session(self, params: OneSession) -> dict[str, Any]:
+        session = self._session(params.session_id)
+        del self._sessions[params.session_id]
         await session.close()
         return {}
 
     # in a session
 
-    async def prompt(self, asked: Prompt) -> dict[str, Any]:
-        return await self._session(asked.session_id).prompt(asked.prompt)
+    async def prompt(self, params: Prompt) -> dict[str, Any]:
+        return await self._session(params.session_id).prompt(params.prompt)
 
-    async def cancel(self, asked: OneSession) -> None:
-        self._session(asked.session_id).cancel()
+    async def cancel(self, params: OneSession) -> None:
+        self._session(params.session_id).cancel()
 
-    async def set_mode(self, asked: SetMode) -> dict[str, Any]:
-        session = self._session(asked.session_id)
-        session.set_mode(asked.mode_id)
+    async def set_mode(self, params: SetMode) -> dict[str, Any]:
+        session = self._session(params.session_id)
+        session.set_mode(params.mode_id)
         session.tell_options()
         return {}
 
-    async def set_option(self, asked: SetOption) -> dict[str, Any]:
-        session = self._session(asked.session_id)
-        return {"configOptions": await session.set_option(asked.config_id, asked.value)}
+    async def set_option(self, params: SetOption) -> dict[str, Any]:
+        session = self._session(params.session_id)
+        return {"configOptions": await session.set_option(params.config_id, params.value)}
 
     # the end
 
     async def close(self) -> None:
-        """Every record complete, every child ended, every question answered that can be."""
+        """Complete records, end child processes, answer pending requests."""
         self.peer.hang_up()
         await self.peer.settled(_OPENING, but="session/prompt")
         closing = [asyncio.create_task(session.close()) for session in self._sessions.values()]
@@ -328,7 +334,7 @@ def _state(session: EditorSession) -> dict[str, Any]:
 
 
 async def serve(chosen: Chosen) -> int:
-    """Until the client is gone, or a signal comes; the exit status."""
+    """Serve until EOF or a signal; returns the exit status."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     signals: list[int] = []

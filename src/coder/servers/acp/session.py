@@ -1,4 +1,4 @@
-"""One session of an editor: its engine, the prompts that were put to it, and the questions it puts back."""
+"""An editor's session: its engine, the queue of prompts, and permission requests."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _ANSWERS: dict[str, Literal["yes", "no", "always"]] = {"allow": "yes", "always":
 
 
 class _Input:
-    """One input, and what is known of how it went. The engine has only the first: what waits behind it can
-    still be taken back, by a cancel or because the client has left.
+    """A queued input and its outcome. Only the first is submitted to the engine: the others can still be
+    cancelled.
 
-    Besides prompts there are changes of an option, which are not talked about, and the rest of a turn that a
-    resumed session goes on with by itself.
+    Kinds: a prompt; the change of an option, which is not shown; the rest of a turn that a resumed session
+    continues by itself.
     """
 
     def __init__(self, kind: Literal["prompt", "option", "rest"], op: UserInput | None = None) -> None:
         self.kind = kind
         self.op = op
-        self.abandoned = False  # cancelled while it waited behind another
+        self.abandoned = False  # cancelled while queued
         self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self.done.add_done_callback(_looked_at)
+        self.done.add_done_callback(_retrieve_exception)
         self.ended: TurnEnded | None = None
         self.failed: Failed | None = None
         self.cancelled = False
@@ -73,7 +73,7 @@ class _Input:
                 self.cancelled = True
 
     def stop_reason(self) -> str | None:
-        """None where it failed."""
+        """None if it failed."""
         if self.cancelled:
             return "cancelled"
         if self.ended is not None and self.ended.status in _STOP_REASONS:
@@ -89,10 +89,10 @@ class _Input:
         return RpcError(INTERNAL, text or "the turn failed", data)
 
     def response(self, reason: str) -> dict[str, Any]:
-        told: dict[str, Any] = {"stopReason": reason}
+        response: dict[str, Any] = {"stopReason": reason}
         if self.ended is not None and self.ended.usage.total:
-            told["usage"] = _usage(self.ended.usage)
-        return told
+            response["usage"] = _usage(self.ended.usage)
+        return response
 
 
 def _usage(usage: Usage) -> dict[str, int]:
@@ -105,7 +105,7 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 class EditorSession:
-    """Reads the engine's events from `begin` on, to their end."""
+    """Forwards the engine's events to the client, from `begin` on."""
 
     def __init__(self, peer: Editor, engine: Engine, provider: Provider, texts: Texts) -> None:
         self._peer = peer
@@ -125,13 +125,13 @@ class EditorSession:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pump: asyncio.Task[None] | None = None
         self.ended = False
-        self.notes: list[str] = []  # what the client is told when the session begins
-        if view.is_waiting:  # the engine asks again by itself, and goes on
+        self.notes: list[str] = []  # remarks to send when the session begins
+        if view.is_waiting:  # the engine repeats its question and continues the turn
             self._inputs.append(_Input("rest"))
 
     def begin(self) -> None:
-        """From here on the client is told; it must know of the session by now."""
-        if self.ended:  # closed before it was heard of
+        """Start sending updates, once the client knows the session's id."""
+        if self.ended:  # closed before its id was sent
             return
         self._pump = asyncio.create_task(self._read())
         for note in self.notes:
@@ -145,10 +145,10 @@ class EditorSession:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # what the client asks
+    # client requests
 
     async def prompt(self, blocks: list[Block]) -> dict[str, Any]:
-        """To its end: the stop reason. Raises `RpcError`."""
+        """Run a prompt; returns the stop reason or raises `RpcError`."""
         try:
             message = message_of(blocks, self.engine.view.root)
         except CannotRead:
@@ -163,39 +163,39 @@ class EditorSession:
             self.updates.remark(refused)
             return {"stopReason": "end_turn"}
         if self._questions and self._inputs and self._inputs[0].kind == "rest":
-            self.engine.submit(Cancel())  # the person has gone on without answering
-        given = self._submit(_Input("prompt", UserInput(message.text, message.attached)))
-        return await given.done
+            self.engine.submit(Cancel())  # the person ignored the question
+        item = self._submit(_Input("prompt", UserInput(message.text, message.attached)))
+        return await item.done
 
-    def _submit(self, given: _Input) -> _Input:
-        self._inputs.append(given)
+    def _submit(self, item: _Input) -> _Input:
+        self._inputs.append(item)
         if len(self._inputs) == 1:
-            self._hand_over()
-        return given
+            self._submit_next()
+        return item
 
-    def _hand_over(self) -> None:
-        """The next that is still wanted."""
+    def _submit_next(self) -> None:
+        """Submit the next input that is not cancelled."""
         while self._inputs and self._inputs[0].abandoned:
             self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
         if self._inputs and (op := self._inputs[0].op) is not None:
             self.engine.submit(op)
 
     def _refused(self, text: str) -> str:
-        """Commands that would change which session this is."""
+        """Reject commands that would switch the session."""
         first = text.split(maxsplit=1)[0] if text.strip() else ""
         if first.startswith("/") and first[1:] in offers.NOT_HERE:
             return self.texts.say("acp.not_here", name=first[1:])
         return ""
 
     def cancel(self) -> None:
-        """What runs, and the prompts that wait behind it."""
+        """Cancel the running input and queued prompts."""
         if self._inputs:
             self.engine.submit(Cancel())
-        for given in list(self._inputs)[1:]:
-            given.abandoned = given.kind == "prompt"
+        for item in list(self._inputs)[1:]:
+            item.abandoned = item.kind == "prompt"
 
     def set_mode(self, name: str) -> None:
-        """At once, also in the middle of a turn."""
+        """Takes effect at once, even within a turn."""
         mode = next((mode for mode in OPERATING_MODES if mode == name), None)
         if mode is None:
             known = ", ".join(OPERATING_MODES)
@@ -204,7 +204,7 @@ class EditorSession:
         self._mode = mode
 
     async def set_option(self, name: str, value: Any) -> list[dict[str, Any]]:
-        """All options as they are then."""
+        """Returns all options."""
         if name == offers.MODE:
             self.set_mode(str(value))
             self._tell_mode()
@@ -218,10 +218,10 @@ class EditorSession:
         if not isinstance(value, str) or not value or any(c.isspace() for c in value):
             raise RpcError(INVALID_PARAMS, self.texts.say("model.one_name"))
         busy = bool(self._inputs)
-        given = self._submit(_Input("option", UserInput(f"/model {value}")))
-        self._model = value  # it answers the next prompt, whatever is still under way now
+        item = self._submit(_Input("option", UserInput(f"/model {value}")))
+        self._model = value  # used from the next prompt on
         if not busy:
-            await given.done
+            await item.done
 
     def modes(self) -> dict[str, Any]:
         return offers.modes(self._mode, self.texts)
@@ -229,16 +229,16 @@ class EditorSession:
     def options(self) -> list[dict[str, Any]]:
         return offers.options(self._mode, self._model, self._models, self.texts)
 
-    # what the engine tells
+    # engine events
 
     async def _read(self) -> None:
         async for event in self.engine.events():
             try:
                 self._take(event)
-            except Exception as error:  # one event that cannot be shown must not end the session
+            except Exception as error:  # one bad event must not end the session
                 log(f"session {self.id}: {type(error).__name__}: {error}")
         self.ended = True
-        while self._inputs:  # nothing comes any more that could answer them
+        while self._inputs:  # no event will answer them
             self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
 
     def _take(self, event: AnyEvent) -> None:
@@ -263,7 +263,7 @@ class EditorSession:
                 if not self._inputs:
                     self.updates.remark(text)
             case CommandDone(command) if not command or (self._inputs and self._inputs[0].kind == "option"):
-                pass  # that it was cancelled the stop reason says
+                pass  # a cancellation is the stop reason
             case _:
                 self.updates.take(event)
 
@@ -271,15 +271,15 @@ class EditorSession:
         self.updates.close_open()
         if not self._inputs:
             return
-        given = self._inputs.popleft()
-        reason = given.stop_reason()
-        if given.failed is not None and reason != "cancelled" and (reason or given.kind == "rest"):
-            self.updates.remark(given.failed.text)
+        item = self._inputs.popleft()
+        reason = item.stop_reason()
+        if item.failed is not None and reason != "cancelled" and (reason or item.kind == "rest"):
+            self.updates.remark(item.failed.text)
         if reason is None:
-            given.done.set_exception(given.fault())
+            item.done.set_exception(item.fault())
         else:
-            given.done.set_result(given.response(reason))
-        self._hand_over()
+            item.done.set_result(item.response(reason))
+        self._submit_next()
 
     def _state(self, event: StateChanged) -> None:
         changed = (event.mode, event.model) != (self._mode, self._model)
@@ -303,10 +303,10 @@ class EditorSession:
             self.updates.send({"sessionUpdate": "available_commands_update", "availableCommands": found})
 
     async def _learn_models(self) -> None:
-        """The server's own list, once: a picker has no way to say that it was opened."""
+        """Fetch the server's models once: the client does not report when its picker opens."""
         try:
             names = await listed_models(self._provider)
-        except Exception as error:  # what is known already is what there is
+        except Exception as error:  # keep the configured ones
             log(f"no list of models: {error}")
             return
         more = [name for name in sorted(names)[:_MOST_MODELS] if name not in (*self._models, self._model)]
@@ -317,12 +317,12 @@ class EditorSession:
     # questions
 
     async def _ask(self, event: ApprovalRequested) -> None:
-        """A person's answer, or the end of the turn: an error, a cancel, or nobody there any more."""
+        """Submit the person's answer; an error, a cancel or a lost client cancels the turn."""
         try:
             outcome = await self._outcome(event)
         except Gone:
             outcome = None
-        except Exception as error:  # whatever it is, the engine must not wait for ever
+        except Exception as error:  # the engine must not wait forever
             log(f"session/request_permission was not answered: {type(error).__name__}: {error}")
             outcome = None
         if outcome is None or outcome.outcome != "selected":
@@ -344,7 +344,7 @@ class EditorSession:
     # the end
 
     async def close(self) -> None:
-        """Cancels what runs, completes the record, ends every child."""
+        """Cancel the turn, complete the record, end child processes."""
         for task in self._tasks:
             task.cancel()
         reading = self._pump or asyncio.create_task(self._read())
@@ -354,8 +354,8 @@ class EditorSession:
             question.cancel()
 
 
-def _looked_at(future: asyncio.Future[dict[str, Any]]) -> None:
-    """Nobody waits for what an option's change comes to; Python need not complain about that."""
+def _retrieve_exception(future: asyncio.Future[dict[str, Any]]) -> None:
+    """Retrieve the exception, so that asyncio does not log it: nobody awaits the change of an option."""
     if not future.cancelled():
         future.exception()
 

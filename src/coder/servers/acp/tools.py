@@ -1,4 +1,4 @@
-"""What a client is shown of a tool call: kind, title, places in files, content, raw values, all bounded."""
+"""Fields of tool call updates: kind, title, locations, content, raw values; all bounded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from coder.tools.registry import built_in, declared
 Update = dict[str, Any]
 
 _KINDS = {"looks": "read", "edits": "edit", "runs": "execute", "reaches": "fetch", "unknown": "other"}
-_SHELL = ("!", "verify")  # commands that no call of the model's started
+_SHELL = ("!", "verify")  # commands not started by the model
 SILENT = ("todowrite", "todoread")  # the plan shows what they do
 _IN_CONTENT = ("call_id", "tool", "diff", "stdout", "stderr")
 _BY_OPERATION = {"deleted": "delete", "moved": "move"}
 
-MAX_TEXT = 16_000  # characters of an output or a diff in an update: the record has all of it
+MAX_TEXT = 16_000  # characters of an output or diff in an update; the record is complete
 LIVE_TEXT = 8_000  # of a running command: the newest
 _MAX_RAW = 2_000  # of one value of `rawInput`
 _MAX_ITEMS = 50
@@ -39,7 +39,7 @@ def kind_of(tool: str) -> str:
 
 
 def own_name(tool: str) -> str:
-    """A subagent's call is told as `agent › tool`."""
+    """Strip the agent from a subagent's call (`agent › tool`)."""
     return tool.rpartition(" › ")[2]
 
 
@@ -66,14 +66,13 @@ def text_block(text: str) -> Update:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Text that markdown must leave as it is."""
+    """Text as a markdown code block."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def printed(text: str) -> str:
-    """What a program printed, without what would control a terminal; a line that was drawn over itself is its
-    last state."""
+    """Program output without control sequences; of a line overwritten by carriage returns, its last state."""
     text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return re.sub(_CONTROLS, "", text)
 
@@ -87,8 +86,8 @@ def tail_block(text: str) -> Update:
 
 
 def diff_blocks(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Update]:
-    """The blocks of a diff. Where some do not fit, or it has no lines (a binary file, a move), the diff is
-    shown as it is."""
+    """The blocks of a diff; as text from the first that exceeds the limit, or if it has no hunks (a binary
+    file, a move)."""
     found, room = list[Update](), limit
     for hunk in hunks(diff):
         size = len(hunk.new) + len(hunk.old or "")
@@ -106,7 +105,7 @@ def _diff_block(hunk: Hunk, root: Path) -> Update:
 
 
 def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]:
-    """What a call came to: its diff or output, else its summary."""
+    """A call's diff or output, else its summary."""
     if kind == "diff" and detail:
         return diff_blocks(detail, root)
     if detail:
@@ -118,13 +117,13 @@ def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]
 
 
 def locations(tool: str, args: Any, root: Path) -> list[Update]:
-    """Where a call is about to look or write, as far as its arguments say."""
+    """The files that a call names in its arguments."""
     if not isinstance(args, Mapping):
         return []
     named = [path for path in declared(built_in(own_name(tool)).paths, args) or () if "\0" not in path]
     places: list[Update] = [{"path": str(root / path)} for path in named[:_MAX_ITEMS]]
     offset = args.get("offset")
-    if len(places) == 1 and type(offset) is int and 0 < offset < 1 << 32:  # `true` is no line
+    if len(places) == 1 and type(offset) is int and 0 < offset < 1 << 32:  # excludes bool
         places[0]["line"] = offset
     return places
 
@@ -138,7 +137,7 @@ def changed_places(diff: str, root: Path) -> list[Update]:
 
 
 def kind_after(entry: Observation) -> str | None:
-    """A patch that only deletes or moves is shown as that."""
+    """`delete` or `move` for a patch that does only that."""
     kinds = {_BY_OPERATION.get(file.operation) for file in entry.changed_files}
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -147,7 +146,7 @@ def kind_after(entry: Observation) -> str | None:
 
 
 def bounded(value: Any, depth: int = 4) -> Any:
-    """The value with long texts and lists cut."""
+    """Truncate long strings, lists and deep nesting."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_RAW else f"{value[:_MAX_RAW]}… [{len(value) - _MAX_RAW} more]"
     if isinstance(value, Mapping):
@@ -159,7 +158,7 @@ def bounded(value: Any, depth: int = 4) -> Any:
 
 
 def raw_output(meta: Mapping[str, Any]) -> Update:
-    """The short fields of the record: exit code, counts, paths. What was printed is in the content."""
+    """The short fields of the record: exit code, counts, paths. Output is in the content."""
     kept = {k: v for k, v in meta.items() if k not in _IN_CONTENT}
     return {
         k: v

@@ -1,4 +1,4 @@
-"""From the engine's events to `session/update`: what the editor shows while a prompt is worked on."""
+"""Converts engine events to `session/update` notifications."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ _PRIORITIES = ("high", "medium", "low")
 
 
 class _Call(msgspec.Struct):
-    """A tool call that is under way."""
+    """A running tool call."""
 
-    shown_as: str  # its id on the line: a model's own ids may come again
+    shown_as: str  # its id in the protocol: a model's ids may repeat
     tool: str
     args: Any = None
     result: HistoryEvent | None = None
     printed: str = ""
-    told: bool = False
+    announced: bool = False
 
 
 class Updates:
-    """Tells one session's client. Knows nothing of prompts and their answers."""
+    """Sends one session's updates. Does not handle prompts and their responses."""
 
     def __init__(self, peer: Editor, session_id: str, root: Path, texts: Texts) -> None:
         self._peer = peer
@@ -80,7 +80,7 @@ class Updates:
         self.texts = texts
         self.say = texts.say
         self._calls: dict[str, _Call] = {}
-        self._asked: dict[str, str] = {}  # approvals about no call: what they are shown as
+        self._asked: dict[str, str] = {}  # approvals without a call: their id in the protocol
         self._message = 0
         self._bang = ""
         self._others = 0  # calls of subagents so far
@@ -92,7 +92,7 @@ class Updates:
         self._peer.tell("session/update", {"sessionId": self.id, "update": update}, self.id)
 
     def chunk(self, kind: str, text: str) -> None:
-        """A piece of a message; pieces that follow each other are one message."""
+        """A chunk of a message; consecutive chunks of a kind form one message."""
         if not text:
             return
         session_id, message = self.id, f"{self.id}.{self._message}.{kind}"
@@ -108,13 +108,13 @@ class Updates:
         self._message += 1
 
     def remark(self, text: str) -> None:
-        """Something about the turn rather than of it."""
+        """A remark about the turn, as a quote."""
         self.next_message()
         self.chunk("agent_message_chunk", "\n".join(f"> {line}" for line in text.split("\n")) + "\n\n")
         self.next_message()
 
     def aside(self, text: str) -> None:
-        """Something that need not be read."""
+        """An unimportant remark, as a thought."""
         self.next_message()
         self.chunk("agent_thought_chunk", text + "\n\n")
         self.next_message()
@@ -148,7 +148,7 @@ class Updates:
 
     def _remarks(self, event: AnyEvent) -> None:
         match event:
-            case Notice(text, in_answer=True):  # no message of its own: the answer goes on in its own
+            case Notice(text, in_answer=True):  # not a separate message: the answer continues
                 self.chunk("agent_thought_chunk", text + "\n\n")
             case Notice(text, "warning"):
                 self.remark(text)
@@ -180,7 +180,7 @@ class Updates:
             self.send({"sessionUpdate": "session_info_update", "title": session_title(text)})
 
     def plan(self, todos: list[dict[str, Any]]) -> None:
-        """The protocol knows no entry that was given up; those are left out."""
+        """Without cancelled entries, for which the protocol has no status."""
         entries = [
             {
                 "content": str(todo.get("content", "")),
@@ -205,7 +205,7 @@ class Updates:
     # tool calls
 
     def _recorded(self, event: HistoryEvent) -> None:
-        """The record has a call's arguments and the fields of its result, which events leave out."""
+        """Keep a call's arguments and result fields, which events do not carry."""
         match event.entry:
             case Action(call_id=call_id, tool=tool, input=given):
                 self._calls[call_id] = _Call(f"{event.turn}.{event.step}.{call_id}", tool, given)
@@ -213,7 +213,7 @@ class Updates:
                 self._calls[call_id].result = event
 
     def call(self, call_id: str, tool: str) -> _Call:
-        """A subagent's call, and the person's own `!`, are in no record of ours under this id."""
+        """The call; new for a subagent's call or the person's `!`, which are not recorded under this id."""
         key = self._key(call_id, tool)
         if key not in self._calls:
             self._others += key != call_id
@@ -221,7 +221,7 @@ class Updates:
         return self._calls[key]
 
     def _key(self, call_id: str, tool: str) -> str:
-        """A subagent's model may count its calls as its parent's does: `call_0` is then two calls."""
+        """Ids of subagents may collide with the parent's: both may have a `call_0`."""
         known = self._calls.get(call_id)
         if tool == "!" or (known is not None and known.tool == tool):
             return call_id
@@ -245,10 +245,10 @@ class Updates:
             self._ended(call, event)
 
     def announce(self, call: _Call, argument: str) -> None:
-        """Once: that there is such a call."""
-        if call.told:
+        """Send the `tool_call`, once."""
+        if call.announced:
             return
-        call.told = True
+        call.announced = True
         self.next_message()
         update: Update = {
             "sessionUpdate": "tool_call",
@@ -263,11 +263,11 @@ class Updates:
         self.send(update)
 
     def _ended(self, call: _Call, event: ToolCallChanged) -> None:
-        seen = call.result
-        more: Update = {"rawOutput": raw_output(seen.meta)} if seen else {}
+        recorded = call.result
+        more: Update = {"rawOutput": raw_output(recorded.meta)} if recorded else {}
         if event.detail_kind == "diff" and (places := changed_places(event.detail, self.root)):
             more["locations"] = places
-        if seen and isinstance(seen.entry, Observation) and (kind := kind_after(seen.entry)):
+        if recorded and isinstance(recorded.entry, Observation) and (kind := kind_after(recorded.entry)):
             more["kind"] = kind
         summary = event.summary or (self.say("view.cancelled") if event.state == "cancelled" else "")
         content = content_of(event.detail, event.detail_kind, summary, self.root)
@@ -305,7 +305,7 @@ class Updates:
             self._progress(call.shown_as, status=status, content=[output_block(event.text)])
 
     def _command(self, event: CommandDone) -> None:
-        """What a `/` or `!` command answers with. A table stays a table."""
+        """The reply of a `/` or `!` command; multi-line text as a code block, to keep tables aligned."""
         if event.data.get("kind") == "bang" and (call := self._calls.pop(self._bang, None)):
             output = f"{event.data.get('stdout', '')}{event.data.get('stderr', '')}"
             status = "failed" if event.data.get("exit_code") else "completed"
@@ -319,34 +319,34 @@ class Updates:
         self.next_message()
 
     def close_open(self) -> None:
-        """What an input leaves behind when it is cut short (a verification, the person's own command)."""
+        """Fail calls left running when an input is cancelled (a verification, a `!` command)."""
         for call in self._calls.values():
-            if call.told:
+            if call.announced:
                 self._progress(call.shown_as, status="failed")
         self._calls.clear()
 
     # approvals
 
     def permission(self, event: ApprovalRequested) -> Update:
-        """The tool call as the person should see it before deciding: all of it, and every reason."""
-        if not event.call_id:  # about the turn, not about a call
+        """The `toolCall` of a permission request: the complete subject and every reason."""
+        if not event.call_id:  # about the turn
             call = _Call(f"ask.{event.approval_id}", "")
             self._asked[event.approval_id] = call.shown_as
             self.announce(call, event.subject)
         else:
             call = self.call(event.call_id, event.tool)
             self.announce(call, shown_to(event) if event.subject_kind == "command" else "")
-        said = [self._because(reason) for reason in event.reasons]
+        remarks = [self._because(reason) for reason in event.reasons]
         if event.call_id:
-            said += warnings(visible(event.subject), self.texts)
-        content = [*self._subject(event), *map(text_block, said)]
+            remarks += warnings(visible(event.subject), self.texts)
+        content = [*self._subject(event), *map(text_block, remarks)]
         shown: Update = {"toolCallId": call.shown_as, "status": "pending", "content": content}
         if event.call_id:
             argument = shown_to(event) if event.subject_kind == "command" else _path_of(call.args)
             shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
         else:
             shown |= {"title": event.subject, "kind": "other"}
-        if event.subject_kind == "command":  # the true one: the record's has placeholders for secrets
+        if event.subject_kind == "command":  # the real one: the record's has redacted secrets
             shown["rawInput"] = {**(bounded(call.args) or {}), "command": event.subject}
         elif call.args is not None:
             shown["rawInput"] = bounded(call.args)
@@ -364,7 +364,7 @@ class Updates:
 
 
 def shown_to(event: ApprovalRequested) -> str:
-    """What is asked about, with nothing in it that cannot be seen."""
+    """The subject with invisible characters escaped."""
     return visible(event.subject).text
 
 
