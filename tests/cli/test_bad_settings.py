@@ -61,7 +61,7 @@ WRONG_FLAGS = {
     "--max-prompt-tokens": ["--max-prompt-tokens", "-3", "--once", "hi"],
     "--warn-prompt-tokens": ["--warn-prompt-tokens", "1e9", "--once", "hi"],
     "--output": ["--output", "yaml", "--once", "hi"],
-    "--lang": ["--lang", "fr", "--once", "hi"],
+    "--lang": ["--lang", "xx", "--once", "hi"],
     "--model": ["--once", "hi", "--model"],
     "--once": ["--once"],
     "--cwd": ["--cwd", "nowhere", "--once", "hi"],

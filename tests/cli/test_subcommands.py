@@ -13,7 +13,7 @@ from kit.driving import Project
 
 @pytest.mark.parametrize(("lang", "word"), [("en", "settings"), ("zh", "设置")])
 def test_doctor_lists_all_that_is_wrong_and_goes_on(project: Project, lang: str, word: str) -> None:
-    project.configure(ui={"lang": "fr"}, budgett={}, runtime={"max_steps": 0})
+    project.configure(ui={"lang": "xx"}, budgett={}, runtime={"max_steps": 0})
     project.write(
         ".coder/config.json",
         '{"provider": {"base_url": "ftp://x", "headers": {"a b": "c"}}, "skills": {"paths": [1, "good", 2]}}',

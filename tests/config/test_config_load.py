@@ -181,7 +181,7 @@ def test_in_the_home_folder_the_file_is_the_persons_own(place: Place) -> None:
             'budget.prices.m.input is "1"; allowed: a number, 0 or more.',
         ),
         ('{"ui": {"theme": null}}', "ui.theme is null; allowed: auto, dark, light, none."),
-        ('{"ui": {"lang": "fr"}}', 'ui.lang is "fr"; allowed: "", en, zh.'),
+        ('{"ui": {"lang": "xx"}}', 'ui.lang is "xx"; allowed: "", en, zh.'),
         ('{"ui": {"vim": "yes"}}', 'ui.vim is "yes"; allowed: true or false.'),
         ('{"ui": []}', "ui is […]; allowed: an object {…}."),
         ('{"skills": {"paths": "x"}}', 'skills.paths is "x"; allowed: a list of texts in quotes.'),

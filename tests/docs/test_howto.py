@@ -41,7 +41,7 @@ def follow(page: str, folder: Path) -> None:
         old = "".join(line[1:] for line in lines if line[0] != "+")
         new = "".join(line[1:] for line in lines if line[0] != "-")
         before = path.read_text(encoding="utf-8")
-        assert before.count(old) == 1, f"{path.name} has not exactly one place for:\n{piece}"
+        assert before.count(old) == 1, f"a page quotes {path.name} as it was; update its diff:\n{piece}"
         path.write_text(before.replace(old, new), encoding="utf-8")
 
 

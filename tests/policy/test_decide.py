@@ -77,7 +77,8 @@ def test_trust_goes_by_the_same_table() -> None:
 
 def test_every_tool_says_what_it_is_and_has_its_row() -> None:
     in_table = {tool.partition("-")[0] for tools in TABLE for tool in tools.split()}
-    assert set(built_in_tools()) - in_table == {"job"}  # which shows and stops what bash was allowed to start
+    # `job` shows and stops what bash was allowed to start
+    assert set(built_in_tools()) - in_table == {"job"}, "a new tool gets a row in TABLE"
     assert {preset_gives(preset, "job") for preset in PRESETS} == {"allow"}
     assert "unknown" not in {tool.kind for tool in built_in_tools().values()}
 
