@@ -1,4 +1,4 @@
-"""The folder that all tools stay inside: paths made absolute, links followed, containment on real paths."""
+"""The workspace boundary: paths are made absolute and resolved, and containment is checked on real paths."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _OWN_RECORD = ("config.json", "history", "sessions")
 
 
 class FolderWorkspace:
-    """A workspace that is a folder, with its scratch folder. `readable`: further folders that may be read,
-    never written. `person`, `own`: the home folder and coder's own, whose secrets stay closed where the
-    workspace contains them."""
+    """A workspace directory with its scratch directory. `readable`: further directories that may be read,
+    never written.
+    """
 
     def __init__(self, root: Path, readable: Sequence[Path] = (), *, person: str = "", own: str = "") -> None:
         self._person, self._own = person, own
@@ -28,7 +28,7 @@ class FolderWorkspace:
 
     @property
     def scratch(self) -> str:
-        """Where temporary files belong; "" where no such folder can be made."""
+        """The scratch directory; "" if it cannot be created."""
         try:
             return scratch_of(self._root)
         except OSError:
@@ -39,7 +39,7 @@ class FolderWorkspace:
         return self._root
 
     def also_reading(self, folder: Path) -> FolderWorkspace:
-        """The same, with one more folder that may be read."""
+        """The same with one more readable directory."""
         return FolderWorkspace(self._root, [*self._readable, folder], person=self._person, own=self._own)
 
     @cached_property
@@ -50,7 +50,7 @@ class FolderWorkspace:
         return closed_inside(os.fspath(self._root), self._person, self._own)
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
-        """The absolute path, links followed; raises `OutsideWorkspace` where that may not be touched."""
+        """The absolute, resolved path; raises `OutsideWorkspace` if access is denied."""
         wanted = self._absolute(path)
         real = self._real(wanted, path)
         if not write and any(real.is_relative_to(folder) for folder in self._readable):
@@ -70,7 +70,7 @@ class FolderWorkspace:
         )
 
     def _instead(self, wanted: Path, scratch: str) -> str:
-        """Where a temporary file belongs. For sandboxed commands /tmp itself may be the scratch folder."""
+        """A hint where a temporary file belongs. In the sandbox /tmp itself may be the scratch directory."""
         folder = temporary_folder(str(wanted))
         if not scratch or not folder:
             return ""
@@ -79,7 +79,7 @@ class FolderWorkspace:
         return f", or the scratch folder {_printable(scratch)} ($TMPDIR of commands){there}"
 
     def show(self, path: Path) -> str:
-        """Relative to the workspace with `/`, or absolute where it is elsewhere; always printable."""
+        """Relative to the workspace with `/`, or absolute if outside; always printable."""
         try:
             shown = path.relative_to(self._root).as_posix()
         except ValueError:
@@ -114,7 +114,7 @@ class FolderWorkspace:
         return path
 
     def _real(self, wanted: Path, given: str) -> Path:
-        """Links followed as far as the path exists; what is to be created hangs on the real folder."""
+        """Resolve symlinks as far as the path exists; a new file is relative to its real parent."""
         try:
             real = os.path.realpath(wanted)
             os.lstat(real)
@@ -139,7 +139,7 @@ class FolderWorkspace:
             )
 
     def _refuse_own_files(self, path: Path, given: str) -> None:
-        """The agent may not rewrite git's internals, loosen its own policy or change its record."""
+        """The agent must not rewrite git's internals, loosen its own policy or change its record."""
         if not path.is_relative_to(self._root):
             return
         parts = tuple(part.casefold() for part in path.relative_to(self._root).parts)
@@ -153,7 +153,7 @@ class FolderWorkspace:
             )
 
     def _git_elsewhere(self) -> list[Path]:
-        """Git's own files under another name: `.git` is a link, or a file that says where they are."""
+        """git's directory under another name: `.git` is a symlink, or a pointer file."""
         git = self._root / ".git"
         try:
             if git.is_file():
@@ -168,7 +168,7 @@ class FolderWorkspace:
 
 
 def _printable(text: str) -> str:
-    """Text that can be encoded: bytes that are no UTF-8 are shown as \\xNN, stray surrogates as \\uNNNN."""
+    """Encodable text: undecodable bytes as \\xNN, lone surrogates as \\uNNNN."""
     return "".join(_escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
 
 

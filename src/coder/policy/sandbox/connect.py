@@ -1,14 +1,12 @@
-"""Makes the connections of a sandboxed command for it, from outside: seccomp's user notification.
+"""Mediates a sandboxed command's connections by seccomp user notification.
 
-A program that listens on a Unix socket (a session bus, an agent, a container engine) acts for whoever
-connects, outside the sandbox, and no mount keeps a socket file from being connected to. So a filter hands
-every connect() to this side, which takes the socket and a copy of the address, and connects itself: to
-sockets that lie where the command may write, and to no others, whatever they are called and whenever they
-were made. Nothing is looked at and then left to the command to do (TOCTOU).
+A program that listens on a Unix socket (session bus, agent, container engine) acts for whoever connects,
+outside the sandbox, and no mount prevents connecting to a socket file. So a filter forwards every
+connect() here, where the socket and a copy of the address are taken and connected: only to sockets in
+places that the command may write. The command never acts on something after it was checked (TOCTOU).
 
-Two threads for each command, and no process between: filters and Landlock's domains belong to a thread, and
-what a thread starts inherits them. One puts itself under the filter and starts the command; the other, which
-is not under it, answers.
+Two threads per command, and no process between: seccomp filters and Landlock domains are per thread and
+inherited. One enters the filter and starts the command; the other, outside it, answers.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from coder.policy.sandbox.launch import (
 from coder.policy.sandbox.seccomp import connect_filter
 from coder.process.child import Mediated, Starting
 
-_LIBC = ctypes.CDLL(None, use_errno=True)  # it lets others run meanwhile
+_LIBC = ctypes.CDLL(None, use_errno=True)  # releases the GIL
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102  # SECCOMP_IOCTL_NOTIF_*
 _SET_FLAGS, _SYNC_WAKE_UP = 0x40082104, 1
 _REQUEST_BYTES, _ANSWER_BYTES = 80, 24
@@ -49,14 +47,14 @@ _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 _NO_MAGIC_LINKS, _IN_ROOT = 0x02, 0x10
 _SOL_SOCKET, _SO_DOMAIN, _AF_UNIX = 1, 39, 1
 _LONGEST_ADDRESS = 128
-_AT_ONCE = 64  # connections that a command waits for; further ones queue in the kernel
+_AT_ONCE = 64  # pending connections; further ones queue in the kernel (back-pressure)
 
 _Started = Future[subprocess.Popen[bytes]]
-_Held = contextlib.ExitStack[bool | None]
+_Cleanup = contextlib.ExitStack[bool | None]
 
 
 def mediated(line: list[str]) -> Mediated:
-    """The line, to be started with its connections made from here."""
+    """The line, to be started with its connections mediated."""
     return Mediated(line, _start)
 
 
@@ -65,12 +63,12 @@ def _start(starting: Starting) -> subprocess.Popen[bytes]:
     try:
         start_new_thread(_inside, (starting, started))
         return started.result()
-    except RuntimeError as problem:  # no thread can be had, as `fork` would say it
+    except RuntimeError as problem:  # no thread available: as `fork` reports it
         raise OSError(errno.EAGAIN, str(problem)) from None
 
 
 def _inside(starting: Starting, started: _Started) -> None:
-    """Starts the command, and lives as long: this thread is what --die-with-parent takes for a parent."""
+    """Start the command and wait for it: this thread is its parent for --die-with-parent."""
     listening = Future[int]()
     try:
         no_new_privileges()
@@ -81,7 +79,7 @@ def _inside(starting: Starting, started: _Started) -> None:
             listening.cancel()
             raise
         process = starting()
-    except BaseException as problem:  # of whoever waits for the command
+    except BaseException as problem:  # raised in the caller
         started.set_exception(problem)
         return
     started.set_result(process)
@@ -99,8 +97,9 @@ def _outside(listening: Future[int], abstract: bool) -> None:
 
 
 def _restrict_abstract_sockets() -> bool:
-    """No connection to sockets without a file, which belong to the network: X11's, a session bus's. A domain
-    that names no files leaves bubblewrap free to mount. False where the kernel cannot."""
+    """Deny connections to abstract sockets, which are scoped to the network namespace (X11, a session
+    bus). A domain without file rules leaves bubblewrap free to mount. False if unsupported.
+    """
     if landlock_abi() < SCOPES_FROM:
         return False
     enter(make_ruleset([0, 0, SCOPE_ABSTRACT_SOCKETS]))
@@ -108,27 +107,28 @@ def _restrict_abstract_sockets() -> bool:
 
 
 def _install_listener() -> int:
-    """Put this thread, and all it starts, under the filter; the descriptor on which its calls arrive."""
+    """Put this thread and its children under the filter; returns the descriptor that receives its calls."""
     program, _held = program_of(connect_filter())
     return call(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(program))
 
 
 def _serve(listener: int, abstract: bool) -> None:
-    """Until nobody is left to ask. `abstract`: sockets without a file may be tried; the kernel keeps those of
-    others apart (Landlock's scope, which this thread is in as well)."""
-    # From Linux 6.6 on each side wakes the other on its own core, which is sooner.
+    """Answer until no process is left. `abstract`: abstract sockets may be tried; the kernel separates
+    those of others (Landlock's scope, which this thread is in as well).
+    """
+    # Since Linux 6.6: synchronous wake-up on the same core, which is faster.
     _LIBC.ioctl(listener, ctypes.c_ulong(_SET_FLAGS), ctypes.c_ulong(_SYNC_WAKE_UP))
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     places = BoundedSemaphore(_AT_ONCE)
-    while poll.poll()[0][1] & select.POLLIN:  # else all have ended, and to receive would wait for ever
+    while poll.poll()[0][1] & select.POLLIN:  # else all have exited, and receiving would block for ever
         raw = ctypes.create_string_buffer(_REQUEST_BYTES)
-        if _LIBC.ioctl(listener, ctypes.c_ulong(_RECEIVE), raw) == 0:  # else it was killed meanwhile
+        if _LIBC.ioctl(listener, ctypes.c_ulong(_RECEIVE), raw) == 0:  # else the caller was killed
             _answer(_Request(listener, raw.raw), abstract, places)
 
 
 class _Request:
-    """A call of connect() that waits for its answer."""
+    """A pending connect() call."""
 
     def __init__(self, listener: int, raw: bytes) -> None:
         def word(at: int, size: int = 8) -> int:
@@ -142,41 +142,43 @@ class _Request:
         return bool(_LIBC.ioctl(self.listener, ctypes.c_ulong(_IS_VALID), self.id) == 0)
 
     def answer(self, problem: int) -> None:
-        said = self.id + bytes(8) + (-problem).to_bytes(4, sys.byteorder, signed=True) + bytes(4)
-        _LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), ctypes.create_string_buffer(said, _ANSWER_BYTES))
+        reply = self.id + bytes(8) + (-problem).to_bytes(4, sys.byteorder, signed=True) + bytes(4)
+        _LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), ctypes.create_string_buffer(reply, _ANSWER_BYTES))
 
 
 def _answer(request: _Request, abstract: bool, places: BoundedSemaphore) -> None:
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as cleanup:
         try:
-            connection, address = _looked_up(request, abstract, held)
+            connection, address = _resolve(request, abstract, cleanup)
             if not os.get_blocking(connection):
-                request.answer(_made(connection, address))
+                request.answer(_connect(connection, address))
                 return
-            request.listener = _kept(os.dup(request.listener), held)  # ours may be closed before this ends
+            request.listener = _close_later(
+                os.dup(request.listener), cleanup
+            )  # the original may be closed earlier
             places.acquire()
-            held.callback(places.release)
+            cleanup.callback(places.release)
         except OSError as error:
             request.answer(error.errno or errno.EACCES)
-        except (OverflowError, ValueError):  # a place that no memory has
+        except (OverflowError, ValueError):  # an invalid address
             request.answer(errno.EFAULT)
         else:
-            late = held.pop_all()
+            late = cleanup.pop_all()
             try:
                 start_new_thread(_answer_late, (request, connection, address, late))
-            except RuntimeError:  # no further thread can be had
+            except RuntimeError:  # no thread available
                 with late:
                     request.answer(errno.EAGAIN)
 
 
-def _answer_late(request: _Request, connection: int, address: bytes, held: _Held) -> None:
-    """In a thread of its own: such a connection may take its time."""
-    with held:
-        request.answer(_made(connection, address))
+def _answer_late(request: _Request, connection: int, address: bytes, cleanup: _Cleanup) -> None:
+    """In a thread of its own: a blocking connection may take long."""
+    with cleanup:
+        request.answer(_connect(connection, address))
 
 
-def _looked_up(request: _Request, abstract: bool, held: _Held) -> tuple[int, bytes]:
-    """The socket, and where it is to be connected to. Raises OSError: why it may not."""
+def _resolve(request: _Request, abstract: bool, cleanup: _Cleanup) -> tuple[int, bytes]:
+    """The socket and its target. Raises OSError if the connection is not allowed."""
     pid = request.pid
     if not 2 <= request.length <= _LONGEST_ADDRESS:
         raise OSError(errno.EINVAL, "address")
@@ -185,34 +187,34 @@ def _looked_up(request: _Request, abstract: bool, held: _Held) -> tuple[int, byt
         address = os.pread(memory, request.length, request.place)
     finally:
         os.close(memory)
-    connection = _kept(_taken(pid, request.descriptor), held)
+    connection = _close_later(_copy_descriptor(pid, request.descriptor), cleanup)
     if _family(connection) == _AF_UNIX and address[:2] == _AF_UNIX.to_bytes(2, sys.byteorder):
         name = address[2:].split(b"\0", 1)[0]
         if name:
-            found = _kept(_found(pid, os.fsdecode(name)), held)
+            found = _close_later(_open_in_namespace(pid, os.fsdecode(name)), cleanup)
             if not stat.S_ISSOCK(os.fstat(found).st_mode):
                 raise OSError(errno.ECONNREFUSED, "no socket")
-            if os.fstatvfs(found).f_flag & os.ST_RDONLY:  # of the mount, as the command sees it
+            if os.fstatvfs(found).f_flag & os.ST_RDONLY:  # the mount in the command's namespace
                 raise OSError(errno.EACCES, "not the command's")
             address = address[:2] + os.fsencode(f"/proc/self/fd/{found}") + b"\0"
         elif not abstract:
             raise OSError(errno.ECONNREFUSED, "no file")
-    # The number may have gone to another process: what was looked at must be of the one that waits.
+    # The pid may have been reused: what was inspected must belong to the waiting caller.
     if not request.is_waiting():
         raise OSError(errno.ESRCH, "ended")
     return connection, address
 
 
-def _kept(descriptor: int, held: _Held) -> int:
-    held.callback(os.close, descriptor)
+def _close_later(descriptor: int, cleanup: _Cleanup) -> int:
+    cleanup.callback(os.close, descriptor)
     return descriptor
 
 
-def _taken(pid: int, descriptor: int) -> int:
-    """A copy of another process's descriptor."""
+def _copy_descriptor(pid: int, descriptor: int) -> int:
+    """A copy of another process's descriptor (pidfd_getfd)."""
     try:
         process = checked(_LIBC.syscall(_PIDFD_OPEN, pid, 0))
-    except OSError:  # it is a thread
+    except OSError:  # a thread's id
         process = checked(_LIBC.syscall(_PIDFD_OPEN, _leader(pid), 0))
     try:
         return checked(_LIBC.syscall(_PIDFD_GETFD, process, descriptor, 0))
@@ -220,8 +222,8 @@ def _taken(pid: int, descriptor: int) -> int:
         os.close(process)
 
 
-def _found(pid: int, name: str) -> int:
-    """What the command means by this name, in its own tree of mounts."""
+def _open_in_namespace(pid: int, name: str) -> int:
+    """Resolve the name in the command's mount namespace."""
     root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         path = os.fsencode(os.path.join(os.readlink(f"/proc/{pid}/cwd"), name))
@@ -243,6 +245,6 @@ def _family(connection: int) -> int:
     return family.value
 
 
-def _made(connection: int, address: bytes) -> int:
+def _connect(connection: int, address: bytes) -> int:
     done = _LIBC.connect(connection, address, len(address))
     return 0 if done == 0 else ctypes.get_errno()

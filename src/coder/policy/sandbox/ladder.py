@@ -1,7 +1,7 @@
-"""The sandbox that commands of the model run in: as strong as this machine allows, and said aloud.
+"""The sandbox for the model's commands: the strongest backend that works on this machine.
 
-The ladder: bubblewrap → Landlock with seccomp → none; on macOS Seatbelt → none. Which rung holds is tried out
-for real, once, and kept. A rung decides how; what may be touched is the same on all (`sandbox_places`).
+The ladder: bubblewrap → Landlock with seccomp → none; on macOS Seatbelt → none. A capability probe tries
+each once and caches the result. A rung decides how; the access rules are the same on all (`places`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from coder.policy.sandbox.repositories import Repositories, Settled
 
 Rung = Literal["bwrap", "landlock", "seatbelt", "none"]
-# Not `pts`: the person's own terminal is there, to be read and written.
+# Not `pts`: it contains the person's own terminal.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fd")
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks between processes are made of, not a file of ours
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - POSIX shared memory and semaphores, not a file of ours
 _FOLDER = os.path.dirname(__file__)
-# The folder comes last on the path: its other modules must not stand in for the standard library's.
+# Last on the path: its other modules must not shadow the standard library's.
 _START = "import sys; sys.path.append(sys.argv[1]); from launch import main; main()"
 _SYSTEM_FOLDERS = (
     "/usr/local/bin",
@@ -42,26 +42,26 @@ _SYSTEM_FOLDERS = (
 
 
 class Hitch(msgspec.Struct, frozen=True):
-    """Why a rung does not hold: a phrase, in a form that can be kept."""
+    """Why a rung does not work: a phrase in a serializable form."""
 
     key: str
     values: dict[str, str] = {}
     rung: str = ""
 
     def phrase(self) -> Phrase:
-        said = Phrase(self.key, **self.values)
-        return Phrase("sandbox.why.of", rung=self.rung, why=said) if self.rung else said
+        phrase = Phrase(self.key, **self.values)
+        return Phrase("sandbox.why.of", rung=self.rung, why=phrase) if self.rung else phrase
 
 
 class SandboxLevel(msgspec.Struct, frozen=True):
-    """What holds on this machine. `hitches`: why no stronger rung does."""
+    """What works on this machine. `hitches`: why no stronger rung does."""
 
     rung: Rung = "none"
     program: str = ""
     hitches: tuple[Hitch, ...] = ()
     cuts_network: bool = True
-    filters: bool = False  # the strong rung alone: seccomp closes what belongs to no namespace
-    connects: bool = False  # and commands have Unix sockets of their own: their connections are made for them
+    filters: bool = False  # bwrap only: seccomp closes what belongs to no namespace
+    connects: bool = False  # bwrap only: Unix sockets are allowed, with mediated connections
 
     @property
     def reason(self) -> tuple[Phrase, ...]:
@@ -74,7 +74,6 @@ class SandboxLevel(msgspec.Struct, frozen=True):
         return Phrase(f"sandbox.level.{self.rung}", program=self.program)
 
     def describe_for_model(self, *, network: bool) -> str:
-        """One sentence for the prompt."""
         if self.rung == "none":
             return "Commands run without a sandbox."
         online = "the network is on" if network else "the network is off"
@@ -86,14 +85,14 @@ class SandboxLevel(msgspec.Struct, frozen=True):
 
 
 def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
-    """The strongest rung that works here, tried once and kept in `cache_dir` ($CODER_HOME)."""
+    """The strongest rung that works here, cached in `cache_dir` ($CODER_HOME)."""
     from coder.policy.sandbox.probe import probe as find
 
     return find(cache_dir, path, workspace)
 
 
 class Sandbox:
-    """Puts itself in front of a command: `ToolContext.wrap_command = Sandbox(...).wrap`."""
+    """Wraps command lines: `ToolContext.wrap_command = Sandbox(...).wrap`."""
 
     def __init__(
         self,
@@ -107,9 +106,9 @@ class Sandbox:
         plan: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`home` is $CODER_HOME, closed but for `readable`; `environment` the command's (HOME, PATH and
-        TMPDIR are looked at). `plan`: nothing may be written but a temporary folder that goes with the
-        command; no network."""
+        """`home` is $CODER_HOME, hidden but for `readable`; `environment` the command's (HOME, PATH and
+        TMPDIR matter). `plan`: read-only, with a private TMPDIR and no network.
+        """
         self.level = level
         self.workspace = workspace
         self.home = home
@@ -130,34 +129,36 @@ class Sandbox:
             self.environment,
             readable=self.readable,
             git_settings=git_settings,
-            # The weaker rung cannot lock: there they are put back, as far as needed, by `settle`.
+            # Landlock cannot lock: there `settle` restores them.
             nested=found.locked() if found is not None and self.level.rung != "landlock" else (),
         )
 
     def look(self, repositories: Iterable[str], *, git_settings: bool = False) -> None:
-        """Before a command that may change files: the repositories further down in the workspace (each
-        `.git`, and folders that may be bare ones). `git_settings` as for `wrap`. `settle` follows."""
+        """Snapshot the nested repositories (each `.git`, and directories that may be bare ones) before a
+        command that may change files. `git_settings` as for `wrap`. `settle` follows.
+        """
         from coder.policy.sandbox.repositories import Repositories
 
-        if self.level.rung == "none":  # what a person let out, or could not keep in, is theirs to allow
+        if self.level.rung == "none":  # unsandboxed commands may change them
             return
         if self._repositories is None:
             self._repositories = Repositories(os.path.realpath(self.workspace))
         self._repositories.look(repositories, settings=git_settings)
 
     def settle(self, repositories: Iterable[str]) -> Settled:
-        """After it: put back what it should not have changed in them, and say what else it left."""
+        """Afterwards: restore what the command must not change in them, and report what else it left."""
         from coder.policy.sandbox.repositories import Settled
 
         return Settled() if self._repositories is None else self._repositories.settle(repositories)
 
     def scratch(self) -> str:
-        """The temporary folder that writing commands of this workspace share; it outlives them."""
+        """The scratch directory of this workspace; it outlives the commands."""
         return self.places().scratch
 
     def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
-        """The command line that runs `argv` inside: to be started as it is, for it may be `Mediated`. Raises
-        OSError where no temporary folder can be had."""
+        """The command line that runs `argv` in the sandbox. Start it as it is, not a copy: it may be
+        `Mediated`. Raises OSError if there is no temporary directory.
+        """
         places = self.places(git_settings=git_settings)
         path = system_first(self.environment.get("PATH", "")) if self.plan else ""
         if self.level.rung == "bwrap":
@@ -185,8 +186,9 @@ class Sandbox:
         return mediated(with_filter(line, self.home, "unix"))
 
     def planted(self, absent: Sequence[str]) -> list[str]:
-        """Of what was `absent` before a command, what it made: taken away again, and named. The weaker rung
-        does this by itself; the strong one can lock only what is there."""
+        """Remove and return those of the `absent` paths that a command has created. Landlock does this by
+        itself; bwrap can only lock existing files.
+        """
         found = []
         for path in absent if self.level.rung == "bwrap" else ():
             if os.path.lexists(path):
@@ -196,7 +198,7 @@ class Sandbox:
         return found
 
     def note(self, output: str) -> Phrase | None:
-        """What holds here that may be behind an error in this output; None where nothing does."""
+        """A rule of the sandbox that may explain an error in this output, or None."""
         if self.level.rung == "none":
             return None
         from coder.policy.sandbox.notes import note
@@ -205,7 +207,7 @@ class Sandbox:
 
 
 def system_first(path: str) -> str:
-    """PATH with the system's folders in front: what a project brings does not stand in for them."""
+    """PATH with the system directories first, so that a project cannot shadow their programs."""
     folders = [folder for folder in _SYSTEM_FOLDERS if os.path.isdir(folder)]
     return os.pathsep.join(dict.fromkeys([*folders, *filter(os.path.isabs, path.split(os.pathsep))]))
 
@@ -213,10 +215,10 @@ def system_first(path: str) -> str:
 def launcher_line(
     argv: list[str], places: AccessRules, *, network: bool, shut_in: bool, path: str = ""
 ) -> list[str]:
-    """`argv` under the launcher. Without `shut_in` it restricts nothing and only ends what is left behind."""
+    """`argv` under the launcher. Without `shut_in` it restricts nothing and only kills leftover processes."""
     from marshal import dumps
 
-    # A workspace inside /tmp has neighbours there; then the whole of it cannot be given away.
+    # A workspace inside /tmp has neighbours there, so not all of /tmp can be writable.
     own_temp = bool(places.seen_in_temp)
     read_only = not places.writable
     writable = [*places.writable, places.scratch, _SHARED_MEMORY, *([] if own_temp else places.temp)]
@@ -238,5 +240,5 @@ def launcher_line(
 
 
 def _guarded(locked: str) -> str:
-    """Of coder's own folder the settings: its record grows while the command runs."""
+    """Only the settings of `.coder`: its record grows while the command runs."""
     return os.path.join(locked, "config.json") if locked.endswith("/.coder") else locked

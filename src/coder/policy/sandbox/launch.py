@@ -1,14 +1,14 @@
-"""The child's side of the weaker rungs: a program of its own, run as a file with nothing of ours imported.
+"""The launcher of the Landlock rung: a small program that imports nothing of coder.
 
-It forks. The parent stays outside and sees to it that nothing outlives the command: as "child subreaper"
-it inherits whatever the command leaves behind and ends it. The child shuts itself in with Landlock (files)
-and seccomp (sockets) and becomes the command. Landlock only ever adds permissions, so a folder inside the
-writable workspace cannot be taken out again: the parent puts those few files back afterwards.
+It forks. The parent stays outside the sandbox as a supervisor ("child subreaper"): it adopts the command's
+orphans and kills them. The child sandboxes itself with Landlock (files) and seccomp (sockets) and execs
+the command. Landlock rules are additive, so a directory inside the writable workspace cannot be excluded:
+the parent restores those few files afterwards.
 
     python -I -S -c "…; from launch import main; main()" FOLDER SPEC COMMAND…
 
-Imported rather than run, so that its compiled form is used; SPEC (see `run`) is marshalled: `json` would take
-as long to load as all the rest.
+Imported rather than run, so that its bytecode is cached; SPEC (see `run`) is marshalled, as importing
+`json` would double the start-up time.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import stat
 import sys
 import time
 
-TYPE_CHECKING = False  # `typing` is not loaded for its sake either
+TYPE_CHECKING = False  # avoids importing `typing`
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterable, Iterator
     from types import FrameType
     from typing import Any, NoReturn
 else:
-    import _signal as signal  # `signal` itself loads `enum`: a third of the time that this program has
+    import _signal as signal  # `signal` imports `enum`: a third of the start-up time
 
 if TYPE_CHECKING or __package__:
     from coder.policy.sandbox.seccomp import weak_filter
 else:
     from seccomp import weak_filter
 
-LIBC = ctypes.PyDLL(None, use_errno=True)  # it keeps Python's lock: for calls that do not wait
+LIBC = ctypes.PyDLL(None, use_errno=True)  # holds the GIL: for calls that do not block
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP = 22
@@ -61,24 +61,24 @@ _KEPT_CAPABILITIES = {
     10,
 }  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000
-SCOPES_FROM = 6  # the version of Landlock that keeps sockets without a file apart
+SCOPES_FROM = 6  # the Landlock ABI with scopes for abstract sockets and signals
 CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
 
 
 class Program(ctypes.Structure):
-    """A filter as the kernel takes it."""
+    """`struct sock_fprog`."""
 
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
 def program_of(data: bytes) -> tuple[Program, object]:
-    """With the memory that must live as long."""
-    held = ctypes.create_string_buffer(data, len(data))
-    return Program(len(data) // 8, ctypes.cast(held, ctypes.c_void_p)), held
+    """The filter, and the buffer that must outlive it."""
+    buffer = ctypes.create_string_buffer(data, len(data))
+    return Program(len(data) // 8, ctypes.cast(buffer, ctypes.c_void_p)), buffer
 
 
 def landlock_abi() -> int:
-    """0 where the kernel has none."""
+    """0 if the kernel has no Landlock."""
     version: int = LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     return max(0, version)
 
@@ -87,7 +87,7 @@ def landlock_abi() -> int:
 
 
 def restrict_files(spec: dict[str, Any]) -> None:
-    """May read all but the hidden, write the writable."""
+    """Allow reading everything but `hidden`, and writing `writable`."""
     abi = landlock_abi()
     handled = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
     scoped = SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if abi >= 6 else 0
@@ -113,7 +113,7 @@ def make_ruleset(words: list[int]) -> int:
 
 
 def enter(ruleset: int) -> None:
-    """This thread and all it starts, from now on."""
+    """Restrict this thread and its children, irreversibly."""
     try:
         call(_RESTRICT_SELF, ruleset, 0)
     finally:
@@ -121,7 +121,7 @@ def enter(ruleset: int) -> None:
 
 
 def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
-    """The fewest paths that together hold all below `top` except the hidden ones."""
+    """The fewest paths that together cover all below `top` except the hidden ones."""
     hidden = set(hidden)
     above = {top} if hidden else set()
     for path in hidden:
@@ -138,7 +138,7 @@ def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
             continue
         for name in names:
             path = os.path.join(folder, name)
-            # A link grants what it points to; that has, or lacks, a rule of its own.
+            # A rule on a symlink applies to its target, which has, or lacks, a rule of its own.
             if path not in hidden and path not in above and path != "/dev" and not os.path.islink(path):
                 yield path
 
@@ -152,7 +152,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             access &= _OF_FILES
         rule = access.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
-        LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # a place that cannot be allowed stays closed
+        LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # on failure the path stays denied
     finally:
         os.close(fd)
 
@@ -175,21 +175,24 @@ def no_new_privileges() -> None:
 
 def restrict_calls(network: bool, read_only: bool) -> None:
     data = weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
-    program, _held = program_of(data)
+    program, _buffer = program_of(data)
     if LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
-# the parent: nothing outlives the command
+# the parent: supervises the command
 
 
-class _Ended(Exception):
-    """We were told to stop."""
+class _Stopped(Exception):
+    """SIGTERM or SIGINT arrived."""
 
 
 def run(spec: dict[str, Any], command: list[str]) -> int:
-    """`spec`: hidden, readable, writable, devices, guarded (paths), network, shut_in, read_only (bool), cwd;
-    temp (TMPDIR), path (PATH), fresh (where to make a TMPDIR that is gone afterwards), "" where as given."""
+    """Run `command` in the sandbox and return its exit status.
+
+    `spec`: hidden, readable, writable, devices, guarded (paths), network, shut_in, read_only (bool), cwd;
+    temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
+    """
     if spec["fresh"]:
         spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
         os.mkdir(spec["temp"], 0o700)
@@ -202,48 +205,49 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
 
 
 def _run(spec: dict[str, Any], command: list[str]) -> int:
-    guarded = {path: _kept(path) for path in spec["guarded"]}
-    parent = _become_keeper()
-    apart = spec["shut_in"] and _stand_apart()
+    guarded = {path: _snapshot(path) for path in spec["guarded"]}
+    parent = _become_supervisor()
+    apart = spec["shut_in"] and _scope_signals()
     child = os.fork()
     if child == 0:
-        _become(spec, command, parent)
-    code = _watched(child, apart)
+        _exec_sandboxed(spec, command, parent)
+    code = _supervise(child, apart)
     for path, kept in guarded.items():
-        if _kept(path) != kept:
-            _put_back(path, kept)
-            # Not where the folder around it was moved or removed: then there is no place to put it.
-            done = _kept(path) == kept
+        if _snapshot(path) != kept:
+            _restore(path, kept)
+            # Fails if the parent directory was moved or removed.
+            done = _snapshot(path) == kept
             became = "has been put back" if done else "could not be put back: its folder is gone"
             os.write(2, f"coder: {path} was changed by the command and {became}\n".encode())
     return code
 
 
-def run_watched_twice(spec: dict[str, Any], command: list[str]) -> int:
-    """`run`, for a command that is not shut in: it can end or stop its parent; somebody is still there."""
-    _become_keeper()
+def run_supervised_twice(spec: dict[str, Any], command: list[str]) -> int:
+    """`run` for an unsandboxed command, which can kill or stop its supervisor: a second one remains."""
+    _become_supervisor()
     child = os.fork()
     if child == 0:
         os._exit(run(spec, command))
-    return _watched(child)
+    return _supervise(child)
 
 
-def _become_keeper() -> int:
+def _become_supervisor() -> int:
     LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to tidy up
+    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to clean up
     return os.getpid()
 
 
-def _stand_apart() -> bool:
-    """Into a domain around the command's own, out of which no signal leads: one to "all" then reaches what
-    the command started and nobody else. False where that is not so: it is tried on our parent."""
+def _scope_signals() -> bool:
+    """Enter a Landlock domain around the command's that no signal leaves, so that kill(-1) reaches only
+    the command's processes. False if unsupported, which is tested on our parent.
+    """
     if landlock_abi() < SCOPES_FROM:
         return False
     try:
         no_new_privileges()
         os.kill(os.getppid(), 0)
         ruleset = make_ruleset([_REFER, 0, _SCOPE_SIGNALS])
-        _allow(ruleset, "/", _REFER)  # every domain refuses moves between folders that it does not allow
+        _allow(ruleset, "/", _REFER)  # Landlock denies moves between directories by default
         enter(ruleset)
     except OSError:
         return False
@@ -256,25 +260,25 @@ def _stand_apart() -> bool:
     return False
 
 
-def _watched(child: int, apart: bool = False) -> int:
-    """The exit status of a child, as a shell tells it; nothing that it started is left by then."""
+def _supervise(child: int, apart: bool = False) -> int:
+    """The exit status of a child in shell convention; kills and reaps all its descendants."""
     try:
         signal.signal(signal.SIGTERM, _stop)
         signal.signal(signal.SIGINT, _stop)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    except _Ended:
+    except _Stopped:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(0.01)  # the command got the signal too, and may end by itself
+        time.sleep(0.01)  # the command got the signal too, and may exit by itself
         code = -signal.SIGTERM
     end_descendants(apart)
     return 128 - code if code < 0 else code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise _Ended
+    raise _Stopped
 
 
-def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
+def _exec_sandboxed(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
     try:
         LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -284,7 +288,7 @@ def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
             if value:
                 os.environ[name] = value
         if spec["shut_in"]:
-            _give_up_powers()
+            _drop_capabilities()
             restrict_files(spec)
             restrict_calls(spec["network"], spec["read_only"])
         _exec(command)
@@ -294,14 +298,14 @@ def _become(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
 
 
 def _exec(command: list[str]) -> NoReturn:
-    """With the signals that Python ignores as they were: else `yes | head` complains of a broken pipe."""
+    """Reset the signals that Python ignores: else `yes | head` reports a broken pipe."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execvp(command[0], command)  # noqa: S606 - becoming the command is what this program is for
+    os.execvp(command[0], command)  # noqa: S606 - the purpose of this program
 
 
-def _give_up_powers() -> None:
-    """Root's powers over the machine end here; those over files stay, within what Landlock leaves."""
+def _drop_capabilities() -> None:
+    """Drop root's capabilities over the machine; those over files stay, within Landlock's limits."""
     no_new_privileges()
     if os.getuid() == 0:
         for number in range(64):
@@ -310,14 +314,15 @@ def _give_up_powers() -> None:
 
 
 def end_descendants(apart: bool = False) -> None:
-    """End all that the command left, however it detached itself: orphans become our children. `apart`: one
-    signal reaches them all, and no fork gets by. One by one, what forks without end may be quicker."""
+    """Kill and reap all processes that the command left, detached ones too: as subreaper we adopt orphans.
+    `apart`: kill(-1) reaches them all atomically; one by one, a fork bomb may outrun us.
+    """
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
         for pid in [-1] if apart else _children():
             try:
                 os.kill(pid, signal.SIGKILL)
-            except OSError:  # it has ended
+            except OSError:  # already gone
                 continue
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -347,12 +352,13 @@ def _children_by_search() -> Iterator[int]:
                 continue
 
 
-# what is put back
+# restoring guarded files
 
 
-def _kept(path: str) -> dict[str, tuple[int, bytes]] | None:
-    """Modes and contents of a file, or of a folder with all below it (by their path in it, folders before
-    what is in them); None where there is nothing."""
+def _snapshot(path: str) -> dict[str, tuple[int, bytes]] | None:
+    """Modes and contents of a file, or of a directory tree (by relative path, parents first); None if
+    missing.
+    """
     found: dict[str, tuple[int, bytes]] = {}
     waiting = [""]
     while waiting:
@@ -377,7 +383,7 @@ def _content(path: str, mode: int) -> bytes:
         return file.read(_GUARDED_BYTES)
 
 
-def _put_back(path: str, kept: dict[str, tuple[int, bytes]] | None) -> None:
+def _restore(path: str, kept: dict[str, tuple[int, bytes]] | None) -> None:
     _remove(path)
     if kept is None or not os.path.isdir(os.path.dirname(path)):
         return
@@ -406,4 +412,4 @@ def main() -> NoReturn:
     from marshal import loads
 
     spec = loads(bytes.fromhex(sys.argv[2]))  # noqa: S302 - written by the process that started us
-    sys.exit((run if spec["shut_in"] else run_watched_twice)(spec, sys.argv[3:]))
+    sys.exit((run if spec["shut_in"] else run_supervised_twice)(spec, sys.argv[3:]))

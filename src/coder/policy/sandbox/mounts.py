@@ -1,6 +1,6 @@
-"""Further ways to a place that the sandbox closes: the same folder mounted elsewhere.
+"""Aliases of a hidden path: the same directory mounted elsewhere.
 
-A home that is mounted twice (a bind mount, a subvolume) shows its secrets twice.
+A home that is mounted twice (bind mount, subvolume) exposes its secrets twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
-_seen: dict[bytes, list[tuple[bytes, str, str]]] = {}  # the table as last read, with what it says
+_seen: dict[bytes, list[tuple[bytes, str, str]]] = {}  # the last mount table, parsed
 
 
 def aliases(paths: Sequence[str]) -> list[str]:
@@ -18,7 +18,7 @@ def aliases(paths: Sequence[str]) -> list[str]:
     table = _mounts()
     found = []
     for path in paths:
-        # Of two mounts in one place the later one is seen.
+        # Of two mounts at one path the later one is visible.
         device, root, top = max(
             (mount for mount in table if _within(path, mount[2])),
             key=lambda mount: len(mount[2]),
@@ -34,7 +34,7 @@ def aliases(paths: Sequence[str]) -> list[str]:
 
 
 def _mounts() -> list[tuple[bytes, str, str]]:
-    """Device, folder of it, and where that is mounted; the last mount first, so that it wins among equals."""
+    """Device, root and mount point of each mount, the last first, so that it wins among equals."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
             text = file.read()

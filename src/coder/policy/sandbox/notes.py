@@ -1,7 +1,7 @@
-"""What to say of the sandbox where a command failed with an error that may come from it.
+"""Hints after a command failed with an error that the sandbox may have caused.
 
-An output proves nothing, so nothing is concluded from it: it only chooses which of the sandbox's rules is
-named, and every one of these sentences is true whatever the command printed.
+Output proves nothing, so it only selects which rule of the sandbox is named; each hint is true whatever
+the command printed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coder.policy.sandbox.ladder import Sandbox
 from coder.policy.sandbox.places import AccessRules, within
 from coder.texts import Phrase
 
-_LINES, _WIDTH = 400, 2000  # of the end of an output, where the error stands
+_LINES, _WIDTH = 400, 2000  # of the end of an output, where errors are
 _READ_ONLY = r"read-only file system|\bEROFS\b"
 _NO_NETWORK = re.compile(
     r"could not resolve|name resolution|name or service not known|network is unreachable"
@@ -34,11 +34,11 @@ _PATH = re.compile(
 
 
 def note(sandbox: Sandbox, output: str) -> Phrase | None:
-    """The rule that is in question, or None."""
+    """The rule in question, or None."""
     lines = [line[:_WIDTH] for line in output[-200_000:].splitlines()[-_LINES:]]
     offline = not sandbox.network and any(map(_NO_NETWORK.search, lines))
     if sandbox.plan:
-        # A read-only mount says so in words of its own; the other rungs only refuse.
+        # Only a read-only mount gives EROFS; other rungs give EACCES or EPERM.
         words = re.compile(_READ_ONLY, re.I) if sandbox.level.rung == "bwrap" else _REFUSED
         return Phrase("sandbox.note.reading") if offline or any(map(words.search, lines)) else None
     places = sandbox.places()
@@ -55,7 +55,7 @@ def note(sandbox: Sandbox, output: str) -> Phrase | None:
 
 
 def _closed(path: str, places: AccessRules) -> bool:
-    """Whether the sandbox alone keeps this from being written."""
+    """Whether only the sandbox prevents writing this."""
     if within(path, [*places.writable, places.scratch, "/proc", "/dev", "/sys"]):
         return False
     if within(path, places.temp) and not within(path, places.seen_in_temp):
@@ -66,11 +66,11 @@ def _closed(path: str, places: AccessRules) -> bool:
 
 
 def _named(line: str, places: AccessRules, home: str) -> Iterator[str]:
-    for match in reversed(list(_PATH.finditer(line))):  # the program that complains stands in front
+    for match in reversed(list(_PATH.finditer(line))):  # the program's name comes first
         text = next(filter(None, match.groups()))
         if "\0" in text:
             continue
         text = os.path.normpath(home + text[1:] if text.startswith("~/") else text)
-        # A command may have gone elsewhere first: `.git/config` is then that of a repository further down.
+        # After a `cd`, `.git/config` may be a nested repository's.
         locked = (path for path in places.locked if not os.path.isabs(text) and path.endswith(f"/{text}"))
         yield next(locked, os.path.realpath(os.path.join(places.workspace, text)))

@@ -1,6 +1,6 @@
-"""Which places a sandboxed command may write, may not read, and finds changed: plain paths, no mechanism.
+"""Access rules of a sandboxed command as plain paths, independent of the mechanism.
 
-Every rung of the ladder is built from the same rules, so that they differ in strength and not in intent.
+Every rung is built from the same rules: they differ in strength, not in intent.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from coder.policy.secrets.home import HOME_SECRETS
 
 
 class AccessRules(msgspec.Struct, frozen=True):
-    """Absolute, real paths. `writable` begins with the workspace; empty where nothing may be written."""
+    """Absolute, real paths. `writable` begins with the workspace; empty if nothing may be written."""
 
     workspace: str
     writable: list[str]
     hidden: list[str]
-    readable: list[str]  # inside something hidden, and yet needed
-    locked: list[str]  # inside the workspace, and yet not to be written
-    absent: list[str]  # not there, and not to be made: git would take its settings from where it points
-    pinned: list[str]  # folders that hold something locked: they may not be moved out of the way
-    temp: list[str]  # the shared temporary folders, each replaced by `scratch`
-    scratch: str  # `TMPDIR` of the commands of a workspace; read-only where nothing may be written
-    seen_in_temp: list[str]  # below a temporary folder, and yet needed
+    readable: list[str]  # exceptions inside `hidden`
+    locked: list[str]  # read-only inside the workspace
+    absent: list[str]  # must not be created: git would read settings from them
+    pinned: list[str]  # directories that contain `locked` ones: must not be moved
+    temp: list[str]  # the shared temporary directories, each replaced by `scratch`
+    scratch: str  # `TMPDIR` of the workspace's commands
+    seen_in_temp: list[str]  # exceptions inside `temp`
 
 
 def places_for(
@@ -42,9 +42,10 @@ def places_for(
     git_settings: bool = False,
     nested: Iterable[str] = (),
 ) -> AccessRules:
-    """What holds now: called for each command, because what exists changes. `plan`: nothing may be written.
-    `readable`: what of `home` may be read all the same. `git_settings`: the person let this line change them.
-    `nested`: what steers git further down."""
+    """The current rules; computed per command, as files come and go. `plan`: read-only. `readable`:
+    exceptions inside `home`. `git_settings`: the person allowed this line to change them. `nested`:
+    control files of nested repositories.
+    """
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
@@ -83,12 +84,15 @@ def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
 
 
 def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[str]]:
-    """What runs outside the sandbox one day, or says what is allowed: git's hooks and settings (which name
-    programs: `core.fsmonitor`, `core.hooksPath`), the file that says where they are, coder's own folder."""
+    """What controls programs outside the sandbox: git's hooks and settings (which name programs:
+    `core.fsmonitor`, `core.hooksPath`), the `.git` file that points to them, coder's own directory.
+    """
     locked, pinned, absent = [], [], []
     named = os.path.join(root, ".git")
     git = os.path.realpath(named)
-    if os.path.isfile(named) and not os.path.islink(named):  # a worktree or submodule: its git lies elsewhere
+    if os.path.isfile(named) and not os.path.islink(
+        named
+    ):  # a worktree or submodule: its git directory is elsewhere
         locked.append(named)
     elif os.path.isdir(git) and _within(git, root):
         pinned.append(git)
@@ -116,7 +120,7 @@ def _temporary(environment: Mapping[str, str]) -> list[str]:
 
 
 def first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
-    """Of what is needed and lies in a temporary folder, the entry of that folder."""
+    """For each needed path in a temporary directory, that directory's entry."""
     for path in needed:
         for folder in temp:
             if path and path != folder and _within(path, folder):

@@ -1,6 +1,6 @@
-"""Which rung of the sandbox ladder holds here: each is tried for real, and the answer kept.
+"""Capability probe: which rung of the sandbox works here, tried for real and cached.
 
-Never at start-up: the first command that needs it pays, once for a kernel, a user and a program.
+Lazy: the first command that needs it pays, once per kernel, user and program.
 """
 
 from __future__ import annotations
@@ -24,45 +24,46 @@ from coder.process.child import start_program
 
 _FILE = "sandbox.json"
 _SECONDS = 10
-_SECRET = "probe-secret"  # noqa: S105 - what the probe tries to read, not a password
-# Settings of the kernel that switch user namespaces off without a new release.
+_SECRET = "probe-secret"  # noqa: S105 - a decoy for the probe, not a password
+# Kernel settings that disable user namespaces at run time.
 _SWITCHES = (
     "/proc/sys/user/max_user_namespaces",
     "/proc/sys/kernel/unprivileged_userns_clone",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 )
 _TRIAL = 'echo in > "$1/in" || exit 9; echo out > "$2/out"; cat "$2/$3/key"; exit 0'
-# Where a command has sockets of its own: one that lies in the workspace takes a connection.
+# A Unix socket in the workspace must accept a connection.
 _CONNECTING = (
     "import _socket as s; a = s.socket(1); a.bind('in.sock'); a.listen(); s.socket(1).connect('in.sock')"
 )
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """The cached answer and what it was found under."""
+class _Cached(msgspec.Struct, frozen=True):
+    """The cached result and the key it is valid for."""
 
     key: list[str]
     level: SandboxLevel
 
 
 def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
-    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to look for `bwrap`, which
-    is not taken from the workspace."""
+    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to find `bwrap`, never
+    in the workspace.
+    """
     if sys.platform != "darwin" and not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
     program = _program(path, workspace)
-    if (known := _known(cache_dir, program)) is not None:
+    if (known := _cached_level(cache_dir, program)) is not None:
         return known
-    level = _climb(program, cache_dir)
+    level = _strongest(program, cache_dir)
     with contextlib.suppress(OSError):
         cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(cache_dir / _FILE, msgspec.json.encode(_Kept(_key(program), level)))
+        write_durably(cache_dir / _FILE, msgspec.json.encode(_Cached(_key(program), level)))
     return level
 
 
 def kept(cache_dir: Path, path: str | None, workspace: Path | str) -> SandboxLevel | None:
-    """What was found before and still holds; None where it has to be tried."""
-    return _known(cache_dir, _program(path, workspace))
+    """The cached result if it is still valid, else None."""
+    return _cached_level(cache_dir, _program(path, workspace))
 
 
 def _program(path: str | None, workspace: Path | str) -> str | None:
@@ -71,13 +72,13 @@ def _program(path: str | None, workspace: Path | str) -> str | None:
     return find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace)
 
 
-def _known(cache_dir: Path, program: str | None) -> SandboxLevel | None:
+def _cached_level(cache_dir: Path, program: str | None) -> SandboxLevel | None:
     found = _read(cache_dir / _FILE)
     return found.level if found is not None and found.key == _key(program) else None
 
 
 def forget(cache_dir: Path) -> None:
-    """Try again the next time, for example after a rung that held has failed."""
+    """Invalidate the cache, for example after a rung has failed."""
     (cache_dir / _FILE).unlink(missing_ok=True)
 
 
@@ -93,14 +94,14 @@ def _key(program: str | None) -> list[str]:
     return key
 
 
-def _read(file: Path) -> _Kept | None:
+def _read(file: Path) -> _Cached | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_Kept)
+        return msgspec.json.decode(file.read_bytes(), type=_Cached)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _climb(program: str | None, cache_dir: Path) -> SandboxLevel:
+def _strongest(program: str | None, cache_dir: Path) -> SandboxLevel:
     if sys.platform == "darwin":
         return _seatbelt(program, cache_dir)
     hitch: Hitch | None = Hitch("sandbox.why.missing", {"name": "bwrap"})
@@ -127,7 +128,7 @@ def _seatbelt(program: str | None, cache_dir: Path) -> SandboxLevel:
 
 
 def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The strong rung, with a filter where the kernel takes it."""
+    """The bwrap rung with a seccomp filter, if the kernel supports it."""
     from coder.policy.sandbox.seccomp import strong_filter
 
     if not strong_filter("no-unix") or not os.access("/bin/sh", os.X_OK):
@@ -137,8 +138,8 @@ def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
 
 
 def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The strong rung, with Unix sockets of the command's own where their connections can be made for it."""
-    # What makes it possible takes away the rights that a setuid program lives by.
+    """The bwrap rung with mediated Unix sockets, if they work."""
+    # Mediation needs no_new_privs, which breaks a setuid bwrap.
     if not level.filters or Path(level.program).stat().st_mode & stat.S_ISUID:
         return level
     watched = msgspec.structs.replace(level, connects=True)
@@ -146,7 +147,7 @@ def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
 
 
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
-    """None where this rung does what it should; else what went wrong."""
+    """None if this rung works as intended; else what went wrong."""
     from tempfile import mkdtemp
 
     try:
@@ -155,13 +156,13 @@ def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | Non
     except OSError as error:
         return Hitch("sandbox.why.place", {"why": error.strerror or str(error)}, level.rung)
     try:
-        problem = _tried(level, place, network)
+        problem = _run_trial(level, place, network)
         return None if problem is None else msgspec.structs.replace(problem, rung=level.rung)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
+def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     workspace, outside = place / "inside", place / "outside"
     secret = outside / HOME_SECRETS[0]
     workspace.mkdir()
@@ -170,12 +171,12 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(outside)}
     sandbox = Sandbox(level, workspace, outside / "none", network=network, environment=environment)
     script = f'"$4" -I -S -c "$5" || exit 9; {_TRIAL}' if level.connects else _TRIAL
-    # Not a virtual environment's link to it: that may lie in /tmp, which is another inside.
+    # Not a virtual environment's symlink: it may be in /tmp, which is replaced in the sandbox.
     python = os.path.realpath(sys.executable)
     words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING]
     shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
-        status, stdout, stderr = _ran(sandbox.wrap(shell), environment)
+        status, stdout, stderr = _run(sandbox.wrap(shell), environment)
     except OSError as error:
         return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})
     except subprocess.TimeoutExpired:
@@ -192,7 +193,7 @@ def _tried(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     return Hitch("sandbox.why.reads") if _SECRET.encode() in stdout else None
 
 
-def _ran(line: list[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:
+def _run(line: list[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:
     with start_program(
         line,
         env=environment,

@@ -1,13 +1,13 @@
-"""Repositories further down in the workspace, and what a command does to the files that steer git in them.
+"""Guards the control files of nested git repositories against sandboxed commands.
 
-Their settings and hooks name programs that git runs outside the sandbox one day, when the person, or the
-prompt of their shell, calls it there. Those that were there before a command are locked where the rung can
-lock, and on every rung looked at again afterwards: what has other bytes than before is put back. Those that a
-command makes are its own to make; where their bytes hold a setting that may name a program, that is said. No
-file is read as git reads it: whoever does that otherwise than git sees something else.
+Settings and hooks name programs that git later runs outside the sandbox, when the person or their shell
+prompt calls it there. Those of existing repositories are locked where the rung can lock, and on every rung
+compared afterwards: changed files are restored. Repositories that a command creates are its own; if their
+settings may name a program, that is reported. No file is parsed as git does it, since any difference would
+be a hole.
 
-Finding them is not done here: `marks` come from the memory that undo keeps of the tree. Looking costs a few
-questions to the file system for each repository, and reads only what has changed.
+Finding repositories is not done here: `marks` come from undo's snapshot of the tree. A check costs a few
+stat calls per repository, and reads only what has changed.
 """
 
 from __future__ import annotations
@@ -24,38 +24,37 @@ import msgspec
 from coder.fs.atomic import replace_file
 from coder.fs.safe_open import delete_file, parent_of, read_whole
 
-_MOST = 500  # repositories that are looked at
-_MOST_LOCKED = 16  # places; each is a mount, at a third of a millisecond
+_MOST = 500  # repositories that are checked
+_MOST_LOCKED = 16  # paths; each is a mount, at a third of a millisecond
 _MOST_BYTES = 256 * 1024
-_MODULE_DEPTH = 6  # of folders in .git/modules: a submodule is named by its path
+_MODULE_DEPTH = 6  # of .git/modules: a submodule is named by its path
 
-_OF_BARE = ("HEAD", "objects", "refs")  # what makes git take a folder for a repository
-_LEADING = (".git", "commondir")  # files that say where the settings are
-# Settings that name a program or a place to take settings from, wherever git would see a key; too many rather
-# than too few.
+_OF_BARE = ("HEAD", "objects", "refs")  # what makes git treat a directory as a repository
+_POINTERS = (".git", "commondir")  # files that point to the settings
+# Settings that name a program or another settings file, wherever git would see a key; over-inclusive.
 _KEYS = (
     rb"\w*(?:fsmonitor|pager|command|proxy|askpass|external|program|difffilter|textconv|clean|smudge|process|pack|vcs"
     rb"|hookspath|hook|editor|attributesfile|templatedir|allow|octopus|twohead|tunnel|server|browser|httpd|driver"
     rb"|cmd|helper|path|update|tool|diffmerges|submodule|whatchanged|showsignature)"
 )
 _TODO = os.path.join("rebase-merge", "git-rebase-todo")
-_STEP = re.compile(rb"^[ \t]*(?:exec|x)[ \t].*", re.M)  # of a rebase that waits to be continued: a shell line
+_STEP = re.compile(rb"^[ \t]*(?:exec|x)[ \t].*", re.M)  # a shell command in a pending rebase
 _NAMING = re.compile(rb"(?:\A|[\s\]\xbf])" + _KEYS + rb"(?=[\s=;#]|\Z)|\[\s*(?:include|alias|pager)", re.I)
 
 Hooks = dict[str, tuple[int, bytes]]
 
 
 class _File(msgspec.Struct, frozen=True):
-    """A steering file; no content where there is none, or none that can be read."""
+    """A control file; no content if it is missing or unreadable."""
 
     key: tuple[int, ...] = ()
     mode: int = 0
     content: bytes | None = None
-    plain: bool = True  # neither a link nor something that cannot be read
+    plain: bool = True  # readable and no symlink
 
 
 class _Hooks(msgspec.Struct, frozen=True):
-    """What a folder of hooks holds, without git's own samples; of a link, itself under no name."""
+    """The content of a hooks directory, without git's samples; a symlink is kept under the empty name."""
 
     key: tuple[object, ...]
     held: Hooks
@@ -63,11 +62,11 @@ class _Hooks(msgspec.Struct, frozen=True):
 
 class _Repository(msgspec.Struct, frozen=True):
     mark: str
-    git: str  # its own folder, wherever the mark leads
+    git: str  # the git directory that the mark leads to
     files: dict[str, _File]
     hooks: str = ""
     held: Hooks = {}
-    inode: int = 0  # of that folder
+    inode: int = 0  # of the git directory
     steps: frozenset[bytes] = frozenset()  # that `git rebase --continue` would run
 
     def places(self) -> list[str]:
@@ -76,52 +75,59 @@ class _Repository(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """What a command did. `put_back`: files that are again as they were. `left`: repositories that it made,
-    or files that could not be put back, with programs for git to run."""
+    """The outcome of a command. `put_back`: restored files. `left`: new repositories, or files that could
+    not be restored, that name programs for git to run.
+    """
 
     put_back: list[str] = []
     left: list[str] = []
 
 
 class Repositories:
-    """Those of one workspace. Commands may run beside each other: what the first of them found holds until
-    the last has ended."""
+    """Those of one workspace. Commands may overlap: the snapshot before the first holds until the last has
+    ended.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._before: dict[str, _Repository] = {}
-        self._own = ""  # the workspace's own git folder, which is locked elsewhere (`sandbox_places`)
-        self._own_link = False  # its hooks are a link, which nothing can lock
-        self._settings = False  # the person let a command change its settings
-        self._made: set[str] = set()  # by commands: not locked, so that they can be removed as well
+        self._own = ""  # the workspace's own git directory, locked by `places`
+        self._own_link = False  # its hooks are a symlink, which cannot be locked
+        self._settings = False  # the person allowed a command to change its settings
+        self._made: set[str] = set()  # created by commands: not locked, so that they can be removed
         self._running = 0
         self._files: dict[str, _File] = {}
         self._hooks: dict[str, _Hooks] = {}
 
     def look(self, marks: Iterable[str], *, settings: bool = False) -> None:
-        """Before a command. `marks`: each `.git` further down (a folder or a file), and folders that may be
-        bare repositories. `settings`: the person let it change those of the workspace's own."""
+        """Snapshot before a command. `marks`: each nested `.git` (directory or file), and directories that
+        may be bare repositories. `settings`: the person allowed it to change those of the workspace's own.
+        """
         self._settings = settings or (self._settings and self._running > 0)
         if not self._running:
             top = os.path.join(self._root, ".git")
             self._own = os.path.realpath(top) if os.path.isdir(top) else ""
             self._own_link = os.path.islink(os.path.join(self._own, "hooks"))
-            self._before = {found.mark: found for found in self._found(marks)}
+            self._before = {found.mark: found for found in self._discover(marks)}
         self._running += 1
 
     def settle(self, marks: Iterable[str]) -> Settled:
-        """After it: put back what it should not have changed, and say what else it left for git to run."""
+        """After a command: restore what it must not change, and report what else it left for git to run."""
         self._running -= 1
         put_back: list[str] = []
         left: list[str] = []
         files = {path: file for one in self._before.values() for path, file in one.files.items()}
         hooks = {one.hooks: one.held for one in self._before.values()}
-        for now in self._found(marks):
+        for now in self._discover(marks):
             known = self._before.get(now.mark)
-            # Of the workspace's own the lock falls with the file, when the person's git replaces it: what
-            # they set in it meanwhile is theirs, but for the names of programs.
+            # The lock on the workspace's own settings is lost when the person's git replaces the file: what
+            # they set meanwhile stays, but for names of programs.
             own = known is None or now.mark in self._made or now.git == self._own
-            bad = [path for path, file in now.files.items() if _turned(path, files.get(path), file, own)]
+            bad = [
+                path
+                for path, file in now.files.items()
+                if _names_more_programs(path, files.get(path), file, own)
+            ]
             bad += _other_hooks(hooks.get(now.hooks, {}), now)
             if now.steps - (known.steps if known is not None else frozenset()):
                 left.append(os.path.join(now.git, _TODO))
@@ -129,34 +135,36 @@ class Repositories:
                 self._made.add(now.mark)
                 left += [now.mark] if bad or not _within(now.git, self._root) else []
                 continue
-            if any(os.path.basename(path) in _LEADING for path in bad):  # what they led to stays out of it
-                bad = [path for path in bad if path in files or os.path.basename(path) in _LEADING]
-            if known.inode == now.inode:  # else it is another one, with hooks of its own
+            if any(
+                os.path.basename(path) in _POINTERS for path in bad
+            ):  # ignore the files that a changed pointer leads to
+                bad = [path for path in bad if path in files or os.path.basename(path) in _POINTERS]
+            if known.inode == now.inode:  # else it was replaced, with hooks of its own
                 bad += [os.path.join(now.hooks, name) for name in known.held.keys() - now.held.keys() - {""}]
             for path in bad:
-                done = _put_back(path, files.get(path), hooks.get(now.hooks, {}))
+                done = _restore(path, files.get(path), hooks.get(now.hooks, {}))
                 (put_back if done else left).append(path)
         return Settled(list(dict.fromkeys(put_back)), list(dict.fromkeys(left)))
 
     def locked(self) -> list[str]:
-        """What a rung that can lock should: of the repositories that no command made, as far as it goes."""
+        """The paths to lock: of repositories that no command created, up to a limit."""
         found = [one for one in self._before.values() if one.mark not in self._made and one.git != self._own]
         places = dict.fromkeys(path for one in found for path in one.places())
         return [path for path in places if os.path.lexists(path)][:_MOST_LOCKED]
 
-    def _found(self, marks: Iterable[str]) -> Iterator[_Repository]:
+    def _discover(self, marks: Iterable[str]) -> Iterator[_Repository]:
         own = git_folders_in(self._own) if self._own else ()
         named = [*marks, *own, os.path.join(self._root, ".git")]
         if all(os.path.lexists(os.path.join(self._root, name)) for name in _OF_BARE):
             named.append(self._root)
         for mark in list(dict.fromkeys(named))[:_MOST]:
             with contextlib.suppress(OSError, ValueError):
-                git, pointer = self._led(mark)
+                git, pointer = self._git_directory(mark)
                 if git:
                     yield self._repository(mark, git, pointer)
 
-    def _led(self, mark: str) -> tuple[str, dict[str, _File]]:
-        """The git folder that a mark leads to, and the file that says so; "" where there is none."""
+    def _git_directory(self, mark: str) -> tuple[str, dict[str, _File]]:
+        """The git directory that a mark leads to, and the pointer file; "" if there is none."""
         info = os.lstat(mark)
         if stat.S_ISREG(info.st_mode):
             pointer = self._file(mark)
@@ -234,7 +242,7 @@ class Repositories:
 
 
 def git_folders_in(git: str) -> Iterator[str]:
-    """The folders of submodules and worktrees that a repository keeps in its own."""
+    """The git directories of submodules and worktrees inside a repository's own."""
     stack = [(os.path.join(git, "modules"), 0)]
     while stack:
         folder, depth = stack.pop()
@@ -267,17 +275,18 @@ def _hook_names(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if not name.endswith(".sample"))
 
 
-def _turned(path: str, before: _File | None, now: _File, own: bool) -> bool:
-    """Whether this file has changed; where commands made the repository (`own`), or the file is new, whether
-    it has come to name a program, or another place to take settings from."""
+def _names_more_programs(path: str, before: _File | None, now: _File, own: bool) -> bool:
+    """Whether this file has changed; if commands created the repository (`own`), or the file is new,
+    whether it now names a program or another settings file.
+    """
     if before is not None and before.key == now.key:
         return False
     if now.content is None or not now.plain:
         return not now.plain
     if before is not None and before.content == now.content:
         return False
-    if os.path.basename(path) in _LEADING:
-        return before is not None  # a new one leads where it leads: what is there is looked at as well
+    if os.path.basename(path) in _POINTERS:
+        return before is not None  # the target of a new one is checked as well
     if before is not None and not own:
         return True
     was = _naming_lines(before.content or b"") if before is not None else set()
@@ -289,7 +298,7 @@ def _naming_lines(content: bytes) -> set[bytes]:
 
 
 def _path(content: bytes) -> str:
-    """As git takes it: blanks belong to the name."""
+    """As git parses it: blanks belong to the name."""
     return os.fsdecode(content.rstrip(b"\r\n"))
 
 
@@ -301,8 +310,10 @@ def _other_hooks(before: Hooks, now: _Repository) -> list[str]:
     ]
 
 
-def _put_back(path: str, before: _File | None, hooks: Hooks) -> bool:
-    """As it was; taken away where it was not. False where that cannot be done: a link is in the way, say."""
+def _restore(path: str, before: _File | None, hooks: Hooks) -> bool:
+    """Restore the previous content, or delete what was not there. False if it fails, for example on a
+    symlink race.
+    """
     mode, content = (before.mode, before.content) if before is not None else (0, None)
     if os.path.basename(os.path.dirname(path)) == "hooks":
         mode, content = hooks.get(os.path.basename(path), (0, None))
@@ -310,7 +321,7 @@ def _put_back(path: str, before: _File | None, hooks: Hooks) -> bool:
         mode, content = hooks[""]
     try:
         if stat.S_ISLNK(mode):
-            _link_again(Path(path), content or b"")
+            _restore_link(Path(path), content or b"")
         elif content is None:
             delete_file(Path(path))
         else:
@@ -320,7 +331,7 @@ def _put_back(path: str, before: _File | None, hooks: Hooks) -> bool:
     return True
 
 
-def _link_again(path: Path, target: bytes) -> None:
+def _restore_link(path: Path, target: bytes) -> None:
     with parent_of(path) as folder:
         os.unlink(path.name, dir_fd=folder)
         os.symlink(target, os.fsencode(path.name), dir_fd=folder)

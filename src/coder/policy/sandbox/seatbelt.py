@@ -1,8 +1,8 @@
-"""The rung of macOS: `sandbox-exec` with a profile in SBPL, the sandbox profile language.
+"""The macOS rung: `sandbox-exec` with a profile in SBPL, the sandbox profile language.
 
-Everything is denied that no rule allows, and of the rules that match an operation the last one holds. Paths
-are handed over as parameters (`-D`) and never written into the profile, so that no name can end a string and
-add a rule. The kernel compares them with the real path of a file, in the spelling that is on disk.
+Default deny; of the rules that match an operation the last one wins. Paths are passed as parameters
+(`-D`), never interpolated into the profile, so that no name can inject a rule. The kernel compares them
+with a file's real path in its on-disk spelling.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _Rule = tuple[int, int, str, str, str]
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _ENV = "/usr/bin/env"
-# Processes, devices and services that programs cannot do without. Not reachable: keychain, pasteboard, Apple
-# events and launch services (which start programs outside), other processes' memory and environment.
+# Processes, devices and services that programs need. Not reachable: keychain, pasteboard, Apple events and
+# launch services (which start programs outside), other processes' memory and environment.
 _BASE = """\
 (version 1)
 (deny default)
@@ -42,7 +42,7 @@ _BASE = """\
 (allow file-read* file-write* file-ioctl
   (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
 """
-# Addresses only: a Unix socket may belong to a service that acts for whoever connects (ssh-agent, Docker).
+# IP only: a Unix socket may belong to a service that acts for the caller (ssh-agent, Docker).
 _NETWORK = """\
 (allow system-socket (require-all (socket-domain AF_SYSTEM) (socket-protocol 2)))
 (allow network-outbound (remote ip "*:*") (literal "/private/var/run/mDNSResponder"))
@@ -55,7 +55,7 @@ _NETWORK = """\
   (global-name "com.apple.ocspd")
   (global-name "com.apple.trustd.agent"))
 """
-# Outside the sandbox: a temporary directory that exists as long as the command runs. $0 is its parent.
+# Outside the sandbox: a temporary directory for the lifetime of the command. $0 is its parent.
 _FRESH = (
     'TMPDIR=$(mktemp -d "$0/read-XXXXXXXX") && TMPDIR=$(cd "$TMPDIR" && pwd -P) || exit 125; export TMPDIR; '
     "trap 'rm -rf \"$TMPDIR\"' EXIT; trap 'exit 143' HUP INT TERM; "
@@ -66,7 +66,7 @@ _FRESH = (
 def seatbelt_line(
     program: str, argv: list[str], places: AccessRules, *, network: bool, path: str = ""
 ) -> list[str]:
-    """`argv` under `sandbox-exec`. `path`: its PATH, where that is not the one it is given."""
+    """`argv` under `sandbox-exec`. `path`: overrides its PATH."""
     profile, parameters = seatbelt_profile(places, network=network)
     line = [program, *(word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))]
     line += ["-p", profile, _ENV]
@@ -78,8 +78,9 @@ def seatbelt_line(
 
 
 def seatbelt_profile(places: AccessRules, *, network: bool) -> tuple[str, dict[str, str]]:
-    """The profile, and the parameters that it names. Where nothing may be written it names one more,
-    `TMPDIR`, which the line sets."""
+    """The profile and its parameters. If nothing may be written it uses one more, `TMPDIR`, which the line
+    sets.
+    """
     parameters: dict[str, str] = {}
 
     def rule(action: str, match: str, path: str) -> str:
@@ -90,10 +91,10 @@ def seatbelt_profile(places: AccessRules, *, network: bool) -> tuple[str, dict[s
     text = _BASE + (_NETWORK if network else "")
     if not places.writable:
         text += '(allow file-write* (subpath (param "TMPDIR")))\n'
-    # What lies deeper comes later, and so holds; of equals the stricter.
+    # The last match wins: deeper paths later, and of equals the stricter.
     for _, _, action, match, path in sorted(_rules(places)):
         text += rule(action, match, path)
-    for path in _holding(places):
+    for path in _movable_parents(places):
         text += rule("deny file-write-unlink", "literal", path)
     return text, parameters
 
@@ -111,15 +112,16 @@ def _rules(places: AccessRules) -> Iterator[_Rule]:
 
 
 def _writable(places: AccessRules) -> list[str]:
-    """The system's temporary directories are among them, unless something that is needed lies in there:
-    then everything beside it does too."""
+    """Includes the system's temporary directories, unless something needed lies in there: its neighbours
+    would be writable too.
+    """
     if not places.writable:
         return []
     return [*places.writable, places.scratch, *([] if places.seen_in_temp else places.temp)]
 
 
-def _holding(places: AccessRules) -> list[str]:
-    """Directories that hold something closed and could be moved, with it, to where no rule names it."""
+def _movable_parents(places: AccessRules) -> list[str]:
+    """Directories that contain a denied path and could be moved, with it, to where no rule names it."""
     writable = [true_path(path) for path in _writable(places)]
     found = dict.fromkeys(map(true_path, places.pinned))
     for path in map(true_path, (*places.locked, *places.absent, *places.hidden)):
@@ -131,7 +133,7 @@ def _holding(places: AccessRules) -> list[str]:
 
 
 def true_path(path: str) -> str:
-    """As the kernel spells it: macOS ignores case in names, and its rules do not."""
+    """In the kernel's spelling: macOS file names are case-insensitive, sandbox rules are not."""
     import fcntl
 
     real = os.path.realpath(path)
@@ -140,7 +142,7 @@ def true_path(path: str) -> str:
         return real
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # not there, or not ours to open
+    except OSError:  # missing, or no permission
         above, name = os.path.split(real)
         return os.path.join(true_path(above), name) if name else real
     try:

@@ -1,14 +1,14 @@
 """The seccomp filters of the sandbox, as BPF programs.
 
-They close what neither a mount nor a Landlock rule can: the kernel's keyrings, other processes' memory,
-sockets that lead to programs outside. On the child's side (`launch`): it imports nothing of ours.
+They close what neither a mount nor a Landlock rule can: kernel keyrings, other processes' memory, sockets
+to programs outside. Used by the launcher too (`launch`), so it imports nothing of coder.
 """
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # `typing` takes time to load, and this is on the way of every command
+TYPE_CHECKING = False  # avoids importing `typing`, on the path of every command
 if TYPE_CHECKING:
     from typing import Literal
 
@@ -35,7 +35,7 @@ _I386 = {
 _CLONE3, _IO_URING_SETUP, _PIDFD_GETFD = 435, 425, 438
 # fchmodat2, setxattrat, removexattrat, file_setattr
 _NEW_METADATA = (452, 463, 466, 469)
-# chmod, chown, utime, setxattr, removexattr and their kin
+# chmod, chown, utime, setxattr, removexattr and the like
 _METADATA = {
     "x86_64": (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280),
     "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88),
@@ -49,11 +49,11 @@ _MACHINES = {
 _I386_ARCHITECTURE = 0x40000003
 _X32_BIT = 0x40000000
 
-_ARGUMENT = (16, 24)  # where the first two stand, their lower halves
+_ARGUMENT = (16, 24)  # offsets of the first two arguments' lower halves
 _AF_UNIX, _AF_VSOCK = 1, 40
 _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _WITH_CONNECTION = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
-_SOCKET_KIND = 0xF  # of its type, without the flags
+_SOCKET_KIND = 0xF  # masks the flags of a socket type
 _NEW_CGROUP = 0x02000000
 _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 _DONE, _DENY, _LACKS = 0x00050000, 0x00050000 | 1, 0x00050000 | 38  # success without effect, EPERM, ENOSYS
@@ -61,22 +61,24 @@ _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 
 
 def strong_filter(sockets: Sockets) -> bytes:
-    """For bubblewrap, which shares the kernel's keyrings, the hypervisor's sockets and control groups with
-    everybody: they belong to no namespace. Empty for a machine whose numbers are not known.
+    """For bubblewrap: closes kernel keyrings, vsock and control groups, which belong to no namespace.
+    Empty on an unknown architecture.
 
-    `sockets`: "unix" where connections are made by `sandbox_connect`, "no-unix" where they cannot be."""
+    `sockets`: "unix" if `connect` mediates connections, "no-unix" if it cannot.
+    """
     if os.uname().machine not in _MACHINES:
         return b""
     architecture, numbers = _MACHINES[os.uname().machine]
-    own = [*_x32(), *_common(numbers), *_splits(numbers), *_sockets(numbers, sockets)]
-    other = [*_common(_I386), *_splits(_I386), *_sockets(_I386, sockets)]
+    own = [*_x32(), *_common(numbers), *_no_cgroup_namespace(numbers), *_sockets(numbers, sockets)]
+    other = [*_common(_I386), *_no_cgroup_namespace(_I386), *_sockets(_I386, sockets)]
     return packed(_by_architecture(architecture, own, other))
 
 
 def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
-    """For Landlock. It does not stop a connection to a socket file (the session bus or a tmux server would
-    run anything for the caller), so there are no such sockets at all; nor, with `read_only`, changes of mode,
-    owner and time. `truncates`: Landlock itself sees to truncate()."""
+    """For Landlock, which cannot prevent connecting to a socket file (the session bus or a tmux server
+    would run anything for the caller): no Unix sockets at all; with `read_only`, no changes of mode, owner
+    and time. `truncates`: Landlock itself handles truncate().
+    """
     machine = os.uname().machine
     architecture, numbers = _MACHINES[machine]
     program = [*_x32(), *_common(numbers)]
@@ -84,21 +86,21 @@ def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
         program += _when(numbers["truncate"], _DENY)
     for number in (*_METADATA[machine], *_NEW_METADATA) if read_only else ():
         program += _when(number, _DENY)
-    # Limits of another process of the same user: it would be ended, or never open a file again.
+    # Limits of the same user's other processes, which would be killed or starved.
     first = _ARGUMENT[0]
     program += [_unless_equal(numbers["prlimit64"], 0, 4), _load(first), _unless_equal(0, 1, 0)]
     program += [_answer(_DENY), _load(0), *_pairs(numbers)]
     program += [_unless_equal(numbers["socket"], 1, 0), _answer(_ALLOW), _load(first)]
     for family in _INTERNET if network else ():
         program += _when(family, _ALLOW)
-    # Another architecture has other numbers: nothing of it runs.
+    # Other architectures have other syscall numbers: all denied.
     return packed(
         [_load(4), _unless_equal(architecture, 1, 0), _answer(_DENY), _load(0), *program, _answer(_DENY)]
     )
 
 
 def connect_filter() -> bytes:
-    """Puts every connect() to whoever holds the listener."""
+    """Forwards every connect() to the listener (user notification)."""
     architecture, numbers = _MACHINES[os.uname().machine]
     own = [*_when(numbers["connect"], _NOTIFY), _answer(_ALLOW)]
     other = [*_when(_I386["connect"], _NOTIFY), _answer(_ALLOW)]
@@ -113,24 +115,24 @@ def packed(program: list[Step]) -> bytes:
 
 def _by_architecture(architecture: int, own: list[Step], other: list[Step]) -> list[Step]:
     own, other = [_load(0), *own], [_load(0), *other]
-    begin = [_load(4), _unless_equal(architecture, 0, len(own)), *own]
-    return [*begin, _unless_equal(_I386_ARCHITECTURE, 0, len(other)), *other, _answer(_DENY)]
+    head = [_load(4), _unless_equal(architecture, 0, len(own)), *own]
+    return [*head, _unless_equal(_I386_ARCHITECTURE, 0, len(other)), *other, _answer(_DENY)]
 
 
 def _x32() -> list[Step]:
-    """Which has numbers of its own."""
+    """The x32 ABI has its own syscall numbers: refused."""
     return [(0x35, 0, 1, _X32_BIT), _answer(_LACKS)] if os.uname().machine == "x86_64" else []
 
 
 def _common(numbers: dict[str, int]) -> list[Step]:
-    # A ring's sockets, and those of the older call, would pass by this filter.
+    # io_uring and socketcall would bypass the socket rules.
     program = [*_when(_IO_URING_SETUP, _LACKS), *_when(_PIDFD_GETFD, _DENY)]
     if "socketcall" in numbers:
         program += _when(numbers["socketcall"], _LACKS)
     closed = ("keyctl", "add_key", "request_key", "ptrace", "process_vm_readv", "process_vm_writev")
     for name in closed:
         program += _when(numbers[name], _DENY)
-    # What ends the command with us stays, also of bubblewrap's first process, whose memory can be written.
+    # PDEATHSIG cannot be reset, not even in bubblewrap's first process, whose memory is writable.
     program += [
         _unless_equal(numbers["prctl"], 0, 6),
         _load(_ARGUMENT[0]),
@@ -140,10 +142,11 @@ def _common(numbers: dict[str, int]) -> list[Step]:
     return program
 
 
-def _splits(numbers: dict[str, int]) -> list[Step]:
-    """No namespace of control groups: with one a command could mount them, and freeze or end those that it
-    shares with the person's other programs."""
-    program = _when(_CLONE3, _LACKS)  # its flags cannot be seen; the older call is used instead
+def _no_cgroup_namespace(numbers: dict[str, int]) -> list[Step]:
+    """No cgroup namespaces: with one a command could mount cgroups, and freeze or kill the person's other
+    programs in its group.
+    """
+    program = _when(_CLONE3, _LACKS)  # its flags are in memory, out of BPF's reach; libc falls back to clone
     for name in ("unshare", "clone"):
         program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), (0x45, 0, 1, _NEW_CGROUP)]
         program += [_answer(_DENY), _load(0)]
@@ -151,8 +154,9 @@ def _splits(numbers: dict[str, int]) -> list[Step]:
 
 
 def _sockets(numbers: dict[str, int], sockets: Sockets) -> list[Step]:
-    """The rest of a program. Datagrams take an address with each message, which nothing can look at: of
-    Unix's sockets only those with a connection."""
+    """The rest of a program. Datagrams carry an address per message, which BPF cannot inspect: of Unix
+    sockets only connection-oriented ones.
+    """
     program = _pairs(numbers)
     if sockets == "none":
         return [*program, *_when(numbers["socket"], _DENY), _answer(_ALLOW)]

@@ -1,4 +1,4 @@
-"""The sandbox of a program that runs on while others work: an MCP server."""
+"""The sandbox of a long-running program: an MCP server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import msgspec
 from coder.policy.sandbox.ladder import Sandbox
 from coder.policy.sandbox.places import AccessRules, first_below
 
-_KEPT_BACK = (".git", ".coder")
+_EXCLUDED = (".git", ".coder")
 
 
 class LongSandbox(Sandbox):
-    """A lock on git's settings ends when the person's git replaces that
-    file, and nobody looks at the repository between calls: all of `.git` is locked, unless it was granted."""
+    """Locks all of `.git`, unless granted: a lock on git's settings is lost when the person's git replaces
+    the file, and nothing checks the repository between calls.
+    """
 
     _named: Sequence[str] = ()
 
@@ -25,7 +26,7 @@ class LongSandbox(Sandbox):
 
     def places(self, *, git_settings: bool = False) -> AccessRules:
         found = super().places(git_settings=git_settings)
-        # The person named the program and its files, wherever they are.
+        # The person named the program and its files, so they are visible.
         seen = dict.fromkeys([*found.seen_in_temp, *first_below(found.temp, self._named)])
         found = msgspec.structs.replace(found, seen_in_temp=list(seen))
         if self.level.rung == "landlock":
@@ -34,13 +35,14 @@ class LongSandbox(Sandbox):
         return msgspec.structs.replace(found, locked=[*found.locked, *git])
 
     def _without_locks(self, found: AccessRules) -> AccessRules:
-        """The weaker rung cannot lock, and putting back when the server ends would undo the person's own
-        changes: of the workspace it may write what is there, less git's and our folder. All of it, to make
-        new files at the top for example, only where the person grants that."""
+        """Landlock cannot lock, and restoring files when the server ends would undo the person's own
+        changes: so the server may write the workspace's existing entries except `.git` and `.coder`.
+        Writing all of it (new files at the top) must be granted.
+        """
         root, *granted = found.writable
         if root in granted:
             return found
-        inside = [path for path in _entries(root) if os.path.basename(path) not in _KEPT_BACK]
+        inside = [path for path in _entries(root) if os.path.basename(path) not in _EXCLUDED]
         return msgspec.structs.replace(found, writable=[*inside, *granted], locked=[], absent=[], pinned=[])
 
 
