@@ -1,4 +1,4 @@
-"""The engine, attacked: each test is a rule that it breaks."""
+"""A turn ends recorded and answered, whatever fails: resume, disk, cancel, hooks, orphan processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def played(
 
 
 def faults(messages: list[dict[str, Any]]) -> list[str]:
-    """Calls without an answer, and answers without a call: what a provider refuses a request for."""
+    """Calls without a result, and results without a call: a provider refuses such a request."""
     wrong: list[str] = []
     waiting: list[str] = []
     for message in messages:
@@ -75,7 +75,7 @@ def faults(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def cut_off_at_an_approval(project: Project) -> str:
-    """The id of a session whose process ended while it waited for a person."""
+    """The id of a session whose process ended while it waited for an approval."""
 
     async def run(url: str) -> str:
         driver = Driver(project, url, can_ask=True)
@@ -96,9 +96,7 @@ def cut_off_at_an_approval(project: Project) -> str:
 
 
 def test_resume_by_command_offers_the_pending_approval_again(project: Project) -> None:
-    """SPEC §4: `--resume` … offers a pending approval again; DESIGN: no orphan tool call. `/resume ID` sets
-    `session.pending`, but only `Engine._work` at start looks at it: the call stays unanswered and the next
-    request carries it as an orphan (engine/commands/table.py `_resume`, engine/engine.py `_work`)."""
+    """`/resume ID` offers a pending approval as `--resume` does, so that no call stays without a result."""
     session = cut_off_at_an_approval(project)
     script = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
     driver = played(project, script, [f"/resume {session}", "go on"], answer=yes, can_ask=True)
@@ -110,11 +108,9 @@ def test_resume_by_command_offers_the_pending_approval_again(project: Project) -
 def test_no_orphan_call_after_the_record_failed(
     project: Project, monkeypatch: pytest.MonkeyPatch, good_before: int
 ) -> None:
-    """Issue: "no orphan tool call left", full disk: "nothing lost". When an observation cannot be
-    appended, `run_calls` tries to record it again in its handler, raises again, and the conversation
-    keeps calls without answers (or, with a good one before, answers twice): every later request is
-    refused by the provider. (engine/calls.py `run_calls`, `_record`; engine/session.py
-    `add_observation`)"""
+    """If a result cannot be appended (full disk), every call still has exactly one result in the
+    conversation.
+    """
     real = JsonlHistorySink.append
     seen = 0
 
@@ -136,9 +132,7 @@ def test_no_orphan_call_after_the_record_failed(
 
 
 def test_a_plugged_in_sink_survives_a_new_session(project: Project, tmp_path: Path) -> None:
-    """SPEC §3: history sinks are pluggable. `/new` and `/resume` close the old session, `SessionLog.close`
-    closes the agent's shared sinks with it, and the next event raises into the engine: the turn dies as an
-    internal error. (engine/session.py `close`, engine/commands/table.py `_new`)"""
+    """`/new` closes the session but not the agent's shared history sinks."""
     sink = LegacyXmlSink(tmp_path / "history.xml")
     driver = played(project, [{"text": "one"}, {"text": "two"}], ["hi", "/new", "there"], sinks=[sink])
     assert [event.text for event in of(driver.seen, Failed)] == []
@@ -146,8 +140,7 @@ def test_a_plugged_in_sink_survives_a_new_session(project: Project, tmp_path: Pa
 
 
 def test_a_cancel_that_follows_its_input_at_once_is_not_lost(project: Project) -> None:
-    """Seed 001 §11: Esc ends what runs. Ops are taken in order, but `Engine.submit` drops a `Cancel`
-    while the input before it still waits in the queue (`_running` is None until the worker wakes)."""
+    """A cancel ends the input before it, even if that is still queued."""
 
     async def run(url: str) -> list[AnyEvent]:
         driver = Driver(project, url)
@@ -164,10 +157,9 @@ def test_a_cancel_that_follows_its_input_at_once_is_not_lost(project: Project) -
 
 
 def test_an_always_that_cannot_be_kept_does_not_end_the_turn(project: Project) -> None:
-    """Seed 001 §3 and `run_turn`'s own word ("whatever happens, the turn ends recorded and answered"):
-    `Allowlist.add` raises `ConfigError` on a full or read-only home, `ask_person` lets it through, and the
-    turn dies as an internal error without `turn_end`, the command the person approved not run.
-    (engine/approval.py line 65; engine/turn.py `_to_the_end` ends no turn on other exceptions)"""
+    """An allowlist that cannot be written (full or read-only home) neither ends the turn nor skips the
+    command.
+    """
     (project.home / ".coder").mkdir()
     (project.home / ".coder" / "projects").write_text("in the way", encoding="utf-8")
     script = [{"calls": [bash("touch made")]}, {"text": "done"}]
@@ -179,8 +171,7 @@ def test_an_always_that_cannot_be_kept_does_not_end_the_turn(project: Project) -
 def test_a_fault_inside_still_ends_the_turn_in_the_record(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SPEC §4: a turn has its `turn_end` with a status. An exception that is no Cancelled/Model/RecordError
-    leaves `_to_the_end` (engine/turn.py) without `_end`: no `turn_end`, no snapshot, no `TurnEnded`."""
+    """An unexpected exception still gives `turn_end`, a snapshot and `TurnEnded`."""
 
     async def broken(*_: object) -> bool:
         raise ValueError("a defect")
@@ -194,8 +185,7 @@ def test_a_fault_inside_still_ends_the_turn_in_the_record(
 
 
 def test_not_interactive_means_that_no_question_is_put(project: Project) -> None:
-    """SPEC §1.3, seed 000 §5: with `approval.interactive=false` nothing waits on a person. The loop guard's
-    question does (engine/guards.py `loop` looks at `can_ask` alone)."""
+    """With `approval.interactive=false` nothing waits for a person, the loop guard included."""
     project.configure(approval={"interactive": False})
     project.write("a", "x\n")
 
@@ -215,17 +205,14 @@ def test_not_interactive_means_that_no_question_is_put(project: Project) -> None
 
 
 def test_another_model_has_its_own_window(project: Project) -> None:
-    """SPEC §2 `runtime.context_window`: "else what is known of the model". `/model` (engine/commands/table.py
-    `_model`) keeps window and tokenizer of the model before: compaction and limits go by the wrong figure."""
+    """`/model` switches context window and tokenizer too, which compaction and limits use."""
     driver = played(project, [], ["/model gpt-4"])
     state: StateChanged = of(driver.seen, StateChanged)[-1]
     assert (state.model, state.context_window) == ("gpt-4", 8_192)
 
 
 def test_a_cancelled_bang_command_is_recorded(project: Project) -> None:
-    """Seed 000 §3 / 001 §11: a `!` command's result becomes part of the session, and a cancel keeps what
-    was done. `run_bang_command` (engine/bang.py) records only after the end, so that a cancelled one,
-    side effects and output included, leaves no trace in record or conversation."""
+    """A cancelled `!` command is recorded with its output so far."""
 
     async def run(url: str) -> None:
         driver = Driver(project, url)
@@ -249,8 +236,7 @@ def test_a_cancelled_bang_command_is_recorded(project: Project) -> None:
 
 
 def test_nothing_a_command_starts_outlives_it(project: Project) -> None:
-    """The tool's own description ("nothing it starts outlives it") and process/run.py ("no process left
-    behind"): a child that made itself a session of its own is not in the group that `end_group` ends."""
+    """A child in a session of its own (setsid) is killed as well."""
     line = "setsid sleep 3003.5 >/dev/null 2>&1 & sleep 0.1"
     played(project, [{"calls": [bash(line)]}, {"text": "done"}], ["go"], mode="yolo")
     assert left_running("3003.5") == []

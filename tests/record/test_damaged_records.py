@@ -1,4 +1,6 @@
-"""The record and the command line, attacked: each test is a rule that they break."""
+"""Foreign, damaged and partial records are read without a traceback; nothing private leaves by the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,7 @@ def log_with(project: Project, *lines: object, name: str = "s") -> None:
     ],
 )
 def test_a_line_of_another_make_does_not_stop_a_resume(project: Project, strange: dict[str, Any]) -> None:
-    """SPEC §4: readers skip what they don't know; §2: never a traceback. The handlers of record/replay.py
-    take the inside of `meta` on trust: KeyError, TypeError, AttributeError or ValueError reach the person
-    (and the log's lock stays held where it was `/resume`)."""
+    """Readers skip what they do not know: a malformed `meta` neither raises nor keeps the log's lock."""
     log_with(project, *START, {**HEAD, "content": "x", **strange})
     with ScriptedServer([{"text": "ok"}]) as server:
         done = project.coder("--once", "hi", "--resume", "s", url=server.url)
@@ -56,8 +56,7 @@ def test_a_line_of_another_make_does_not_stop_a_resume(project: Project, strange
 
 
 def test_a_compaction_that_kept_more_than_is_there_repeats_nothing(project: Project) -> None:
-    """SPEC §4, resume from a log with a line lost: `compacted` (record/replay.py) slices with a negative
-    start where `kept` exceeds what is there, and the system message comes twice."""
+    """A compaction whose `kept` exceeds the messages (a lost line) does not duplicate the system message."""
     log_with(project, *START, {**HEAD, "type": "compaction", "content": "summary", "meta": {"kept": 5}})
     with ScriptedServer([{"text": "ok"}]) as server:
         project.coder("--once", "hi", "--resume", "s", url=server.url)
@@ -66,8 +65,7 @@ def test_a_compaction_that_kept_more_than_is_there_repeats_nothing(project: Proj
 
 
 def test_the_seed_s_own_lines_can_be_read(project: Project) -> None:
-    """Seed 004, "JSONL 事件格式": `session_start` has no turn, `turn_start` no step. `HistoryEvent`
-    (protocol/history.py) demands both, so such lines are dropped without a word and a resume is empty."""
+    """`session_start` without a turn and `turn_start` without a step are read."""
     head = {"ts": "2024-05-10T12:00:00Z", "session_id": "s"}
     log_with(
         project,
@@ -83,9 +81,7 @@ def test_the_seed_s_own_lines_can_be_read(project: Project) -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "dangling link"])
 def test_one_odd_entry_does_not_hide_the_sessions(project: Project, kind: str) -> None:
-    """SPEC §2: never a traceback; `coder sessions` lists what happened. `SessionStore.infos` gives up on
-    all of them for one entry that has no status, and `_info` opens whatever ends in .jsonl
-    (record/store.py)."""
+    """`coder sessions` lists the others beside an unreadable entry."""
     log_with(project, *START)
     odd = project.cwd / ".coder" / "history" / "odd.jsonl"
     if kind == "folder":
@@ -98,8 +94,7 @@ def test_one_odd_entry_does_not_hide_the_sessions(project: Project, kind: str) -
 
 
 def test_snapshots_stay_out_of_commits_with_another_log_folder(project: Project, tmp_path: Path) -> None:
-    """SPEC §1.6: `.coder/.gitignore` keeps history and snapshots out of the user's commits. `open_agent`
-    (engine/setup.py line 124) makes it only without `--log-dir`; the snapshot is written all the same."""
+    """`.coder/.gitignore` is written with `--log-dir` too, as the snapshot still goes there."""
     with ScriptedServer([{"text": "ok"}]) as server:
         project.coder("--once", "hi", "--log-dir", str(tmp_path / "logs"), url=server.url)
     assert list((project.cwd / ".coder" / "sessions").glob("*.json"))
@@ -108,10 +103,7 @@ def test_snapshots_stay_out_of_commits_with_another_log_folder(project: Project,
 
 @pytest.mark.parametrize("line", ["cat /proc/$PPID/environ", "head -c 9999 /proc/$PPID/environ"])
 def test_the_api_key_cannot_be_read_by_a_command(project: Project, line: str) -> None:
-    """`child_environment` (engine/setup.py) keeps the key from commands, yet `/proc/$PPID/environ` has
-    it, and reading that is "known to be read-only": in default mode, unasked, the key goes to the model,
-    the record and the snapshot. Neither the policy (SPEC §5: all modes stay inside the workspace), nor
-    the process (PR_SET_DUMPABLE), nor `safety.redact_secrets` stops it."""
+    """The provider's key cannot be read from `/proc/$PPID/environ`, which a read-only command could print."""
     with ScriptedServer([{"calls": [bash(line)]}, {"text": "ok"}]) as server:
         project.coder("--once", "hi", url=server.url, env={"CODER_API_KEY": KEY})
         sent = json.dumps(server.chats[-1])
@@ -120,24 +112,20 @@ def test_the_api_key_cannot_be_read_by_a_command(project: Project, line: str) ->
 
 
 def test_doctor_shows_no_password_of_the_address(project: Project) -> None:
-    """Errors name the address without its password (`ChatCompletions._shown`); `coder doctor` prints
-    `provider.base_url` as it is, which people paste into reports (cli/doctor.py)."""
+    """`coder doctor`, whose output is pasted into reports, shows no password of `provider.base_url`."""
     done = project.coder("doctor", url="http://user:hunter2@127.0.0.1:9/v1")
     assert "hunter2" not in done.stdout + done.stderr
 
 
 def test_a_command_s_name_ends_at_any_white_space(project: Project) -> None:
-    """Seed 001 §2: `/` and the command's name. `run_input` (engine/dispatch.py) splits at a space alone,
-    so that a tab or a line break after the name (pasted text) makes it an unknown command."""
+    """A tab or line break after a slash command's name (pasted text) ends it as a space does."""
     with ScriptedServer([]) as server:
         done = project.coder("--once", "/mode\tplan", url=server.url)
     assert done.returncode == 0, done.stdout
 
 
 def test_closing_the_terminal_ends_the_command_and_the_turn(project: Project) -> None:
-    """SPEC §6 (nothing of the process group stays) and §4 (`turn_end` cancelled): SIGHUP, which a closed
-    terminal sends, is not among the signals of `_cancel_on_signals` (cli/once.py line 85): the process
-    dies on the spot and the command it started, a session of its own, runs on for ever."""
+    """SIGHUP cancels the turn and kills the command's process group."""
     script = [{"calls": [bash("exec sleep 3004.5")]}, {"text": "x"}]
     with ScriptedServer(script) as server:
         process = project.started("--once", "go", "--mode", "yolo", url=server.url)
@@ -150,8 +138,7 @@ def test_closing_the_terminal_ends_the_command_and_the_turn(project: Project) ->
 
 
 def test_a_cancelled_command_says_cancelled_in_json(project: Project) -> None:
-    """SPEC §4 names the status `cancelled`; `JsonOutput` (cli/once.py) makes "error" of a `!` command
-    that was cancelled, beside `exit_code` 130, and knows no session id."""
+    """A cancelled `!` command has the status `cancelled` and a session id in JSON output."""
     with ScriptedServer([]) as server:
         line = "!touch begun; sleep 30"
         process = project.started("--once", line, "--output", "json", url=server.url)

@@ -1,4 +1,4 @@
-"""Programs that coder starts for itself: what they are given, and which they may be."""
+"""Programs that coder starts for itself get no secrets, and cannot be replaced by others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
 def stand_in(folder: Path, told: Path) -> Path:
-    """A `git` that tells what it was given and is git then."""
+    """A `git` that records its environment and then execs git."""
     folder.mkdir()
     program = folder / "git"
     program.write_text(f'#!/bin/sh\nenv >> {told}\nexec {shutil.which("git")} "$@"\n', encoding="utf-8")

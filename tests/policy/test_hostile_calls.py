@@ -1,4 +1,4 @@
-"""Calls of a hostile model, attacked at their edges: each test is a rule of the policy."""
+"""Edge cases of a hostile model's calls, each held by a rule of the policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from kit.driving import Driver, Project, of
 
 
 def steered_repository(project: Project) -> Path:
-    """A repository whose settings name a program that git starts for `git status`; the file it makes."""
+    """A repository whose settings name a program that git starts for `git status`; returns the file it
+    creates.
+    """
     made = project.cwd.parent / "made"
     program = project.write("monitor", f"#!/bin/sh\ntouch {made}\n")
     program.chmod(0o755)
@@ -31,7 +33,7 @@ def steered_repository(project: Project) -> Path:
 
 @pytest.mark.parametrize("mode", ["default", "plan"])
 def test_a_job_that_only_looks_does_not_believe_the_repository(project: Project, mode: str) -> None:
-    """Nor does it where there is no sandbox to keep the repository's program from writing."""
+    """A read-only job runs no program of the repository's settings, with or without a sandbox."""
     made = steered_repository(project)
 
     async def run(url: str) -> None:
@@ -102,7 +104,7 @@ def test_a_question_that_is_answered_in_plan_changes_nothing(project: Project) -
 
 
 def test_a_check_stays_in_the_workspace_as_the_shell_walks(tmp_path: Path) -> None:
-    """`cd a/..` is where the link stands, for the shell; for the disk it is above where the link leads."""
+    """The shell resolves `cd link/..` lexically, the file system physically: both must stay inside."""
     root = tmp_path / "root"
     (root / "b" / "c").mkdir(parents=True)
     (root / "a").symlink_to("b/c")
@@ -112,7 +114,7 @@ def test_a_check_stays_in_the_workspace_as_the_shell_walks(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2028", "\x0b", "\x1c", "\u3000", "\r"])
 def test_a_check_is_the_letter_that_bash_reads(blank: str, tmp_path: Path) -> None:
-    """Blanks that are none to bash are part of a word: another program's name."""
+    """White space that is none to bash is part of a word: another program's name."""
     assert not is_verification(f"{blank}pytest -q", tmp_path)
     assert not is_verification(f"pytest -q{blank}", tmp_path)
 
@@ -127,8 +129,7 @@ def test_a_check_is_the_letter_that_bash_reads(blank: str, tmp_path: Path) -> No
     ],
 )
 def test_a_call_in_anothers_shape_is_read_in_one_pass(tool: str, arguments: str) -> None:
-    """A quadratic expression takes hours for these, with the interpreter's lock held: no cancel gets through.
-    The bound is of processor time, and far from what one pass takes."""
+    """Parsing is linear: a quadratic expression would take hours with the GIL held, and block a cancel."""
     program = f"""
 import resource
 from pathlib import Path
@@ -153,7 +154,7 @@ print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
     ],
 )
 def test_a_search_takes_one_pass_whatever_it_is_for(program: str) -> None:
-    """Hostile names and patterns meet: what goes back and tries again takes years, with the lock held."""
+    """Matching is linear in hostile names and patterns: no backtracking with the GIL held."""
     start = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (30, 30))\n"
     start += (
         "from coder.tools.search.globs import matcher\nfrom coder.tools.text.match import window_starts\n"
