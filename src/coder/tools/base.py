@@ -1,4 +1,4 @@
-"""The shape of a tool, its result, and the few things of the world it is handed."""
+"""The tool interface: a tool, its result, and the context that it is passed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MCP_PREFIX = "mcp__"  # what the names of MCP servers' tools begin with, and no 
 
 
 def is_mcp(name: str) -> bool:
-    """Whether a tool of this name is a server's."""
+    """Whether this is the name of an MCP server's tool."""
     return name.startswith(MCP_PREFIX)
 
 
@@ -63,7 +63,7 @@ _LONGEST_VALUE = 80  # characters of an argument in the one-line summary
 
 
 def summed_up(phrase: Phrase, for_model: str, **more: Any) -> ToolResult:
-    """A success whose summary is said in the person's language."""
+    """A success with a localized summary."""
     return ToolResult(for_model=for_model, summary=str(phrase), phrase=phrase, **more)
 
 
@@ -85,7 +85,7 @@ _UNSAID = Phrase("tool.failed")
 
 
 class ToolCancelled(asyncio.CancelledError):
-    """A cancel, from a tool that has something to tell of what it did until then."""
+    """A cancel, with the result so far."""
 
     def __init__(self, result: ToolResult) -> None:
         super().__init__()
@@ -101,22 +101,22 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class OutsideWorkspace(Exception):
-    """A path that the workspace does not contain; the text says so in words for the model."""
+    """A path outside the workspace; the message is for the model."""
 
 
 class ClosedPlace(OutsideWorkspace):
-    """A path inside it that is closed all the same, because secrets are kept there."""
+    """A path inside the workspace that is denied because it holds secrets."""
 
 
 class Workspace(Protocol):
-    """The folder that all tools stay inside."""
+    """The directory that all tools are confined to."""
 
     @property
     def root(self) -> Path: ...
 
     @property
     def closed(self) -> Collection[str]:
-        """Places inside, by their absolute paths, that are neither opened nor walked into."""
+        """Absolute paths inside it that are neither opened nor walked into."""
         ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
@@ -125,12 +125,12 @@ class Workspace(Protocol):
         ...
 
     def show(self, path: Path) -> str:
-        """The path as people and models should see it: relative to the workspace, `/` separators."""
+        """The path for display: relative to the workspace, `/` separators."""
         ...
 
 
 class Journal(Protocol):
-    """Undo's memory: told of every change before it is made."""
+    """Undo's write-ahead log: told of every change before it is made."""
 
     def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
         """`path` is about to hold `after` (None: to be deleted) with permission bits `mode` (None: kept)."""
@@ -157,7 +157,7 @@ TaskStarter = Callable[[str, str, Callable[[str], None]], Awaitable[ToolResult]]
 
 
 class ToolContext:
-    """What a call is handed: the workspace, what was seen of its files, undo, bounds."""
+    """What a call is passed: the workspace, file stamps, undo journal, limits."""
 
     def __init__(
         self,
@@ -181,9 +181,9 @@ class ToolContext:
 
 
 class Tool:
-    """One tool. Policy, trust, ledger, undo, subagents and front ends go by what it declares here.
+    """One tool. Policy, trust, ledger, undo, subagents and front ends rely on what it declares here.
 
-    As it stands, this is a tool of which nothing is known.
+    The defaults describe a tool of which nothing is known.
     """
 
     spec: ToolSpec
@@ -209,7 +209,7 @@ class Tool:
 
     @classmethod
     def paths(cls, args: Arguments) -> list[str]:
-        """The files and folders that a call names."""
+        """The files and directories that a call names."""
         path = args.get("path")
         return [path] if isinstance(path, str) and path else []
 
@@ -219,11 +219,10 @@ class Tool:
         return str(args.get("command", ""))
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        """What would be done, for the person who is asked."""
+        """What the call would do, for the approval."""
         return Preview(f"{self.spec.function.name} {self.argument(args)}".rstrip())
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        """Do it."""
         raise NotImplementedError
 
 
@@ -233,7 +232,7 @@ def _short(value: object) -> str:
 
 
 def spec(name: str, description: str, properties: dict[str, Any], required: list[str]) -> ToolSpec:
-    """A tool's definition in the form that requests carry."""
+    """A tool's definition for requests."""
     parameters = {
         "type": "object",
         "properties": properties,

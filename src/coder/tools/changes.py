@@ -59,7 +59,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One changed file as it is told: what was done, and its diff."""
+    """One changed file for display: what was done, and its diff."""
 
     path: str
     operation: str
@@ -94,7 +94,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def current(context: ToolContext, path: Path) -> bytes | None:
-    """What `path` holds now, None where it is not there; `Stop` where it cannot be changed as a file."""
+    """The content of `path`, None if missing; `Stop` if it cannot be changed as a file."""
     try:
         _refuse_kind(context, path, status_of(path))
         with os.fdopen(open_file(path), "rb") as file:
@@ -118,7 +118,9 @@ def _refuse_kind(context: ToolContext, path: Path, info: os.stat_result) -> None
 
 
 def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know: bool = False) -> None:
-    """`Stop` where the file is not what the model last saw, or (`must_know`) was never seen whole."""
+    """Optimistic concurrency: `Stop` if the file is not what the model last saw, or (`must_know`) was
+    never seen whole.
+    """
     if now is None:
         return
     name = shown(context, path)
@@ -139,7 +141,7 @@ def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know
 
 
 def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
-    """That the file is not what the model saw, with what is different where that is short."""
+    """The error for a file that changed since the model saw it, with a short diff."""
     name = shown(context, path)
     reason = f"{name} changed on disk since you last read it; nothing was written. "
     before = context.files.content(path)
@@ -164,9 +166,10 @@ def unified_lines(before: bytes, now: bytes, name: str) -> list[str]:
 
 
 def apply(changes: list[Change], context: ToolContext, *, all_known: bool = False) -> None:
-    """Make the changes, or none of them: `Stop` says why, and everything is as it was.
+    """Apply all changes or none: on `Stop` everything is rolled back.
 
-    `all_known`: the model gave the whole content."""
+    `all_known`: the model gave the whole content.
+    """
     changes = [change for change in changes if change.operation != "unchanged"]
     files = context.files
     with lock_directories(change.path for change in changes):
@@ -210,7 +213,7 @@ def _make(changes: list[Change], context: ToolContext) -> None:
 
 
 def _roll_back(done: list[tuple[Change, int | None, list[Path]]], context: ToolContext) -> list[str]:
-    """Undo what was done so far, newest first. Names what could not be put back."""
+    """Revert what was done so far, newest first; returns what could not be restored."""
     lost = []
     for index, (change, bits, made) in enumerate(reversed(done)):
         try:
@@ -251,10 +254,10 @@ def _bits(path: Path) -> int | None:
 
 
 def hard_link_note(path: Path) -> str:
-    """That a file with several names will be one of its own: replacing cuts it from the others.
+    """A note that replacing a hard-linked file detaches it from its other names.
 
-    Writing through would change the other names' content too, which nobody asked for (package
-    stores link files into projects this way).
+    Writing through would change the other names' content too, which nobody asked for (package stores link
+    files into projects this way).
     """
     try:
         links = status_of(path).st_nlink
@@ -280,7 +283,7 @@ def _report(change: Change, before: bytes | None, context: ToolContext) -> Repor
 
 
 def diff_bytes(before: bytes | None, after: bytes | None, old: str, new: str) -> Diff:
-    """The diff of two contents of a file; what is no text is said to differ."""
+    """The diff of two contents; binary ones are only said to differ."""
     old_name = "/dev/null" if before is None else f"a/{old}"
     new_name = "/dev/null" if after is None else f"b/{new}"
     try:
@@ -305,7 +308,7 @@ def joined(told: list[Report]) -> Diff:
 
 
 def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> Preview:
-    """The diff that a person decides on: all of it, for what is not shown cannot be agreed to."""
+    """The whole diff for the approval: what is not shown cannot be agreed to."""
     try:
         told = reports(planned(), context)
     except Stop as stop:

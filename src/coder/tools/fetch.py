@@ -1,4 +1,4 @@
-"""`fetch`: a web page as text. http and https only, and never this machine or the networks it stands in."""
+"""`fetch`: a web page as text. http and https only, never private networks (SSRF)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Fetch(Tool):
     concurrent = True
 
     def __init__(self, *, allow_private: bool = False, lookup: Lookup | None = None) -> None:
-        """`lookup` finds the IP addresses of a name; the system's way where it is not given."""
+        """`lookup` resolves a name to IP addresses; the system's resolver by default."""
         self._allow_private = allow_private
         self._lookup = lookup
 

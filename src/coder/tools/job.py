@@ -1,4 +1,4 @@
-"""`job`: look at, wait for and stop what `bash` started in the background; and who keeps those jobs."""
+"""`job`: show, await and stop background commands; and the registry of a session's jobs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class JobTool(Tool):
 
 
 def _meant(jobs: Jobs, job_id: str) -> Job | None:
-    """Without an id the one that runs, else the only one."""
+    """Without an id, the running one, else the only one."""
     if job_id:
         return jobs.get(job_id)
     running = jobs.running or list(jobs)
@@ -132,11 +132,11 @@ def _fields(job: Job) -> dict[str, Any]:
 
 
 class TooManyJobs(Exception):
-    """What to do first is the text."""
+    """The message says what to do first."""
 
 
 class Jobs:
-    """The jobs of a session and its subagents. `on_end` hears of each that ended, at any moment."""
+    """The jobs of a session and its subagents. `on_end` is called at each job's end."""
 
     def __init__(self, on_end: Callable[[Job], None]) -> None:
         self._on_end = on_end
@@ -176,18 +176,18 @@ class Jobs:
         return job
 
     def let_go(self, job: Job) -> None:
-        """The call that started it is over, and it runs on."""
+        """The call that started it is over, and it keeps running."""
         job.on_end = self._on_end
 
     def withdraw(self, job: Job) -> None:
-        """It did not become a job."""
+        """Discard it: it ended before it became a job."""
         job.discard()
         self._jobs.pop(job.id, None)
         if job.id == str(self.next_number - 1):
             self.next_number -= 1
 
     def end_all(self) -> list[Job]:
-        """With the session; those that were running."""
+        """Stop all at the end of the session; returns those that were running."""
         running = self.running
         for job in running:
             job.stop("session")

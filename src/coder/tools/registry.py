@@ -1,4 +1,4 @@
-"""The tools there are. Loaded when one is asked for: who only reads a record or a help text needs none."""
+"""The built-in tools, imported lazily."""
 
 from __future__ import annotations
 

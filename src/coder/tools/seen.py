@@ -1,5 +1,6 @@
-"""What the model has seen of each file: so that changes by others are noticed, and what it has not seen of a
-file is not overwritten."""
+"""What the model has seen of each file (optimistic concurrency): changes by others are detected, and
+unseen parts are not overwritten.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-MOST_KEPT = 16 << 20  # bytes of contents kept to tell what changed; the oldest go first
+MOST_KEPT = 16 << 20  # bytes of contents kept for diffs; the oldest are evicted first
 LARGEST_KEPT = 1 << 20
 
 Lines = tuple[int, int]  # first and last
@@ -17,7 +18,7 @@ EVERYTHING: Lines = (1, sys.maxsize)
 
 
 class _Seen(msgspec.Struct):
-    """A file as last seen: its hash, its content where that is kept, and the lines that were not shown."""
+    """A file as last seen: its hash, its content if kept, and the lines not shown."""
 
     digest: bytes
     content: bytes | None
@@ -25,14 +26,14 @@ class _Seen(msgspec.Struct):
 
 
 class FileStamps:
-    """By path, what was last shown to or written by the model."""
+    """Per path, what the model was last shown or wrote."""
 
     def __init__(self) -> None:
         self._seen: dict[Path, _Seen] = {}
         self._touched: set[Path] = set()
 
     def saw(self, path: Path, content: bytes) -> None:
-        """The model knows all of this content: it was shown it, or wrote it."""
+        """The model knows this content: it was shown it, or wrote it."""
         self._keep(path, _Seen(_digest(content), content, []))
 
     def saw_lines(self, path: Path, content: bytes, shown: list[Lines], total: int) -> None:
@@ -51,8 +52,9 @@ class FileStamps:
             self._keep(path, _Seen(_digest(content), content, unseen))
 
     def changed_by_model(self, path: Path, before: bytes, content: bytes) -> None:
-        """The model changed a part of the file; of the rest it knows what it knew before. `before` may hold
-        changes by others, which it has not seen."""
+        """The model changed a part of the file. `before` may contain changes by others that it has not
+        seen.
+        """
         seen = self._seen.get(path)
         unseen = [EVERYTHING]
         if seen is not None and seen.digest == _digest(before):
@@ -62,7 +64,7 @@ class FileStamps:
         self._keep(path, _Seen(_digest(content), content, _carried(unseen, before, content, any)))
 
     def take_touched(self) -> set[Path]:
-        """What was shown or written since this was last asked."""
+        """The files shown or written since the last call."""
         touched, self._touched = self._touched, set()
         return touched
 
@@ -77,7 +79,7 @@ class FileStamps:
         return self._seen[path].unseen
 
     def changed(self, path: Path, content: bytes) -> bool:
-        """Whether `content`, just read from `path`, differs from what the model last saw of it."""
+        """Whether `content`, just read from `path`, differs from what the model last saw."""
         seen = self._seen.get(path)
         return seen is not None and seen.digest != _digest(content)
 

@@ -1,1 +1,1 @@
-"""From a call as a model made it to a call that a tool can take."""
+"""Normalizing a model's call to one that a tool accepts."""

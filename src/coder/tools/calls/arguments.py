@@ -19,11 +19,11 @@ _NAMES = {
 
 
 class BadArguments(Exception):
-    """What is wrong, and what the tool takes."""
+    """What is wrong, and what the tool accepts."""
 
 
 def as_object(arguments: Any) -> dict[str, Any]:
-    """For a tool whose parameters are another's to check; raises `BadArguments`."""
+    """For a tool that validates its own parameters; raises `BadArguments`."""
     if not isinstance(arguments, dict):
         raise BadArguments("the arguments must be a JSON object")
     return arguments
@@ -32,8 +32,9 @@ def as_object(arguments: Any) -> dict[str, Any]:
 def checked(
     arguments: Any, parameters: dict[str, Any], extras: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The arguments with their types made right; raises `BadArguments`. `extras`: parameters that are taken
-    as well, though models are not told of them."""
+    """The arguments validated and coerced; raises `BadArguments`. `extras`: undocumented parameters that
+    are accepted as well.
+    """
     if not isinstance(arguments, dict):
         raise BadArguments(f"the arguments must be a JSON object with {takes(parameters)}")
     properties = {**parameters.get("properties", {}), **(extras or {})}

@@ -36,13 +36,13 @@ _NOTHING: tuple[object, ...] = (None, "", [], {}, "null", "None", "undefined")
 
 
 class NotPlain(Exception):
-    """What cannot be understood about a call, and the nearest that can."""
+    """Why a call is ambiguous, and the nearest valid form."""
 
 
 def understood(
     name: str, arguments: Any, tools: Mapping[str, Tool], root: Path
 ) -> tuple[Tool, dict[str, Any]]:
-    """The tool that a call means and the arguments as that tool takes them; raises `NotPlain`."""
+    """The tool and arguments that a call means; raises `NotPlain`."""
     try:
         return _understood(name, arguments, tools, root)
     except BadArguments as bad:
@@ -90,7 +90,7 @@ def _present(meant: str, name: str, tools: Mapping[str, Tool]) -> Tool:
 
 
 def tool_extras(tool: Tool) -> dict[str, Any]:
-    """Parameters that a tool takes without telling models of them."""
+    """Undocumented parameters that a tool accepts."""
     extras: dict[str, Any] = getattr(tool, "unadvertised", {})
     return extras
 
@@ -211,7 +211,7 @@ def _renamed(meant: str, given: dict[str, Any], tool: Tool) -> dict[str, Any]:
 
 
 def _absent(name: str, value: Any, parameters: dict[str, Any]) -> bool:
-    """Whether an argument is only given for form's sake. Texts may be empty, or say `None`, and mean it."""
+    """Whether an argument is a mere placeholder. Texts may legitimately be empty, or say `None`."""
     if value is None:
         return True
     text = parameters["properties"].get(name, {}).get("type") == "string" and name not in ("path", "glob")

@@ -1,4 +1,4 @@
-"""Calls whose shape, not only whose names, is another harness's: turned into calls of ours."""
+"""Calls in the shape of another harness's tools, converted to ours."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ SHAPES: dict[str, Callable[[Given], tuple[str, Given]]] = {
 
 
 def settled(meant: str, given: Given, root: Path) -> tuple[str, Given]:
-    """The call with what only its tool can tell put right."""
+    """The call, corrected by rules of its tool."""
     settle = _SETTLE.get(meant)
     return settle(given, root) if settle else (meant, given)
 

@@ -212,7 +212,7 @@ def _block(name: str, hits: list[Line], showing: _Showing) -> str:
 
 
 def _keys_around(lines: list[Line], place: Place, near: dict[str, dict[int, str]]) -> str:
-    """The files of lines that may be of a private key: alone, a line of base64 does not say what it is."""
+    """The files of matches that may be part of a private key: a line of base64 alone is not recognised."""
     texts = []
     likely = [line.path for line in lines if line.path in near or _BASE64.fullmatch(line.text.strip())]
     for path in dict.fromkeys(likely):

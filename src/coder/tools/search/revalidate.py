@@ -27,7 +27,7 @@ _PREVIEW = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:
 
 
 class LineCheck:
-    """A context: the folder and the file of the last line stay open, because lines come file by file."""
+    """A context manager that keeps the last directory and file open, as matches come file by file."""
 
     def __init__(self, base: Path) -> None:
         self._base = os.fspath(base).rstrip("/")

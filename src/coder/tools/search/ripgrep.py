@@ -1,4 +1,4 @@
-"""Running ripgrep: which one, with what options, and reading no more of it than is wanted."""
+"""Running ripgrep: finding the binary, its options, and bounded reading of its output."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def line_options(pattern: str, glob_names: list[str]) -> list[str]:
 
 
 def sentence(message: str) -> str:
-    """Ripgrep's complaint without its drawing."""
+    """Ripgrep's error message without its ASCII drawing."""
     errors = re.findall(r"^(?:error|PCRE2): (.+)$", message, re.MULTILINE)
     if errors and "look-around" in errors[0] and len(errors) > 1:
         errors.pop(0)  # the engine that has look-around knows better what is wrong
@@ -105,7 +105,7 @@ async def run(
 def run_briefly(
     command: list[str], cwd: Path, context: ToolContext, take: Callable[[bytes], bool], seconds: float
 ) -> Ended:
-    """The same at once, for what is worth no more than a moment; records end in NUL."""
+    """The same synchronously, for short queries; records end in NUL."""
     return _Process(command, cwd, dict(context.environment)).feed(b"\0", take, seconds)
 
 
@@ -164,7 +164,7 @@ class _Process:
 
 
 class _Stalled(Exception):
-    """It waits for a `.gitignore` that is no file."""
+    """Ripgrep hangs on a `.gitignore` that is a FIFO."""
 
 
 def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Searching without ripgrep: the same answers, slower, in a thread that can be told to stop."""
+"""Search fallback without ripgrep: the same results, slower, in a cancellable thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Match = Callable[[str, int, int, str], bool]
 
 
 class Walk:
-    """A walk over the files below a folder, in path order, that ends at a deadline or when told to."""
+    """A walk over the files below a directory, in path order, until a deadline or a cancel."""
 
     def __init__(self, root: Path, start: Path, seconds: float, closed: Collection[str] = ()) -> None:
         self._root, self._start, self._closed = root, start, closed

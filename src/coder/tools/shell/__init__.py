@@ -1,1 +1,1 @@
-"""Shell lines, run to their end or as background jobs."""
+"""Shell lines, run to completion or as background jobs."""

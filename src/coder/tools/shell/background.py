@@ -1,4 +1,4 @@
-"""What `bash` does with a command that is to run on as a job."""
+"""`bash` with a background command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST_LOOK = 0.5  # seconds: a port in use, a missing program, the address that
 
 
 async def start_job(command: str, context: ToolContext) -> ToolResult:
-    """It is watched for a moment: what fails at once is told at once, and is no job."""
+    """Start it and wait a moment: a command that fails at once is reported at once, and is no job."""
     if context.jobs is None:
         return failed("nothing can run in the background here; run it without background")
     try:

@@ -1,4 +1,4 @@
-"""What `bash` does with a command that runs to its end, and what is told of it."""
+"""`bash` with a command that runs to completion, and its result."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def quiet(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def shell_line(command: str, context: ToolContext) -> tuple[list[str], Path | None]:
-    """The argument vector, and the file that holds a command too long for one."""
+    """The argument vector, and the script file if the command is too long for one argument."""
     shell = find_program("bash", context.environment.get("PATH"), context.workspace.root) or "/bin/sh"
     text = os.fsencode(command)
     if len(text) <= _LONGEST_ARGUMENT:
@@ -108,7 +108,7 @@ def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContex
 
 
 def _with_key(*streams: Printed) -> str:
-    """Of a private key that the cut goes through, neither half looks like one."""
+    """The whole output if it contains a private key: when truncated, neither half is recognised."""
     text = "\n".join(part for stream in streams for part in (stream.head, stream.tail))
     return text if PRIVATE_KEY_MARKER in text else ""
 
@@ -146,8 +146,9 @@ _WAITS = re.compile(r"\bwait\b")
 
 
 def leaves_behind(command: str) -> bool:
-    """Whether a line puts something in the background and does not wait for it. Good for a hint: a rough
-    reading of the line, not a parse."""
+    """Whether a line starts a background process without waiting for it. A heuristic for a hint, not a
+    parse.
+    """
     bare = _QUOTED.sub("''", command)
     return _AMPERSAND.search(bare) is not None and _WAITS.search(bare) is None
 

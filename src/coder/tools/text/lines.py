@@ -1,4 +1,4 @@
-"""Lines of a file of any size, without holding more of it than is shown."""
+"""Lines of a file of any size, streamed in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Cancelled(Exception):
-    """The caller has gone."""
+    """The caller was cancelled."""
 
 
 def shorten(text: str) -> Line:

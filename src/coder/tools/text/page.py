@@ -227,7 +227,7 @@ def _streamed_end(
 
 
 def _fitting(lines: Iterator[Line]) -> list[Line]:
-    """As many as fit into one answer; always one, or a page would never move on."""
+    """As many as fit into one result; at least one, or paging would never advance."""
     out: list[Line] = []
     size = 0
     for line in lines:

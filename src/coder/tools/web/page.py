@@ -36,7 +36,7 @@ _TEXT_TYPES = ("json", "xml", "javascript", "ecmascript", "yaml", "toml", "csv",
 
 
 class _Refused(Exception):
-    """An address that may not be fetched."""
+    """An address that must not be fetched."""
 
 
 class _Page(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Page(msgspec.Struct):
 
 
 class Fetcher:
-    """Fetches one page, and only from addresses that may be reached."""
+    """Fetches one page, only from public addresses (SSRF protection)."""
 
     def __init__(self, allow_private: bool, lookup: Lookup | None) -> None:
         self._allow_private = allow_private
@@ -89,7 +89,7 @@ class Fetcher:
         raise HttpFault("redirect", Phrase("fault.many_redirects", n=REDIRECTS))
 
     async def _checked_address(self, address: Address) -> str:
-        """The IP address to connect to. One private address among several is enough to refuse the name."""
+        """The IP address to connect to. One private address among several refuses the name."""
         try:
             found = await self._lookup(address.host, address.port)
         except OSError:
@@ -103,7 +103,7 @@ class Fetcher:
         return found[0]
 
     def _refuse_literal(self, address: Address) -> None:
-        """Behind a proxy the proxy looks names up; what can be told from the address alone is told here."""
+        """Behind a proxy the proxy resolves names; only literal addresses can be checked here."""
         host = address.host.rstrip(".")
         local = ("." not in host.strip("[]") and ":" not in host) or host.endswith(_LOCAL_NAMES)
         ip = literal_address(host)

@@ -8,12 +8,12 @@ import socket
 # What some versions of Python call global and is not: protocol assignments, relays, documentation; and the
 # address in a public range at which a cloud (Azure) tells its machines' secrets.
 _SPECIAL = ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "3fff::/20", "168.63.129.16/32")
-_ISATAP = (0x00005EFE, 0x02005EFE)  # the third quarter of an address that has an IPv4 address in its last
+_ISATAP = (0x00005EFE, 0x02005EFE)  # third quarter of an address that embeds an IPv4 address
 _METADATA = ("169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192")
 
 
 def is_public(ip: str) -> bool:
-    """Whether an address belongs to the public internet, also where it is wrapped in another."""
+    """Whether an address is on the public internet, also if embedded in another (IPv4-mapped, NAT64)."""
     try:
         address = ipaddress.ip_address(ip.partition("%")[0])
     except ValueError:
@@ -37,7 +37,7 @@ def is_public(ip: str) -> bool:
 
 
 def literal_address(host: str) -> str | None:
-    """The address that a host is itself, however it is spelled (`127.1`, `0x7f000001`); None for a name."""
+    """The IP address that a host literally is, in any spelling (`127.1`, `0x7f000001`); None for a name."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
