@@ -63,7 +63,7 @@ GOOD = {
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retry, "_FIRST_DELAY", 0.001)
 
 
 class Play:

@@ -42,7 +42,7 @@ class LiveRenderer(Renderer):
         self._drawn: list[str] = []  # our rows on the screen
         self._below_output = ""  # cached output that draws the rest; empty if invalid
         self._below_key: Hashable = None
-        self._last_size: Size | None = None  # the terminal's size when it was last drawn on
+        self._drawn_size: Size | None = None  # the terminal's size when it was last drawn on
         self._scrolled_off = (
             0  # rows of ours above the top of the screen, where a lower terminal has put them
         )
@@ -51,7 +51,7 @@ class LiveRenderer(Renderer):
     # prompt_toolkit's interface
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
-        self._drawn, self._below_output, self._last_size, self._scrolled_off = [], "", None, 0
+        self._drawn, self._below_output, self._drawn_size, self._scrolled_off = [], "", None, 0
         super().reset(_scroll, leave_alternate_screen)
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
@@ -154,8 +154,8 @@ class LiveRenderer(Renderer):
 
     def _handle_resize(self) -> None:
         """Check the size before every write: the terminal may have changed before SIGWINCH arrives."""
-        size, last = self.output.get_size(), self._last_size
-        self._last_size = size
+        size, last = self.output.get_size(), self._drawn_size
+        self._drawn_size = size
         if last is None or last == size or self._last_screen is None:
             return
         if last.columns != size.columns and reflows(os.environ):
