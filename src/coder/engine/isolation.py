@@ -103,13 +103,16 @@ async def start_isolated(
     session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
 ) -> ToolResult:
     """Start a background command. Undo covers its start only, which is reported."""
+    from coder.policy.sandbox.servers import LongSandbox
+
     agent, command = session.agent, tool.command(args)
     found = await _sandbox(session, read_only=read_only)
     if isinstance(found, Phrase):
         return failed(str(found), found)
     # Where none is wanted it is still ended with us, whatever ends us.
     level = SandboxLevel() if found is None else found.level
-    sandbox = _of_job(session, level, plan=read_only or agent.mode == "plan")
+    plan = read_only or agent.mode == "plan"
+    sandbox = _new_sandbox(session, level, plan=plan, kind=Sandbox if plan else LongSandbox)
     held = sandbox.plan and level.rung != "none"
 
     def wrap(argv: list[str]) -> list[str]:
@@ -149,12 +152,9 @@ _JOB_LIMITS = {
 }
 
 
-def _of_job(session: Session, level: SandboxLevel, *, plan: bool) -> Sandbox:
-    from coder.policy.sandbox.servers import LongSandbox
-
+def _new_sandbox(session: Session, level: SandboxLevel, *, plan: bool, kind: type[Sandbox]) -> Sandbox:
     agent = session.agent
     settings = agent.config.sandbox
-    kind = Sandbox if plan else LongSandbox
     return kind(
         level,
         agent.root,
@@ -277,16 +277,7 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
         return Phrase("sandbox.required", reason=level.reason or "-")
     plan = read_only or agent.mode == "plan"
     if plan not in session.sandboxes:
-        session.sandboxes[plan] = Sandbox(
-            level,
-            agent.root,
-            agent.place.home,
-            writable=settings.writable,
-            readable=[session.outputs],
-            network=settings.network,
-            plan=plan,
-            environment=agent.place.environment,
-        )
+        session.sandboxes[plan] = _new_sandbox(session, level, plan=plan, kind=Sandbox)
     return session.sandboxes[plan]
 
 
