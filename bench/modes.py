@@ -21,7 +21,6 @@ from pathlib import Path
 from coder.model.scripted import ScriptedServer
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import ModeRoots
-from coder.texts import Texts
 from terminal import Running, coder
 
 REPORT = Path(__file__).with_name("MODES.md")
@@ -61,8 +60,8 @@ def timed(work: Callable[[], object], repeat: int) -> list[float]:
 
 def discovery(folder: Path, count: int) -> Row:
     where = ModeRoots(cwd=folder, homes=[folder / ".home", folder / ".codex"])
-    assert len(Catalogue(where, Texts("en")).definitions) == count
-    times = timed(lambda: Catalogue(where, Texts("en")).definitions, 9)
+    assert len(Catalogue(where).definitions) == count
+    times = timed(lambda: Catalogue(where).definitions, 9)
     return f"finding and reading {count} files", spread(times)
 
 

@@ -32,7 +32,7 @@ ORDER = (
 FOR_ALL = {"config", "fs", "texts"}
 FRONT_ENDS = {"terminal", "servers", "cli"}
 ALLOWED = {room: {*ORDER[: at + 1], *FOR_ALL} for at, room in enumerate(ORDER)}
-ALLOWED["protocol"] = {"protocol"}
+ALLOWED["protocol"] = {"protocol", "texts"}
 ALLOWED["texts"] = {"texts"}
 ALLOWED["fs"] = {"fs", "texts"}
 ALLOWED["config"] = {"config", "fs", "texts"}
@@ -47,6 +47,16 @@ ENGINE_DOORS = {"engine.engine", "engine.setup", "engine.sdk"}
 LOOKS_FURTHER = {
     ("cli.trust", "engine.modes"): "the commands of modes, which are part of what is trusted",
     ("terminal.start", "engine.modes"): "the commands of modes, as for cli.trust",
+}
+
+# Who below the front ends puts anything into words, and why. The list may get shorter, not longer.
+KNOWS_A_LANGUAGE = {
+    "protocol.in_words": "for readers that have no texts of their own",
+    "policy.visible": "called by whoever shows a question",
+    "policy.explain": "called by `coder explain`",
+    "modes.importing": "called by `coder modes import`",
+    "engine.setup": "reads for the front end which language the person wants",
+    "engine.sdk": "a front end",
 }
 
 MAX_LINES = 500
@@ -134,6 +144,19 @@ def _is_private_of_engine(node: ast.Attribute) -> bool:
     owner = node.value
     named = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
     return node.attr.startswith("_") and named in ("engine", "view")
+
+
+def test_the_language_is_the_front_end_s() -> None:
+    """What the engine tells is `Said`: only readers of its events have a `Texts` to put it into words."""
+    named = {
+        name_of(path)
+        for path in FILES
+        if room(name_of(path)) in ORDER
+        for node in ast.walk(tree(path))
+        if (isinstance(node, ast.ImportFrom) and any(alias.name == "Texts" for alias in node.names))
+        or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "say")
+    }
+    assert named == set(KNOWS_A_LANGUAGE)
 
 
 def test_no_module_of_the_engine_knows_a_wire() -> None:

@@ -23,7 +23,7 @@ def saved(folder: Path, before: str, name: str = "new") -> str:
     path = folder / ".coder" / "config.json"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(before.encode())
-    assert save_model(folder, name) == ""
+    assert save_model(folder, name) is None
     return path.read_bytes().decode()
 
 
@@ -102,7 +102,7 @@ def test_the_rest_means_the_same(
 
 
 def test_a_fresh_project_gets_folder_file_and_gitignore(tmp_path: Path) -> None:
-    assert save_model(tmp_path, "new") == ""
+    assert save_model(tmp_path, "new") is None
     assert decode((tmp_path / ".coder/config.json").read_bytes(), "f") == {"provider": {"model": "new"}}
     assert (tmp_path / ".coder/.gitignore").read_text(encoding="utf-8") == "/history/\n/sessions/\n"
 
@@ -129,7 +129,7 @@ def test_mode_bits_stay_and_nothing_is_left_behind(tmp_path: Path) -> None:
     saved(tmp_path, "{}")
     path = tmp_path / ".coder/config.json"
     path.chmod(0o640)
-    assert save_model(tmp_path, "other") == ""
+    assert save_model(tmp_path, "other") is None
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert sorted(entry.name for entry in path.parent.iterdir()) == [".gitignore", "config.json"]
 
@@ -139,7 +139,7 @@ def test_a_broken_file_is_left_as_it_is(tmp_path: Path, broken: str) -> None:
     path = tmp_path / ".coder/config.json"
     path.parent.mkdir()
     path.write_text(broken, encoding="utf-8")
-    said = save_model(tmp_path, "new")
+    said = str(save_model(tmp_path, "new"))
     assert said.endswith(".")
     assert ".coder/config.json" in said
     assert path.read_text(encoding="utf-8") == broken
@@ -147,9 +147,10 @@ def test_a_broken_file_is_left_as_it_is(tmp_path: Path, broken: str) -> None:
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / ".coder").write_text("", encoding="utf-8")
-    assert save_model(tmp_path, "new") == "The model could not be saved to .coder/config.json: File exists."
-    assert "无法" in save_model(tmp_path, "new", Texts("zh"))
-    assert "No such file" in save_model(tmp_path / "gone", "new")
+    problem = save_model(tmp_path, "new")
+    assert str(problem) == "The model could not be saved to .coder/config.json: File exists."
+    assert "无法" in Texts("zh").of(problem or "")
+    assert "No such file" in str(save_model(tmp_path / "gone", "new"))
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +160,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    said = save_model(tmp_path, "new")
+    said = str(save_model(tmp_path, "new"))
     assert said == "The model could not be saved to .coder/config.json: No space left on device."
     assert (tmp_path / ".coder/config.json").read_text(encoding="utf-8") == '{"provider": {"model": "old"}}'
     assert not list((tmp_path / ".coder").glob("*.tmp"))
@@ -172,7 +173,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / ".coder").mkdir(parents=True)
     (project / ".coder/config.json").symlink_to(outside)
-    assert "link to a file outside the project" in save_model(project, "new")
+    assert "link to a file outside the project" in str(save_model(project, "new"))
     assert outside.read_text(encoding="utf-8") == "{}"
 
 
@@ -180,7 +181,7 @@ def test_a_link_within_the_project_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "shared.json").write_text("{}", encoding="utf-8")
     (tmp_path / ".coder").mkdir()
     (tmp_path / ".coder/config.json").symlink_to("../shared.json")
-    assert save_model(tmp_path, "new") == ""
+    assert save_model(tmp_path, "new") is None
     assert (tmp_path / ".coder/config.json").is_symlink()
     assert decode((tmp_path / "shared.json").read_bytes(), "f") == {"provider": {"model": "new"}}
 
@@ -192,5 +193,5 @@ def test_an_edit_that_would_change_more_is_not_written(
     path = tmp_path / ".coder/config.json"
     path.parent.mkdir()
     path.write_text('{"ui": {"vim": true}}', encoding="utf-8")
-    assert save_model(tmp_path, "new") != ""
+    assert save_model(tmp_path, "new") is not None
     assert path.read_text(encoding="utf-8") == '{"ui": {"vim": true}}'

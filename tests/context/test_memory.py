@@ -15,10 +15,7 @@ from placing import Place
 from coder.context.memory import MAX_FACT, Memory, _bullets, _checked
 from coder.engine.commands.memory import memory_answer
 from coder.policy.secrets.formats import secret_in
-from coder.texts import Texts
 from coder.tools.save_memory import NotSaved, SaveMemory
-
-SAY = Texts("en").say
 
 
 @pytest.fixture
@@ -202,22 +199,22 @@ def test_facts_saved_since_the_prompt_was_made_are_known(place: Place, memory: M
 
 
 def test_the_command_shows_adds_and_forgets(place: Place, memory: Memory) -> None:
-    assert str(memory.path("project")) in memory_answer(memory, SAY, "").text
-    added = memory_answer(memory, SAY, "add We deploy on Fridays")
+    assert str(memory.path("project")) in str(memory_answer(memory, "").text)
+    added = memory_answer(memory, "add We deploy on Fridays")
     assert added.ok
     assert "We deploy on Fridays" in added.note  # the model hears of it with the next message
-    memory_answer(memory, SAY, "add --home Likes tea")
-    again = memory_answer(memory, SAY, "add we deploy on Fridays.")
+    memory_answer(memory, "add --home Likes tea")
+    again = memory_answer(memory, "add we deploy on Fridays.")
     assert (again.ok, again.note) == (True, "")
-    shown = memory_answer(memory, SAY, "").text
+    shown = str(memory_answer(memory, "").text)
     assert "1. We deploy on Fridays" in shown
     assert "2. Likes tea" in shown
-    assert not memory_answer(memory, SAY, "forget 3").ok
-    assert "Likes tea" in memory_answer(memory, SAY, "forget 2").text
+    assert not memory_answer(memory, "forget 3").ok
+    assert "Likes tea" in str(memory_answer(memory, "forget 2").text)
     assert [fact.text for fact in memory.facts()] == ["We deploy on Fridays"]
     for wrong in ("forget", "forget x", "add", "add --home", "nonsense"):
-        answer = memory_answer(memory, SAY, wrong)
-        assert (answer.ok, "Usage" in answer.text) == (False, True)
-    refused = memory_answer(memory, SAY, "add password: hunter2!!")
+        answer = memory_answer(memory, wrong)
+        assert (answer.ok, "Usage" in str(answer.text)) == (False, True)
+    refused = memory_answer(memory, "add password: hunter2!!")
     assert not refused.ok
-    assert "hunter2" not in refused.text
+    assert "hunter2" not in str(refused.text)

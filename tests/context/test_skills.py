@@ -112,7 +112,7 @@ def test_a_broken_skill_is_told_with_file_and_reason(place: Place, text: str, re
     assert not result.ok
     assert result.for_model.startswith("error: the skill odd is broken")
     assert reason in result.for_model
-    assert reason in skills_answer(skills, Texts("en").say).text
+    assert reason in str(skills_answer(skills).text)
 
 
 def test_what_cannot_be_read_is_broken_and_never_waited_for(place: Place) -> None:
@@ -241,11 +241,11 @@ def test_an_index_line_is_one_line_whatever_the_description(place: Place) -> Non
 def test_the_person_sees_origins_and_faults_in_both_languages(place: Place) -> None:
     place.skill(place.work / ".coder/skills", "good")
     place.write(place.work / ".coder/skills/bad/SKILL.md", "x")
-    english = skills_answer(place.skills(), Texts("en").say).text
+    english = str(skills_answer(place.skills()).text)
     assert "good" in english
     assert "[project]" in english
     assert "1 skill is broken" in english
-    assert "已损坏" in skills_answer(place.skills(), Texts("zh").say).text
+    assert "已损坏" in Texts("zh").of(skills_answer(place.skills()).text)
 
 
 def test_ordinary_skills_do_not_load_yaml(place: Place) -> None:

@@ -22,7 +22,6 @@ from coder.modes.discover import places
 from coder.policy.decide import preset_gives
 from coder.protocol.ops import AnyOp
 from coder.terminal.local_commands import LOCAL
-from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -106,7 +105,7 @@ def test_ops_are_ops(text: str) -> None:
 
 
 def _modes(project: Project) -> Catalogue:
-    return Catalogue(places(project.cwd, {}, project.home / ".coder"), Texts("en"))
+    return Catalogue(places(project.cwd, {}, project.home / ".coder"))
 
 
 @pytest.mark.parametrize("text", in_language("markdown"))

@@ -205,7 +205,7 @@ class TestCommandsInModes:
                 problems = await enable_modes(driver.engine.agent, ["/log"])
             assert driver.engine.agent.front.can_ask
             await driver.close()
-            return problems
+            return [*map(str, problems)]
 
         with ScriptedServer([]) as server:
             assert "trust" in asyncio.run(scenario(server.url))[0]

@@ -346,7 +346,7 @@ def test_it_is_asked_about_as_any_command_and_says_that_it_runs_on(project: Proj
         asyncio.run(scenario(server.url))
     (request,) = asked
     assert request.subject == "make serve"
-    assert any("in the background" in reason for reason in request.reasons)
+    assert any("in the background" in str(reason) for reason in request.reasons)
     assert results(project)[0]["content"].startswith("denied: ")
 
 

@@ -110,8 +110,8 @@ def test_the_policy_rules_over_servers(
     assert bool(asked) == (decision == "ask")
     if asked:
         assert not asked[0].can_always
-        assert "plain › echo" in asked[0].subject
-        assert '"text": "hi"' in asked[0].subject
+        assert "plain › echo" in str(asked[0].subject)
+        assert '"text": "hi"' in str(asked[0].subject)
     (seen,) = project.of_type("observation")
     # In plan mode the server was never started, so there is no tool to deny.
     assert seen["meta"]["denied"] == (decision == "deny" and options.get("mode") != "plan")

@@ -420,7 +420,9 @@ def test_the_ledger_tells_each_thing_once(project: Project) -> None:
     async def run(url: str) -> Driver:
         driver = Driver(project, url, can_ask=True)
         driver.start()
-        await driver.send("go", lambda e: ApprovalReply(e.approval_id, "no" if "rm" in e.subject else "yes"))
+        await driver.send(
+            "go", lambda e: ApprovalReply(e.approval_id, "no" if "rm" in str(e.subject) else "yes")
+        )
         await driver.close()
         return driver
 

@@ -17,6 +17,7 @@ from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.model.scripted import ScriptedServer
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone
+from coder.protocol.in_words import in_words
 from coder.protocol.ops import ApprovalReply, UserInput
 
 Event = dict[str, Any]
@@ -125,9 +126,11 @@ class Driver:
             cwd=project.cwd, environ=project.environ(url), **{"session_kind": "test", **options}
         )
         settings = read_settings(self.options)
+        self.texts = settings.texts
         provider = provider_of(self.options, settings)
         self.engine = Engine(lambda emit: open_agent(self.options, settings, provider, emit))
-        self.seen: list[AnyEvent] = []
+        self.told: list[AnyEvent] = []  # as the engine tells them
+        self.seen: list[AnyEvent] = []  # in the words of the one language that this front end has
         self.chats: list[dict[str, Any]] = []  # filled in by tests that look at the requests
 
     def start(self, resume: str | None = None) -> None:
@@ -145,7 +148,8 @@ class Driver:
         loop = asyncio.get_running_loop()
         # Against a test that hangs: no event for a minute. How long a turn takes is the machine's affair.
         async with asyncio.timeout(60) as guard:
-            async for event in self.engine.events():
+            async for told in self.engine.events():
+                event = self._worded(told)
                 guard.reschedule(loop.time() + 60)
                 events.append(event)
                 if watch is not None:
@@ -161,9 +165,13 @@ class Driver:
 
     async def close(self) -> None:
         closing = asyncio.create_task(self.engine.close())
-        async for event in self.engine.events():
-            self.seen.append(event)
+        async for told in self.engine.events():
+            self.seen.append(self._worded(told))
         await closing
+
+    def _worded(self, event: AnyEvent) -> AnyEvent:
+        self.told.append(event)
+        return in_words(event, self.texts)
 
 
 def drive(

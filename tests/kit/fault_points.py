@@ -130,7 +130,8 @@ def allowlist_found(folder: Path) -> str:
 def model(folder: Path) -> None:
     from coder.config.save import save_model
 
-    fails(save_model(folder, "two" if (folder / ".coder" / "config.json").exists() else "one"))
+    problem = save_model(folder, "two" if (folder / ".coder" / "config.json").exists() else "one")
+    fails(str(problem or ""))
 
 
 def fails(problem: str) -> None:

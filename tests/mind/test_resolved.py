@@ -84,7 +84,7 @@ def test_the_person_is_asked_about_what_will_run_and_can_undo_it(project: Projec
     with ScriptedServer([{"calls": [call]}, {"text": "done"}]) as server:
         driver = asyncio.run(run(server.url))
         sent = server.chats[1]["messages"]
-    assert [(event.tool, "+lost" in event.subject) for event in asked] == [("edit", True)]
+    assert [(event.tool, "+lost" in str(event.subject)) for event in asked] == [("edit", True)]
     assert {event.tool for event in of(driver.seen, ToolCallChanged)} == {"edit"}
     assert (project.cwd / "kept.txt").read_text(encoding="utf-8") == "kept\n"
     # The provider gets back what its model said, with an answer under that name.

@@ -19,10 +19,8 @@ from coder.protocol.modes import (
     SetModeState,
     SetValue,
 )
-from coder.texts import Texts
 
 T = TypeVar("T")
-TEXTS = Texts("en")
 
 SEED_EXAMPLE = """\
 ---
@@ -80,7 +78,7 @@ class Shop:
 
     def catalogue(self, built_in: Collection[str] = (), cwd: Path | None = None) -> Catalogue:
         where = ModeRoots(cwd=cwd or self.cwd, homes=[self.home / ".coder", self.home / ".codex"])
-        return Catalogue(where, TEXTS, built_in)
+        return Catalogue(where, built_in)
 
     def definitions(self, built_in: Collection[str] = (), cwd: Path | None = None) -> list[ModeDefinition]:
         return self.catalogue(built_in, cwd).definitions
@@ -91,7 +89,7 @@ class Shop:
         return mode.definition
 
     def keeper(self, base: str = "", built_in: Collection[str] = ()) -> ModeKeeper:
-        return ModeKeeper(self.catalogue(built_in), TEXTS, self._read, self._run, base)
+        return ModeKeeper(self.catalogue(built_in), self._read, self._run, base)
 
     def _read(self, path: str, most: int) -> str:
         if path.startswith("/"):

@@ -172,7 +172,7 @@ def test_an_unknown_name_gets_the_nearest_ones(tmp_path: Path) -> None:
     invoked = shop.keeper().from_line("/reviw author")
     assert invoked.op is None
     (error,) = invoked.errors
-    assert error.message == "There is no mode /reviw. The nearest are /review."
+    assert str(error.message) == "There is no mode /reviw. The nearest are /review."
 
 
 def test_saved_prompts_take_their_words_by_number(tmp_path: Path) -> None:

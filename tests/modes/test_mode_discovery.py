@@ -187,7 +187,7 @@ def test_a_file_of_ten_megabytes_is_an_entry_with_an_error(shop: Shop) -> None:
     shop.mode("fine", "x")
     big, fine = shop.definitions()
     assert big.error is not None
-    assert big.error.message == f"{path}: The file has 10000000 bytes; a mode may have {MAX_BYTES}."
+    assert str(big.error.message) == f"{path}: The file has 10000000 bytes; a mode may have {MAX_BYTES}."
     assert fine.error is None
 
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_read_is_an_entry_with_an_error(shop: Shop) -> None:
     folder = shop.mode("fine", "x").parent
     os.mkfifo(folder / "pipe.md")
     (folder / "latin.md").write_bytes("ok\nd\xe9j\xe0".encode("latin-1"))
-    messages = {d.mode_id: d.error.message for d in shop.definitions() if d.error}
+    messages = {d.mode_id: str(d.error.message) for d in shop.definitions() if d.error}
     assert messages["/pipe"].endswith("It is not a regular file.")
     assert messages["/latin"].endswith(".md:2: The file is not UTF-8 text.")
     assert len(messages) == 2

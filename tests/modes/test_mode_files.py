@@ -26,8 +26,8 @@ def fault(shop: Shop, header: str, body: str = "x") -> str:
     error = shop.one().error
     assert error is not None
     assert error.mode_id == "/m"
-    assert error.message.startswith(str(path))
-    return error.message.removeprefix(str(path))
+    assert str(error.message).startswith(str(path))
+    return str(error.message).removeprefix(str(path))
 
 
 def test_the_example_of_the_seed(shop: Shop) -> None:
@@ -56,7 +56,7 @@ def test_utf_16_without_its_mark_is_no_text(shop: Shop) -> None:
     shop.mode("m", "").write_bytes("---\nkind: persistent\n---\nx".encode("utf-16-le"))
     error = shop.one().error
     assert error is not None
-    assert error.message.endswith("m.md:1: The file is not UTF-8 text.")
+    assert str(error.message).endswith("m.md:1: The file is not UTF-8 text.")
 
 
 def test_every_field_and_attribute(shop: Shop) -> None:
@@ -93,7 +93,7 @@ Body {{env}} {{n}} {{on}} {{where}} {{plain}}
     assert mode.error is None
     assert (mode.description, mode.argument_hint, mode.model) == ("folded text", "[env]", "big-model")
     assert (mode.reasoning_effort, mode.allowed_tools) == ("high", ["read", "bash"])
-    assert mode.warnings == ["allowed_tools is reserved and restricts nothing yet"]
+    assert [*map(str, mode.warnings)] == ["allowed_tools is reserved and restricts nothing yet"]
     env, n, on, where, plain = mode.variables
     assert (env.inline_edit, where.inline_edit, plain.inline_edit) == (True, False, None)
     assert (n.default, n.mode_scoped, on.default) == ("3", False, "yes")
@@ -183,7 +183,7 @@ def test_a_header_without_an_end(shop: Shop) -> None:
     error = shop.one().error
     assert error is not None
     assert error.line == 1
-    assert "not closed" in error.message
+    assert "not closed" in str(error.message)
 
 
 def test_undeclared_variables_are_named_with_mode_and_line(shop: Shop) -> None:
@@ -198,7 +198,8 @@ def test_unknown_fields_are_worth_a_warning(shop: Shop) -> None:
     shop.mode("m", "---\nkind: persistent\ncolour: red\nvariables:\n  - name: a\n    requird: true\n---\nx\n")
     mode = shop.one()
     assert mode.error is None
-    assert [w.split(" is not known")[0] for w in mode.warnings] == ["line 3: `colour`", "line 6: `requird`"]
+    unknown = [str(warning).split(" is not known")[0] for warning in mode.warnings]
+    assert unknown == ["line 3: `colour`", "line 6: `requird`"]
 
 
 def test_spellings_of_other_tools(shop: Shop) -> None:
@@ -209,7 +210,7 @@ def test_spellings_of_other_tools(shop: Shop) -> None:
 def test_instant_modes_cannot_be_on_by_default(shop: Shop) -> None:
     shop.mode("m", "---\nkind: instant\ndefault_enabled: true\n---\nx\n")
     assert not shop.one().default_enabled
-    assert shop.one().warnings == ["default_enabled has no meaning for an instant mode"]
+    assert [*map(str, shop.one().warnings)] == ["default_enabled has no meaning for an instant mode"]
 
 
 def test_pattern_is_ignored_for_an_enum(shop: Shop) -> None:
@@ -222,7 +223,7 @@ def test_a_tag_constructs_nothing(shop: Shop) -> None:
     shop.mode("m", "---\ndescription: !!python/object/apply:os.system ['touch hacked']\n---\nx\n")
     error = shop.one().error
     assert error is not None
-    assert "`description` is a list or mapping" in error.message
+    assert "`description` is a list or mapping" in str(error.message)
 
 
 def test_deep_nesting_does_not_end_the_process(shop: Shop) -> None:
@@ -231,7 +232,7 @@ def test_deep_nesting_does_not_end_the_process(shop: Shop) -> None:
     code = (
         "from pathlib import Path; from coder.modes.catalogue import Catalogue; "
         "from coder.modes.discover import ModeRoots; from coder.texts import Texts; "
-        f"print(Catalogue(ModeRoots(Path({str(shop.cwd)!r}), []), Texts('en')).definitions[0].error.message)"
+        f"print(Catalogue(ModeRoots(Path({str(shop.cwd)!r}), [])).definitions[0].error.message)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -245,7 +246,7 @@ def test_a_bomb_of_aliases_stays_small(shop: Shop) -> None:
     shop.mode("m", f"---\n{bomb}variables: *i\n---\nx\n")
     error = shop.one().error
     assert error is not None
-    assert "`variables` is a list or mapping" in error.message
+    assert "`variables` is a list or mapping" in str(error.message)
 
 
 def test_the_plain_yaml_of_mode_files_needs_no_library() -> None:

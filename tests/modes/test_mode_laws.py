@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from modeshop import TEXTS, Shop, switch, target
+from modeshop import Shop, switch, target
 
 from coder.context.frontmatter import Node
 from coder.context.frontmatter_nested import read_quickly, read_with_yaml
@@ -103,7 +103,7 @@ def test_no_body_breaks_the_template(body: str) -> None:
 
 @given(st.one_of(TEXT, YAMLISH), TEXT)
 def test_no_file_breaks_the_reader(header: str, body: str) -> None:
-    mode = parse_mode(Found("/m", "m.md", SCOPE), f"---\n{header}\n---\n{body}", TEXTS)
+    mode = parse_mode(Found("/m", "m.md", SCOPE), f"---\n{header}\n---\n{body}")
     assert mode.definition.mode_id == "/m"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from modeshop import SEED_EXAMPLE, TEXTS, Shop, done, switch, target
+from modeshop import SEED_EXAMPLE, Shop, done, switch, target
 
 from coder.modes.state import ModeKeeper
 from coder.protocol.entries import ModeState, entry_of
@@ -199,7 +199,7 @@ def test_with_an_error_the_last_good_state_stays(keeper: ModeKeeper) -> None:
     assert keeper.user_instructions == before
     (error,) = event.errors
     assert (error.mode_id, error.variable, error.code) == ("/role", "role", "missing")
-    assert error.message == "/role: role is missing: a value is required; allowed are author, reviewer."
+    assert str(error.message) == "/role: role is missing: a value is required; allowed are author, reviewer."
     refused = {m.mode_id: m for m in event.refused_modes}["/role"]
     assert refused.rendered_instructions is None
     assert [(v.name, v.is_valid, v.required, v.enum) for v in refused.variables] == [
@@ -235,7 +235,7 @@ def test_every_error_of_a_request_is_told_by_mode(keeper: ModeKeeper) -> None:
 def test_a_broken_file_is_refused_with_its_own_error(shop: Shop) -> None:
     shop.mode("bad", "---\nkind: nope\n---\n")
     event = switch(shop.keeper(), "/bad")
-    assert event.errors[0].message.endswith(
+    assert str(event.errors[0].message).endswith(
         "bad.md:2: `kind` is nope; allowed is one of persistent, instant."
     )
 
@@ -260,7 +260,7 @@ def test_requests_do_not_overtake_one_another(shop: Shop) -> None:
         return ""
 
     async def both() -> list[str]:
-        keeper = ModeKeeper(shop.catalogue(), TEXTS, lambda path, most: "", slow)
+        keeper = ModeKeeper(shop.catalogue(), lambda path, most: "", slow)
         await asyncio.gather(
             keeper.set_state(SetModeState([target("/cmd")])), keeper.set_state(SetModeState([target("/a")]))
         )

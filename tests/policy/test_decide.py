@@ -60,7 +60,7 @@ def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> No
     assert ruling.decision == wanted
     assert ruling.reasons
     assert all(reason.endswith((".", "!")) for reason in ruling.english)
-    assert all(reason.endswith("。") for reason in ruling.localized(Texts("zh")))
+    assert all(reason.text(Texts("zh")).endswith("。") for reason in ruling.told)
 
 
 def test_the_cells_cover_all_presets_and_modes() -> None:
@@ -142,7 +142,7 @@ def test_a_deny_tells_the_person_what_would_allow_and_the_model_does_not_hear_of
         (decide("write", "strict", "default"), "Preset balanced would ask."),
         (decide("write", "balanced", "plan"), "Leave plan mode (/mode default) to use it."),
     ):
-        assert ruling.localized(Texts("en"))[-1] == hint
+        assert str(ruling.told[-1]) == hint
         assert hint not in " ".join(ruling.english)
     assert "plan mode" in decide("write", "balanced", "plan").english[0].lower()
     assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).english[0]

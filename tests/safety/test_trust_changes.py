@@ -123,7 +123,7 @@ def test_a_yes_for_modes_lets_no_setting_in(project: Project, config: str) -> No
     asked: list[str] = []
 
     def always(question: ApprovalRequested) -> ApprovalReply:
-        asked.append(question.subject)
+        asked.append(str(question.subject))
         return ApprovalReply(question.approval_id, "always")
 
     async def run(url: str) -> Driver:

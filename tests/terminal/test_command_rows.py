@@ -62,14 +62,14 @@ def test_no_word_of_a_command_s_answer_is_cut_in_two(
 def test_what_fits_no_row_is_left_to_the_terminal() -> None:
     """Which gives it back in one piece when it is copied."""
     path = "record: /a/path/that/is/longer/than/a/row"
-    assert [plain(row) for row in command_lines(CommandDone("/status", path), 20)] == [path]
+    assert [plain(row) for row in command_lines(CommandDone("/status", path), Texts("en"), 20)] == [path]
     text = "  one two three four five six"
-    assert [plain(row) for row in command_lines(CommandDone("/status", text), 20)] == [
+    assert [plain(row) for row in command_lines(CommandDone("/status", text), Texts("en"), 20)] == [
         "  one two three four",
         "    five six",
     ]
     printed = "a program's own line stays as it was printed"
-    assert [plain(row) for row in command_lines(CommandDone("!x", printed), 20)] == [printed]
+    assert [plain(row) for row in command_lines(CommandDone("!x", printed), Texts("en"), 20)] == [printed]
 
 
 @SIZES

@@ -55,13 +55,13 @@ def told(events: list[AnyEvent]) -> list[str]:
     for event in events:
         match event:
             case ApprovalRequested(reasons=reasons):
-                texts += reasons
+                texts += map(str, reasons)
             case ToolCallChanged(summary=text) | VerifyChanged(text=text) | LoopDetected(reason=text):
-                texts.append(text)
+                texts.append(str(text))
             case Notice(text) | Failed(text) | TurnEnded(error=text):
-                texts.append(text)
+                texts.append(str(text))
             case CommandDone(text=text, data=data) if data.get("kind") != "bang":
-                texts.append(text)
+                texts.append(str(text))
     return [text for text in texts if text]
 
 

@@ -40,7 +40,7 @@ def test_both_catalogues_have_the_same_keys() -> None:
 
 def test_both_catalogues_have_the_same_placeholders() -> None:
     differing = [key for key in CHINESE if placeholders(CHINESE[key]) != placeholders(ENGLISH[key])]
-    assert differing == []
+    assert differing == ["tool.failed"]  # what was written for the model, which only English readers are told
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -43,7 +43,7 @@ def test_takes_back_all_of_the_last_turn(project: Project) -> None:
     assert stat.S_IMODE(script.stat().st_mode) == 0o755
     assert (project.cwd / "gone.txt").read_text() == "still needed\n"
     assert not (project.cwd / "deep").exists()
-    text = said(driver)[-1].text
+    text = str(said(driver)[-1].text)
     assert all(name in text for name in ("run.sh", "gone.txt", "deep/er/new.txt"))
     assert project.of_type("undo")[0]["meta"]["undone_turn"] == 1
 
@@ -52,7 +52,7 @@ def test_one_turn_at_a_time_and_then_nothing(project: Project) -> None:
     driver = played(project, [[write("a", "1\n")], [edit("a", "1", "2")]], "/undo", "/undo", "/undo")
     assert not (project.cwd / "a").exists()
     assert [e.ok for e in said(driver)] == [True, True, True]
-    assert "nothing to undo" in said(driver)[-1].text
+    assert "nothing to undo" in str(said(driver)[-1].text)
 
 
 def test_a_person_s_later_change_is_not_overwritten(project: Project) -> None:
@@ -66,11 +66,11 @@ def test_a_person_s_later_change_is_not_overwritten(project: Project) -> None:
         assert (project.cwd / "a").read_text() == "mine\n"
         assert (project.cwd / "b").read_text() == "two\n"  # all or nothing
         assert not said(refused)[-1].ok
-        assert "\n  a\n" in said(refused)[-1].text
+        assert "\n  a\n" in str(said(refused)[-1].text)
         forced = drive(project, server.url, ["/undo force"], resume=session)
     assert (project.cwd / "a").read_text() == "one\n"
     assert (project.cwd / "b").read_text() == "one\n"
-    kept = said(forced)[-1].text.split("kept in ")[1].split()[0]
+    kept = str(said(forced)[-1].text).split("kept in ")[1].split()[0]
     assert Path(kept).read_text(encoding="utf-8") == "mine\n"
 
 
@@ -96,4 +96,4 @@ def test_a_turn_without_edits_is_passed_over(project: Project) -> None:
 
 def test_nothing_to_undo_says_so(project: Project) -> None:
     driver = played(project, [], "/undo")
-    assert "nothing to undo" in said(driver)[0].text
+    assert "nothing to undo" in str(said(driver)[0].text)

@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
         print(safe_json(msgspec.json.encode({"servers": tried.data})).decode("utf-8"))
     else:
         for line in tried.lines or [settings.texts.say("servers.none")]:
-            print(safe(line))
+            print(safe(settings.texts.of(line)))
         for one in settings.loaded.ignored:
             if one.key.startswith("mcp.servers."):
                 print(safe(one.text(settings.texts)))

@@ -36,10 +36,10 @@ def run(arguments: list[str]) -> int:
     if chosen.source is not None:
         raise UsageError("cli.from_alone")
     where = places(options.cwd, os.environ, settings.home)
-    definitions = Catalogue(where, settings.texts, built_in_commands()).definitions
+    definitions = Catalogue(where, built_in_commands()).definitions
     if chosen.json:
         for definition in definitions:
-            print(safe_json(msgspec.json.encode(definition)).decode("utf-8"))
+            print(safe_json(msgspec.json.encode(definition, enc_hook=settings.texts.of)).decode("utf-8"))
         return Exit.ANSWERED
     _print(definitions, settings)
     return Exit.ANSWERED
@@ -60,9 +60,9 @@ def _print(definitions: list[ModeDefinition], settings: Settings) -> None:
     for line, definition in zip(columns(rows), definitions, strict=True):
         print(line)
         if definition.error is not None:
-            print(f"    ✗ {safe(definition.error.message)}")
+            print(f"    ✗ {safe(texts.of(definition.error.message))}")
         for warning in definition.warnings:
-            print(f"    ! {safe(warning)}")
+            print(f"    ! {safe(texts.of(warning))}")
 
 
 def _kind(definition: ModeDefinition, texts: Texts) -> str:

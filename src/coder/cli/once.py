@@ -37,6 +37,7 @@ from coder.protocol.events import (
 from coder.protocol.ops import Cancel, UserInput
 from coder.record.files import RecordError, encode
 from coder.record.log import now
+from coder.texts import Said, Texts
 
 if TYPE_CHECKING:
     from coder.cli.asking import Asker
@@ -78,7 +79,7 @@ async def run_once(
         return Exit.FAILED
     _cancel_on_signals(engine)
     if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
-        complain(" ".join(problems))
+        complain(" ".join(map(settings.texts.of, problems)))
         await engine.close()
         return Exit.USAGE
     engine.submit(asked)
@@ -165,9 +166,9 @@ class _StatusReader:
 
 def _output(kind: str, settings: Settings) -> Output:
     if kind == "json":
-        return JsonOutput()
+        return JsonOutput(settings.texts)
     if kind == "stream-json":
-        return StreamJsonOutput()
+        return StreamJsonOutput(settings.texts)
     return TextOutput(settings)
 
 
@@ -202,7 +203,8 @@ class TextOutput:
 class StreamJsonOutput:
     """The record's events as they happen, and chunks of the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
         self._session_id = ""
 
     def show(self, event: AnyEvent) -> None:
@@ -223,9 +225,10 @@ class StreamJsonOutput:
             case Notice(text, level):
                 self._print("notice", text, level=level)
 
-    def _print(self, kind: str, content: str = "", **meta: Any) -> None:
+    def _print(self, kind: str, content: Said = "", **meta: Any) -> None:
         """An event that is not recorded, in the record's format."""
-        line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": content}
+        said = self._texts.of(content)
+        line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": said}
         _print_json({**line, "meta": meta} if meta else line)
 
     def finish(self, status: int) -> None:
@@ -235,7 +238,8 @@ class StreamJsonOutput:
 class JsonOutput:
     """One object at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
         self._result: dict[str, Any] = {"session_id": "", "status": "ok", "text": ""}
         self._warnings: list[str] = []
 
@@ -257,17 +261,17 @@ class JsonOutput:
                 if event.finish_reason:
                     self._result["finish_reason"] = event.finish_reason
                 if event.error:
-                    self._result["error"] = event.error
+                    self._result["error"] = self._texts.of(event.error)
             case SessionStarted(session_id):
                 self._result["session_id"] = session_id
             case CommandDone(command, text, ok, data):
                 failed = "error" if command else "cancelled"
                 well = ok and not data.get("exit_code")
-                self._result |= {"status": "ok" if well else failed, "text": text}
+                self._result |= {"status": "ok" if well else failed, "text": self._texts.of(text)}
             case Failed(text):
-                self._result |= {"status": "error", "error": text}
+                self._result |= {"status": "error", "error": self._texts.of(text)}
             case Notice(text, "warning"):
-                self._warnings.append(text)
+                self._warnings.append(self._texts.of(text))
 
     def finish(self, status: int) -> None:
         if self._warnings:

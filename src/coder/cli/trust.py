@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
         store.revoke(options.cwd)
         print(say("trust.revoked", folder=safe(str(options.cwd))))
         return Exit.ANSWERED
-    catalogue = Catalogue(places(options.cwd, options.environ, settings.home), settings.texts)
+    catalogue = Catalogue(places(options.cwd, options.environ, settings.home))
     relevant = {**settings.loaded.relevant, **mode_commands(catalogue)}
     if not relevant:
         print(say("trust.nothing"))

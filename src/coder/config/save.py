@@ -15,7 +15,7 @@ from coder.config.files import ensure_folder, read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member
 from coder.fs.private import locked_by_directory, write_durably
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 _LABEL: Final = ".coder/config.json"
 
 
-def save_model(cwd: Path, name: str, texts: Texts | None = None) -> str:
-    """Save `provider.model` in the project's configuration. Returns the reason of a failure, or an empty
-    text."""
+def save_model(cwd: Path, name: str) -> Phrase | None:
+    """Save `provider.model` in the project's configuration. Returns the reason of a failure, or None."""
     try:
         _save_model(cwd, name)
     except ConfigError as error:
-        return error.text(texts or Texts("en"))
+        return error.phrase
     except (OSError, RuntimeError, ValueError) as error:
-        return _failure(reason(error)).text(texts or Texts("en"))
-    return ""
+        return _failure(reason(error)).phrase
+    return None
 
 
 def _save_model(cwd: Path, name: str) -> None:

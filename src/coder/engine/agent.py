@@ -21,7 +21,7 @@ from coder.protocol.messages import ToolSpec
 from coder.protocol.ops import ApprovalReply
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase
 from coder.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ class Agent:
     def __init__(
         self,
         config: Config,
-        texts: Texts,
         place: Place,
         front: FrontEnd,
         model: ChatModel,
@@ -113,8 +112,6 @@ class Agent:
         mode: OperatingMode | None = None,
     ) -> None:
         self.config = config
-        self.texts = texts
-        self.say = texts.say
         self.place = place
         self.front = front
         self.model = model

@@ -192,7 +192,7 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
         case CallReady():
             answer.calls.append(chunk)
         case Retrying():
-            emit(Notice(retry_text(session, chunk), "warning", in_answer=answer.begun))
+            emit(Notice(retry_text(chunk), "warning", in_answer=answer.begun))
         case Restarted():
             _begin_again(session, answer)
         case CitationFound(text):

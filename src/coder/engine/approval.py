@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -19,8 +19,8 @@ from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
-from coder.texts import Phrase
-from coder.tools.base import Preview, Tool, ToolResult, denied, is_mcp
+from coder.texts import Joined, Phrase, Said
+from coder.tools.base import Tool, ToolResult, denied, is_mcp
 
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
@@ -159,12 +159,12 @@ async def ask_person(
     if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
-    reply = await _reply(session, call, ruling, asked.approval_id, preview)
+    reply = await _reply(session, call, ruling, asked.approval_id, preview.subject, preview.kind)
     if reply.answer == "always" and ruling.can_always:
         try:
             agent.place.allowed.add(*ruling.always_names)
         except ConfigError as error:  # not saved: the answer holds only this time
-            agent.emit(Notice(error.text(agent.texts), "warning"))
+            agent.emit(Notice(error.phrase, "warning"))
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
         return None
@@ -179,19 +179,24 @@ def somebody_to_ask(session: Session) -> bool:
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
     """Ask about the turn, not a call; `always` means: do not ask again."""
-    subject = session.redactor.redact("\n".join(map(str, question)))
+    shown = Joined(question)
+    subject = session.redactor.redact(str(shown))
     asked = entries.Approval(approval_id=os.urandom(4).hex(), tool="turn", subject=subject, reasons=[])
     ruling = Ruling("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
     session.log.append(asked)
-    shown = Preview("\n".join(line.text(session.agent.texts) for line in question))
     reply = await _reply(session, call, ruling, asked.approval_id, shown)
     session.log.append(replace(asked, answer=reply.answer))
     return reply.answer
 
 
 async def _reply(
-    session: Session, call: ToolCall, ruling: Ruling, approval_id: str, preview: Preview
+    session: Session,
+    call: ToolCall,
+    ruling: Ruling,
+    approval_id: str,
+    subject: Said,
+    kind: Literal["command", "diff", "text"] = "text",
 ) -> ApprovalReply:
     """The person sees what will run, secrets included: a placeholder could hide anything."""
     agent = session.agent
@@ -202,9 +207,9 @@ async def _reply(
             approval_id=approval_id,
             call_id=call.id,
             tool=call.name,
-            subject=preview.subject,
-            subject_kind=preview.kind,
-            reasons=ruling.localized(agent.texts),
+            subject=subject,
+            subject_kind=kind,
+            reasons=[*ruling.told],
             can_always=ruling.can_always,
             always_names=list(ruling.always_names),
         )
@@ -219,19 +224,19 @@ async def _reply(
         agent.emit(ApprovalResolved(approval_id=approval_id, answer=answer))
 
 
-def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> str:
+def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> Said:
     """A flag that would allow this call; a setting where there is none."""
     for flag, mode, preset in _FLAGS:
         if ruling_of(session, tool, args, mode, preset).decision == "allow":
             return flag
-    return session.agent.say("approval.setting")
+    return Phrase("approval.setting")
 
 
 def _nobody_to_ask(
     session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
 ) -> ToolResult:
     agent = session.agent
-    hint = agent.say("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
+    hint = Phrase("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
     if session.turn is None or hint not in session.turn.hints:  # once a turn
         agent.emit(Notice(hint, "warning"))
     if session.turn is not None:

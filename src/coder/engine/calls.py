@@ -25,7 +25,7 @@ from coder.protocol.events import Notice, ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
 from coder.record.files import RecordError
 from coder.record.turn_so_far import edits_of
-from coder.texts import Fault, Phrase, one_line
+from coder.texts import Fault, Joined, Phrase, one_line
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
@@ -214,7 +214,7 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         return
     ruling = ruling_of(session, tool, given)
     if ruling.decision == "deny":
-        job.result = _forbidden(session, ruling)
+        job.result = _forbidden(ruling)
         return
     if ruling.decision == "ask":
         with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
@@ -222,7 +222,7 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
             job.unasked = False
             ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
         if refusal is None and ruling.decision == "deny":
-            refusal = _forbidden(session, ruling)
+            refusal = _forbidden(ruling)
         if refusal is not None:
             job.result = refusal
             return
@@ -235,9 +235,9 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         )
 
 
-def _forbidden(session: Session, ruling: Ruling) -> ToolResult:
+def _forbidden(ruling: Ruling) -> ToolResult:
     reasons = " ".join(ruling.english)
-    return denied(f"{reasons} {PROPOSE}", " ".join(ruling.localized(session.agent.texts)))
+    return denied(f"{reasons} {PROPOSE}", Joined(ruling.told, " "))
 
 
 async def _execute(
@@ -300,7 +300,7 @@ def _show(session: Session, job: _Job, state: ToolState) -> None:
             tool=job.call.name,
             state=state,
             argument=job.argument,
-            summary=result.for_person(session.agent.texts) if done and result else "",
+            summary=result.said if done and result else "",
             detail=result.detail if done and result else "",
             detail_kind=result.detail_kind if done and result else "",
             duration_ms=round((time.monotonic() - job.begun) * 1000) if done and job.begun else 0,

@@ -35,7 +35,7 @@ from coder.protocol import entries
 from coder.protocol.events import ChatCompressed, Notice
 from coder.protocol.messages import Message, head_length
 from coder.record.replay import compacted, with_replaced
-from coder.texts import Phrase
+from coder.texts import Phrase, Said
 
 _LEDGER_SHARE = 0.1  # of the window: the ledger must not crowd out the work
 _SHORT_SUMMARY = 150  # tokens: seven headings with hardly anything below them
@@ -55,7 +55,7 @@ async def make_less(session: Session, turn: Turn) -> None:
             done = await compact(session, turn)
             if isinstance(done, Phrase):
                 done = Phrase("compact.shortened", **done.values) if shortened else done
-                session.agent.emit(Notice(done.text(session.agent.texts), "warning"))
+                session.agent.emit(Notice(done, "warning"))
     if session.conversation.exceeds(threshold):
         session.compaction_floor = int(session.conversation.tokens() * _GROWTH)
 
@@ -108,7 +108,7 @@ async def compact(
     done = attempt.replace(f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY)
     session.compaction_failed = inflated
     if done is not None:
-        session.agent.emit(Notice(session.agent.say("compact.fell_back", reason=summary), "warning"))
+        session.agent.emit(Notice(Phrase("compact.fell_back", reason=summary), "warning"))
     return done
 
 
@@ -160,16 +160,15 @@ def _around(session: Session, turn: Turn | None, kept: list[Message], room: floa
     return text if turn is None else with_part(text, "note", rules_note(session))
 
 
-async def compact_text(session: Session) -> tuple[str, bool]:
+async def compact_text(session: Session) -> tuple[Said, bool]:
     """`/compact`: its message, and whether it succeeded."""
     done = await compact(session, forced=True)
-    say = session.agent.say
     if done is None:
-        return say("compact.nothing"), True
+        return Phrase("compact.nothing"), True
     if isinstance(done, Phrase):
-        return done.text(session.agent.texts), False
-    text = say("compact.done", before=done.tokens_before, after=done.tokens_after)
-    return text if done.summary.endswith(NO_SUMMARY) else f"{text}\n\n{done.summary}", True
+        return done, False
+    text = Phrase("compact.done", before=done.tokens_before, after=done.tokens_after)
+    return text if done.summary.endswith(NO_SUMMARY) else text + f"\n\n{done.summary}", True
 
 
 def _share_to_keep(session: Session, size: int) -> float:

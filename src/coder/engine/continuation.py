@@ -96,9 +96,9 @@ def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
         )
         raise ModelError(phrase, kind="empty")
     if _filtered(answer):
-        agent.emit(Notice(agent.say("turn.filtered_part"), "warning"))
+        agent.emit(Notice(Phrase("turn.filtered_part"), "warning"))
     elif answer.finish_reason == "length":
-        agent.emit(Notice(agent.say("turn.cut_off", n=turn.continuations), "warning"))
+        agent.emit(Notice(Phrase("turn.cut_off", n=turn.continuations), "warning"))
 
 
 def announces(text: str) -> bool:

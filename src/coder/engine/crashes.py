@@ -7,11 +7,12 @@ import time
 from coder.engine.agent import Agent
 from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
+from coder.texts import Phrase
 
 _MOST_KEPT = 20
 
 
-def kept_for_report(agent: Agent, error: Exception) -> str:
+def kept_for_report(agent: Agent, error: Exception) -> Phrase:
     """Write the report; returns a message that names the file."""
     import traceback
 
@@ -24,5 +25,5 @@ def kept_for_report(agent: Agent, error: Exception) -> str:
             old.unlink(missing_ok=True)
         write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
     except OSError:
-        return agent.say("engine.internal", error=said)
-    return agent.say("engine.internal_kept", error=said, path=path)
+        return Phrase("engine.internal", error=said)
+    return Phrase("engine.internal_kept", error=said, path=path)

@@ -20,6 +20,7 @@ from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, Sess
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput
 from coder.record.files import RecordError
+from coder.texts import Phrase, Said
 
 OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
 
@@ -55,7 +56,7 @@ class Engine:
             start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
 
-    async def enable_modes(self, lines: Sequence[str]) -> list[str]:
+    async def enable_modes(self, lines: Sequence[str]) -> list[Said]:
         """`--mode "/name args"`, before the first input; returns error messages."""
         return await enable_modes(self.agent, lines)
 
@@ -85,7 +86,7 @@ class Engine:
         try:
             self.agent.session.record_state()
         except RecordError as error:  # the mode changed all the same
-            self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
+            self.agent.emit(Failed(error.phrase, code="record"))
         self.agent.session.show_state()
         if self.agent.mcp is not None:
             self._run_beside(self._follow_mode())
@@ -187,10 +188,10 @@ class Engine:
         try:
             done = await self._running
         except asyncio.CancelledError:
-            text = self.agent.say("turn.cancelled", what=what)
+            text = Phrase("turn.cancelled", what=what)
             self.agent.emit(CommandDone(command="", text=text, ok=False))
         except RecordError as error:
-            self.agent.emit(Failed(error.text(self.agent.texts), code="record"))
+            self.agent.emit(Failed(error.phrase, code="record"))
         except Exception as error:  # last resort: a message, and a crash report
             from coder.engine.crashes import kept_for_report
 

@@ -33,7 +33,7 @@ def session_turns(session: Session, turn: Turn) -> Stop | None:
 
 
 def stopped(session: Session, status: TurnStatus, code: str, why: Phrase) -> Stop:
-    session.agent.emit(Failed(why.text(session.agent.texts), code=code))
+    session.agent.emit(Failed(why, code=code))
     return status, why
 
 
@@ -52,7 +52,7 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
     agent = session.agent
     turn.loops.strikes += 1
     session.log.append(entries.Loop(strike=turn.loops.strikes), str(finding))
-    agent.emit(LoopDetected(finding.text(agent.texts)))
+    agent.emit(LoopDetected(finding))
     turn.loops.reset()
     if turn.loops.strikes == 1:
         session.add_note(LOOP_NOTE.format(finding=finding), "loop")
@@ -81,7 +81,7 @@ async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     if limits.warning and not turn.warned_of_size and session.conversation.exceeds(limits.warning):
         turn.warned_of_size = True
         count = session.conversation.tokens()
-        text = agent.say("guard.prompt_warning", count=count, limit=limits.warning)
+        text = Phrase("guard.prompt_warning", count=count, limit=limits.warning)
         agent.emit(Notice(text, "warning"))
     return None
 
@@ -93,11 +93,11 @@ async def budget(session: Session, turn: Turn) -> Stop | None:
         return None
     if money.price_of(turn.model) is None and turn.model not in money.told_of:
         money.told_of.add(turn.model)
-        agent.emit(Notice(agent.say("budget.no_price", model=turn.model), "warning"))
+        agent.emit(Notice(Phrase("budget.no_price", model=turn.model), "warning"))
     if money.would_pass(turn.model, session.prompt_size()):
         return stopped(session, "error", "budget", Phrase("budget.reached", **money.shown()))
     if money.warning_due():
-        agent.emit(Notice(agent.say("budget.near", **money.shown()), "warning"))
+        agent.emit(Notice(Phrase("budget.near", **money.shown()), "warning"))
     return None
 
 

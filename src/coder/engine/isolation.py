@@ -134,7 +134,7 @@ async def start_isolated(
     session.show_job(job)
     if not held and not session.told_jobs_uncovered:
         session.told_jobs_uncovered = True
-        agent.emit(Notice(agent.say("job.uncovered")))
+        agent.emit(Notice(Phrase("job.uncovered")))
     said = "" if held else f"{_JOB_LIMITS[level.rung]}/undo does not cover what it changes from now on."
     return msgspec.structs.replace(
         result,
@@ -225,7 +225,7 @@ def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories:
 def _warn(session: Session, key: str, files: list[str]) -> None:
     if files:
         shown = ", ".join(map(session.agent.place.workspace.show, map(Path, files[:_NAMED])))
-        session.agent.emit(Notice(session.agent.say(key, files=shown), "warning"))
+        session.agent.emit(Notice(Phrase(key, files=shown), "warning"))
 
 
 async def _look(undo: ShellUndo, command: str) -> None:
@@ -255,12 +255,12 @@ def _tell(session: Session, changes: ShellChanges) -> None:
     agent = session.agent
     if changes.uncovered:
         shown = ", ".join(changes.uncovered[:_NAMED])
-        agent.emit(Notice(agent.say("shell_undo.uncovered", files=shown), "warning"))
+        agent.emit(Notice(Phrase("shell_undo.uncovered", files=shown), "warning"))
     if changes.partial and not session.told_partial_undo:
         session.told_partial_undo = True
-        agent.emit(Notice(agent.say("shell_undo.partial"), "warning"))
+        agent.emit(Notice(Phrase("shell_undo.partial"), "warning"))
     if changes.git:
-        agent.emit(Notice(agent.say("shell_undo.git")))
+        agent.emit(Notice(Phrase("shell_undo.git")))
 
 
 # the sandbox
@@ -289,19 +289,19 @@ async def sandbox_level(agent: Agent) -> SandboxLevel:
         agent.sandbox_level = await asyncio.to_thread(
             probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
         )
-        described = agent.sandbox_level.describe().text(agent.texts)
-        agent.emit(Notice(agent.say("sandbox.first_use", level=described)))
+        described = agent.sandbox_level.describe()
+        agent.emit(Notice(Phrase("sandbox.first_use", level=described)))
     return agent.sandbox_level
 
 
-def sandbox_text(session: Session) -> str:
+def sandbox_text(session: Session) -> Phrase:
     """For `/status`: what is known so far, without probing."""
     agent = session.agent
     if agent.config.sandbox.mode == "off":
-        return agent.say("sandbox.off")
+        return Phrase("sandbox.off")
     if agent.sandbox_level is None:
-        return agent.say("sandbox.untried")
-    return agent.sandbox_level.describe().text(agent.texts)
+        return Phrase("sandbox.untried")
+    return agent.sandbox_level.describe()
 
 
 def sandbox_for_model(session: Session) -> str:

@@ -25,7 +25,7 @@ from coder.mcp.tools import McpTool
 from coder.policy.sandbox.ladder import SandboxLevel
 from coder.policy.sandbox.servers import LongSandbox
 from coder.protocol.events import Notice
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase, Said
 from coder.tools.base import is_mcp
 
 _PATIENCE = 1.0  # seconds of waiting for servers before a person is told what for
@@ -97,7 +97,7 @@ def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[st
 class TriedServers(msgspec.Struct, frozen=True):
     """What became of servers that were started and ended again: for a person, and for programs."""
 
-    lines: list[str]
+    lines: list[Said]
     data: list[dict[str, object]]
 
     @property
@@ -105,14 +105,14 @@ class TriedServers(msgspec.Struct, frozen=True):
         return not any(one["fault"] for one in self.data)
 
 
-async def tried(servers: Servers, texts: Texts) -> TriedServers:
+async def tried(servers: Servers) -> TriedServers:
     """Start all and end them again."""
     from coder.engine.commands.mcp import server_data, server_lines
 
     servers.start()
     try:
         await servers.settled()
-        return TriedServers(server_lines(servers, texts), server_data(servers))
+        return TriedServers(server_lines(servers), server_data(servers))
     finally:
         await servers.close()
 
@@ -210,7 +210,7 @@ async def _wait(agent: Agent, servers: Servers) -> None:
     try:
         _done, waiting = await asyncio.wait([settled], timeout=_PATIENCE)
         if waiting and servers.starting:
-            agent.emit(Notice(agent.say("servers.waiting", names=", ".join(servers.starting))))
+            agent.emit(Notice(Phrase("servers.waiting", names=", ".join(servers.starting))))
         await settled
     finally:
         settled.cancel()
@@ -221,7 +221,7 @@ def _tell(agent: Agent, servers: Servers) -> None:
     for server in servers.all.values():
         said = _to_tell(server)
         if said is not None and agent.told_of_servers.get(server.name) != said:
-            agent.emit(Notice(said.text(agent.texts), "warning"))
+            agent.emit(Notice(said, "warning"))
         if said is not None:
             agent.told_of_servers[server.name] = said
 

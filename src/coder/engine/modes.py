@@ -18,7 +18,7 @@ from coder.engine.turn_state import NOTHING_ASKED, Asks
 from coder.protocol.events import Notice
 from coder.protocol.messages import tool_call
 from coder.protocol.modes import CustomModesListed, SetModeState, TriggerInstantMode
-from coder.texts import Phrase
+from coder.texts import Joined, Phrase, Said
 
 if TYPE_CHECKING:
     from coder.modes.catalogue import Catalogue
@@ -84,8 +84,7 @@ def keeper_of(session: Session) -> ModeKeeper:
             return await _run_for_mode(session, mode, command)
 
         session.modes = ModeKeeper(
-            Catalogue(places(agent.root, agent.place.environment, agent.place.home), agent.texts, COMMANDS),
-            agent.texts,
+            Catalogue(places(agent.root, agent.place.environment, agent.place.home), COMMANDS),
             reader(agent.place.workspace),
             run,
             project_instructions(agent.root, agent.place.home),
@@ -137,7 +136,7 @@ async def instant_prompt(
     return executed, Asks(mode.definition.model, mode.definition.reasoning_effort)
 
 
-async def enable_modes(agent: Agent, lines: Sequence[str]) -> list[str]:
+async def enable_modes(agent: Agent, lines: Sequence[str]) -> list[Said]:
     """`--mode "/name args"`, in order; what is wrong with them, in sentences.
 
     This is before the front end reads events, so that nobody could answer a question.
@@ -151,8 +150,8 @@ async def enable_modes(agent: Agent, lines: Sequence[str]) -> list[str]:
         agent.front = front
 
 
-async def _enabled(agent: Agent, lines: Sequence[str]) -> list[str]:
-    problems: list[str] = []
+async def _enabled(agent: Agent, lines: Sequence[str]) -> list[Said]:
+    problems: list[Said] = []
     for line in lines:
         invocation = keeper_of(agent.session).from_line(line)
         definition = invocation.definition
@@ -160,19 +159,19 @@ async def _enabled(agent: Agent, lines: Sequence[str]) -> list[str]:
             problems.append(definition.error.message)
             continue
         if definition and line.split()[0] != (command := definition.command) and definition.shadowed_by:
-            problems.append(agent.say("modes.built_in_flag", name=definition.mode_id, command=command))
+            problems.append(Phrase("modes.built_in_flag", name=definition.mode_id, command=command))
             continue
         if isinstance(invocation.op, SetModeState):
             problems += error_texts((await set_modes(agent.session, invocation.op)).errors)
         elif isinstance(invocation.op, TriggerInstantMode):
-            problems.append(agent.say("modes.instant_as_flag", mode=invocation.op.mode_id))
+            problems.append(Phrase("modes.instant_as_flag", mode=invocation.op.mode_id))
         problems += error_texts(invocation.errors)
         if invocation.leftover:
-            problems.append(agent.say("modes.leftover_flag", text=invocation.leftover))
+            problems.append(Phrase("modes.leftover_flag", text=invocation.leftover))
     return problems
 
 
-def error_texts(errors: Sequence[ModeError]) -> list[str]:
+def error_texts(errors: Sequence[ModeError]) -> list[Said]:
     return [error.message for error in errors]
 
 
@@ -204,11 +203,11 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
     ruling = ruling_of(session, tool, args)
     if ruling.decision == "deny":
-        raise Refused(" ".join(ruling.localized(agent.texts)))
+        raise Refused(Joined(ruling.told, " "))
     if ruling.decision == "ask":
         refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, ruling)
         if refusal is not None:
-            raise Refused(refusal.for_person(agent.texts))
+            raise Refused(refusal.said)
     from coder.engine.isolation import run_command
 
     # Whatever it does to files is taken back with the turn that follows on it.
@@ -248,4 +247,4 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
             store.trust_also(agent.root, relevant)
         if answer != "no":
             return
-    raise Refused(agent.say("modes.untrusted"))
+    raise Refused(Phrase("modes.untrusted"))

@@ -118,7 +118,7 @@ def tell_nested_instructions(session: Session) -> None:
         path = folder / "AGENTS.md"
         data, fault = first_bytes(path, agent.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
         if fault is not None:
-            agent.emit(Notice(fault.text(agent.texts), "warning"))
+            agent.emit(Notice(fault, "warning"))
         if text := data.decode("utf-8", errors="replace").strip():
             told.append(
                 f"Instructions for {agent.place.workspace.show(folder)}/, from its AGENTS.md:\n{text}"

@@ -65,7 +65,9 @@ class SessionSecrets:
         meta = _mapped(result.meta, redact)
         summary, phrase = redact(result.summary), result.phrase
         if summary != result.summary and phrase is not None:
-            phrase = Phrase(phrase.key, **_mapped(phrase.values, redact))
+            phrase = _mapped(phrase, redact)
+            if str(phrase) != summary:  # a secret that only the whole sentence shows
+                phrase = None
         if (text, detail, summary, meta) == (result.for_model, result.detail, result.summary, result.meta):
             return result
         return msgspec.structs.replace(
@@ -110,7 +112,9 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
-        return [_mapped(item, change) for item in value]
+        return type(value)(_mapped(item, change) for item in value)
+    if isinstance(value, Phrase):
+        return value.with_values(_mapped(value.values, change))
     if isinstance(value, dict):
         return {name: _mapped(item, change) for name, item in value.items()}
     return value

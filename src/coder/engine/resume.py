@@ -20,6 +20,7 @@ from coder.record.replay import Replay
 from coder.record.seal import is_trusted
 from coder.record.sinks import JsonlHistorySink
 from coder.record.turn_so_far import NewestTurn
+from coder.texts import Phrase
 from coder.tools.todo import restore
 
 
@@ -63,7 +64,7 @@ def _keep_conversation_only(session: Session, state: Replay) -> None:
     words = [own if message.role == "system" else message for message in state.messages]
     state.messages = words if own in words else [own, *words]
     agent = session.agent
-    agent.emit(Notice(agent.say("record.words_only", id=shown(session.id)), "warning"))
+    agent.emit(Notice(Phrase("record.words_only", id=shown(session.id)), "warning"))
 
 
 def _take_over(session: Session, state: Replay) -> None:
@@ -119,7 +120,7 @@ def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
         session.tell_next(
             f"Background jobs ended with the earlier process: {names}. Start again what you need."
         )
-        session.agent.emit(Notice(session.agent.say("job.gone", jobs=names)))
+        session.agent.emit(Notice(Phrase("job.gone", jobs=names)))
 
 
 def _tell_of_memory(session: Session) -> None:

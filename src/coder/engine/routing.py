@@ -56,7 +56,7 @@ async def choose_model(session: Session, turn: Turn, chosen_before: str = "") ->
     wanted, other = (routing.fast, routing.strong) if tier == "fast" else (routing.strong, routing.fast)
     _use(session, turn, wanted or other)
     session.log.append(entries.Routing(model=turn.model, tier=tier))
-    agent.emit(Notice(agent.say("routing.chosen", model=turn.model)))
+    agent.emit(Notice(Phrase("routing.chosen", model=turn.model)))
 
 
 def _use(session: Session, turn: Turn, model: str) -> None:
@@ -117,7 +117,7 @@ def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
         return False
     turn.models_tried.append(turn.model)
     agent.emit(
-        Notice(agent.say("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
+        Notice(Phrase("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
     )
     session.log.append(entries.Routing(model=others[0], instead_of=turn.model, because=str(error)))
     _use(session, turn, others[0])

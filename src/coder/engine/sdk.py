@@ -29,9 +29,11 @@ from coder.protocol.events import (
     Verification,
 )
 from coder.protocol.history import HistoryEvent
+from coder.protocol.in_words import in_words
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.protocol.usage import Usage
 from coder.record.sinks import HistorySink
+from coder.texts import Texts
 
 Approver = Callable[[ApprovalRequested], bool]
 
@@ -77,6 +79,7 @@ class AgentSession:
         self._approve = approve
         self._model = model
         self._engine: Engine | None = None
+        self._texts = Texts("en")  # until the settings are read
 
     @property
     def session_id(self) -> str:
@@ -86,6 +89,7 @@ class AgentSession:
     async def _started(self) -> Engine:
         if self._engine is None:
             settings = read_settings(self._options)
+            self._texts = settings.texts
             provider = provider_of(self._options, settings)
             if self._model is None:
                 provider = await with_model_named(provider)
@@ -100,7 +104,8 @@ class AgentSession:
         engine.submit(UserInput(text))
         reading = _Reading(engine.view.session_id)
         try:
-            async for event in engine.events():
+            async for told in engine.events():
+                event = in_words(told, self._texts)
                 if self._on_event is not None:
                     self._on_event(event)
                 if isinstance(event, ApprovalRequested):
@@ -155,9 +160,9 @@ class _Reading:
             case TurnEnded():
                 self.ended = event
             case CommandDone(_, text):
-                self.text = text
+                self.text = str(text)
             case Failed(text):
-                self.error = text
+                self.error = str(text)
             case InputDone(ok):
                 self.ok = ok
                 return True
@@ -183,7 +188,7 @@ class _Reading:
             status=ended.status,
             token_usage=ended.usage,
             session_id=self.session_id,
-            error=ended.error,
+            error=str(ended.error),
             verification=ended.verification,
             finish_reason=ended.finish_reason,
         )

@@ -42,6 +42,7 @@ from coder.record.seal import sealed
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
 from coder.record.turn_so_far import TurnSoFar
+from coder.texts import Phrase
 from coder.tools.base import Limits, Todo, ToolContext, ToolResult
 from coder.tools.job import Jobs, ending
 
@@ -174,7 +175,7 @@ class Session:
         if agent.front.kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
         for fault in (*base.faults, *agent.memory.faults()):
-            agent.emit(Notice(fault.text(agent.texts), "warning"))
+            agent.emit(Notice(fault, "warning"))
         return session
 
     def record_interrupted(self, calls: list[ToolCall]) -> None:
@@ -252,7 +253,7 @@ class Session:
         """With the session; the person is told which."""
         if ended := self.jobs.end_all():
             names = ", ".join(f"{job.id} ({self.redactor.redact(job.command)})" for job in ended)
-            self.agent.emit(Notice(self.agent.say("job.ended_with_session", jobs=names), "warning"))
+            self.agent.emit(Notice(Phrase("job.ended_with_session", jobs=names), "warning"))
 
     def show_job(self, job: Job) -> None:
         state: Literal["started", "ended", "stopped"]
@@ -442,4 +443,4 @@ class Session:
                 self.id, self.created_at, now(), meta, agent.specs, self.conversation.messages
             )
         except OSError as error:
-            agent.emit(Notice(agent.say("session.no_snapshot", reason=error.strerror or error), "warning"))
+            agent.emit(Notice(Phrase("session.no_snapshot", reason=error.strerror or error), "warning"))

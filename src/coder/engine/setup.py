@@ -28,7 +28,7 @@ from coder.process.child import keep_secret
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
-from coder.texts import Texts, pick_language
+from coder.texts import Joined, Phrase, Said, Texts, pick_language
 from coder.tools.registry import make_tools
 
 if TYPE_CHECKING:
@@ -127,7 +127,6 @@ def open_agent(
     memory = Memory(root, settings.home)
     agent = Agent(
         config,
-        settings.texts,
         place,
         FrontEnd(emit=emit, can_ask=options.can_ask, kind=options.session_kind, sinks=options.sinks),
         model or _model_of(provider, settings, config),
@@ -212,21 +211,21 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
         own_keys=provider_keys(options.environ, provider),
         level=level,
     )
-    return await tried(servers, settings.texts)
+    return await tried(servers)
 
 
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:
     """What stands in the settings and has no effect."""
 
-    def warn(key: str, **values: str) -> None:
-        agent.emit(Notice(agent.say(key, **values), "warning"))
+    def warn(key: str, **values: Said) -> None:
+        agent.emit(Notice(Phrase(key, **values), "warning"))
 
     unknown = [name for name in agent.config.permission.tools if name not in agent.tools and "__" not in name]
     if unknown:
         warn("permissions.no_tool", names=", ".join(unknown))
     if settings.loaded.ignored and settings.trust_status == "changed":
         changes = TrustStore(settings.home).difference(agent.root, settings.loaded.relevant)
-        warn("trust.changed", changes="; ".join(changes.lines(settings.texts)))
+        warn("trust.changed", changes=Joined(changes.phrases(), "; "))
     elif settings.loaded.ignored:
         warn("trust.ignored", keys=", ".join(sorted({one.key for one in settings.loaded.ignored})))
 

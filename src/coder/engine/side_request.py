@@ -48,7 +48,7 @@ async def side_request(session: Session, turn: Turn | None, model: str, instruct
                     case Restarted():
                         parts.clear()
                     case Retrying():
-                        agent.emit(Notice(retry_text(session, chunk), "warning"))
+                        agent.emit(Notice(retry_text(chunk), "warning"))
                     case Completed():
                         usage = chunk.usage
     answer = "".join(parts)
@@ -67,8 +67,8 @@ def one_of(answer: str, *words: str) -> str:
     return str(found[-1]) if found else ""
 
 
-def retry_text(session: Session, retrying: Retrying) -> str:
-    return session.agent.say(
+def retry_text(retrying: Retrying) -> Phrase:
+    return Phrase(
         "model.retry", reason=retrying.reason, attempt=retrying.attempt, wait=f"{retrying.wait:.1f}"
     )
 

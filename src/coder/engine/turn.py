@@ -85,7 +85,7 @@ async def _with_files(session: Session, text: str) -> str:
     agent = session.agent
     message, notes = await asyncio.to_thread(expand, text, agent.place.workspace)
     for note in notes:
-        agent.emit(Notice(note.text(agent.texts), "warning"))
+        agent.emit(Notice(note, "warning"))
     return message
 
 
@@ -196,10 +196,10 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
         _tell_of_jobs(session)
     except ModelError as error:
         turn.status, turn.reason = ("prompt_limit" if error.kind == "context" else "error"), error.phrase
-        session.agent.emit(Failed(error.text(session.agent.texts), code=error.kind))
+        session.agent.emit(Failed(error.phrase, code=error.kind))
     except RecordError as error:
         turn.status, turn.reason = "error", error.phrase
-        session.agent.emit(Failed(error.text(session.agent.texts), code="record"))
+        session.agent.emit(Failed(error.phrase, code="record"))
     except Exception as error:  # said by the engine, which keeps its details; here the turn is ended
         words = f"{type(error).__name__}: {error}"
         turn.status, turn.reason = "error", Phrase("fault.words", words=words)
@@ -212,7 +212,7 @@ def _tell_of_jobs(session: Session) -> None:
     """A cancel ends the turn; what runs in the background is the session's, and is named."""
     if session.agent.keeps_snapshot and (running := session.jobs.running):  # not for a subagent as well
         names = ", ".join(f"{job.id} ({session.redactor.redact(job.command)})" for job in running)
-        session.agent.emit(Notice(session.agent.say("job.still_running", jobs=names)))
+        session.agent.emit(Notice(Phrase("job.still_running", jobs=names)))
 
 
 def cancelled(doing: Sequence[str | Phrase]) -> Phrase:
@@ -256,7 +256,7 @@ def _end(session: Session, turn: Turn) -> None:
         session.log.append(entry)
     except RecordError as error:
         if turn.status != "error":
-            agent.emit(Failed(error.text(agent.texts), code="record"))
+            agent.emit(Failed(error.phrase, code="record"))
         turn.status, turn.reason = "error", error.phrase
     else:
         session.write_snapshot()
@@ -272,7 +272,7 @@ def _end(session: Session, turn: Turn) -> None:
             steps=turn.steps,
             usage=turn.usage,
             duration_ms=duration,
-            error=turn.reason.text(agent.texts) if turn.reason is not None else "",
+            error=turn.reason if turn.reason is not None else "",
             verification=verification,
             finish_reason=turn.finish_reason,
         )

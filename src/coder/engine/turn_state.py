@@ -52,7 +52,7 @@ class Turn:
         self.continuations = 0
         self.empty_answers = 0
         self.warned_of_size = False
-        self.hints: set[str] = set()  # hints shown in this turn
+        self.hints: set[Phrase] = set()  # hints shown in this turn
         self.made_room_at = -1  # the step at which the provider last rejected the prompt as too long
         self.loops = LoopWatch()
         self.model = ""  # for the whole prompt

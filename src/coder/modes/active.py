@@ -21,7 +21,7 @@ from coder.protocol.modes import (
     RenderedMode,
     SetValue,
 )
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase
 
 Inputs = Mapping[str, ModeVariableInput]
 
@@ -51,25 +51,23 @@ class Active(msgspec.Struct, frozen=True):
         )
 
 
-def usable(
-    catalogue: Catalogue, name: str, kind: ModeKind, texts: Texts
-) -> tuple[Mode | None, list[ModeError]]:
+def usable(catalogue: Catalogue, name: str, kind: ModeKind) -> tuple[Mode | None, list[ModeError]]:
     """The mode of that name, or why it cannot be used as this kind."""
     mode = catalogue.find(name)
     if mode is None:
-        return None, [unknown(catalogue, name, texts)]
+        return None, [unknown(catalogue, name)]
     definition = mode.definition
     if definition.error is not None:
         return None, [definition.error]
     if definition.kind != kind:
         key = "modes.not_persistent" if kind == "persistent" else "modes.not_instant"
         fault = ModeFault(key, code="wrong_kind", mode=definition.mode_id)
-        return None, [fault.error(definition.mode_id, texts)]
+        return None, [fault.error(definition.mode_id)]
     return mode, []
 
 
 def bound(
-    mode: Mode, inputs: Inputs, before: Mapping[str, str], cache: Mapping[str, str], texts: Texts
+    mode: Mode, inputs: Inputs, before: Mapping[str, str], cache: Mapping[str, str]
 ) -> tuple[Active, list[ModeError]]:
     """The values after a request, and their errors.
 
@@ -85,7 +83,7 @@ def bound(
             mode=definition.mode_id,
             name=name,
             declared=", ".join(v.name for v in definition.variables) or Phrase("modes.none"),
-        ).error(definition.mode_id, texts)
+        ).error(definition.mode_id)
         for name in inputs
         if name not in declared
     ]
@@ -96,14 +94,14 @@ def bound(
         value, source = settled(variable, inputs.get(variable.name), before.get(variable.name), cached)
         if source in ("explicit", "session") and value is not None:
             explicit[variable.name] = value
-        state = state_of(variable, value, source, texts)
+        state = state_of(variable, value, source)
         states.append(state)
         if not state.is_valid:
-            errors.append(_invalid(definition.mode_id, state, texts))
+            errors.append(_invalid(definition.mode_id, state))
     return Active(mode, explicit, states), errors
 
 
-def _invalid(mode_id: str, state: ModeVariableState, texts: Texts) -> ModeError:
+def _invalid(mode_id: str, state: ModeVariableState) -> ModeError:
     missing = not state.value
     fault = ModeFault(
         "modes.variable_missing" if missing else "modes.variable_invalid",
@@ -113,10 +111,10 @@ def _invalid(mode_id: str, state: ModeVariableState, texts: Texts) -> ModeError:
         name=state.name,
         why=state.problem,
     )
-    return fault.error(mode_id, texts)
+    return fault.error(mode_id)
 
 
-def unknown(catalogue: Catalogue, name: str, texts: Texts) -> ModeError:
+def unknown(catalogue: Catalogue, name: str) -> ModeError:
     from difflib import get_close_matches
 
     name = "/" + name.removeprefix("/")
@@ -124,7 +122,7 @@ def unknown(catalogue: Catalogue, name: str, texts: Texts) -> ModeError:
     near = get_close_matches(name, commands, n=3, cutoff=0.6)
     known = Phrase("modes.nearest", near=", ".join(near)) if near else Phrase("modes.see_list")
     fault = ModeFault("modes.unknown", code="unknown_mode", mode=name, hint=known)
-    return fault.error(name, texts)
+    return fault.error(name)
 
 
 def recorded_targets(modes: list[RecordedMode]) -> list[PersistentModeTarget]:

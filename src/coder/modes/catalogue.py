@@ -11,7 +11,6 @@ from coder.modes.discover import ModeRoots, discover, read_text
 from coder.modes.parse import Mode, parse_mode
 from coder.modes.template import commands_in
 from coder.protocol.modes import ModeDefinition
-from coder.texts import Texts
 
 BUILT_IN = "(built-in)"
 
@@ -19,10 +18,9 @@ BUILT_IN = "(built-in)"
 class Catalogue:
     """Modes and saved prompts by name; overridden ones stay listed."""
 
-    def __init__(self, where: ModeRoots, texts: Texts, built_in: Collection[str] = ()) -> None:
+    def __init__(self, where: ModeRoots, built_in: Collection[str] = ()) -> None:
         """`built_in`: command names, without `/`, that take precedence."""
         self._where = where
-        self._texts = texts
         self._built_in = frozenset(built_in)
         self._modes: list[Mode] | None = None
         self._reached: dict[str, Mode] = {}
@@ -79,7 +77,7 @@ class Catalogue:
     def _read(self, after_each: Callable[[], object]) -> list[Mode]:
         modes: list[Mode] = []
         for found in discover(self._where):
-            mode = parse_mode(found, read_text(found.path, found.bound), self._texts)
+            mode = parse_mode(found, read_text(found.path, found.bound))
             modes.append(self._placed(mode))
             after_each()
         return modes

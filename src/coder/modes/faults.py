@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coder.context.frontmatter import HeadFault
 from coder.protocol.modes import ModeError, ModeErrorCode
-from coder.texts import Fault, Phrase, Texts
+from coder.texts import Fault, Phrase
 
 
 class ModeFault(Fault):
@@ -25,11 +25,11 @@ class ModeFault(Fault):
         self.variable = variable
         self.line = line
 
-    def error(self, mode_id: str, texts: Texts, file: str = "") -> ModeError:
+    def error(self, mode_id: str, file: str = "") -> ModeError:
         """With `file`, the message starts with file and line."""
-        message = self.phrase.text(texts)
+        message = self.phrase
         if file:
-            message = f"{file}:{self.line}: {message}" if self.line else f"{file}: {message}"
+            message = (f"{file}:{self.line}: " if self.line else f"{file}: ") + message
         return ModeError(
             mode_id=mode_id, message=message, variable=self.variable, code=self.code, line=self.line
         )

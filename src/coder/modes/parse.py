@@ -22,7 +22,7 @@ from coder.protocol.modes import (
     ReasoningEffort,
     VariableType,
 )
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.modes.discover import Found
@@ -51,7 +51,7 @@ class Mode(msgspec.Struct, frozen=True):
     body_line: int = 1
 
 
-def parse_mode(found: Found, content: str | ModeFault, texts: Texts) -> Mode:
+def parse_mode(found: Found, content: str | ModeFault) -> Mode:
     """Never raises: errors go into the definition."""
     scope = found.scope
     try:
@@ -59,10 +59,10 @@ def parse_mode(found: Found, content: str | ModeFault, texts: Texts) -> Mode:
             raise content
         if found.category == "prompt":
             return _prompt(found, scope, content)
-        return _mode(found, scope, content, texts)
+        return _mode(found, scope, content)
     except (ModeFault, HeadFault) as raised:
         fault = fault_of_head(raised) if isinstance(raised, HeadFault) else raised
-        error = fault.error(found.mode_id, texts, shown(found.path))
+        error = fault.error(found.mode_id, shown(found.path))
         definition = ModeDefinition(
             mode_id=found.mode_id,
             display_name=found.mode_id[1:],
@@ -74,7 +74,7 @@ def parse_mode(found: Found, content: str | ModeFault, texts: Texts) -> Mode:
         return Mode(definition, "")
 
 
-def _mode(found: Found, scope: ModeScope, content: str, texts: Texts) -> Mode:
+def _mode(found: Found, scope: ModeScope, content: str) -> Mode:
     header, body, body_line = split(content)
     fields = _known(read_header(header), _FIELDS) if header is not None else _Fields({}, [])
     variables, warnings = _variables(fields.get("variables"))
@@ -110,7 +110,7 @@ def _mode(found: Found, scope: ModeScope, content: str, texts: Texts) -> Mode:
         model=fields.line("model") or None,
         reasoning_effort=effort,
         allowed_tools=fields.texts("allowed_tools"),
-        warnings=[warning.text(texts) for warning in warnings],
+        warnings=[*warnings],
     )
     return Mode(definition, body.strip("\n"), body_line + len(body) - len(body.lstrip("\n")))
 

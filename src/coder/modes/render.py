@@ -23,7 +23,7 @@ from coder.modes.template import (
     parse_template,
 )
 from coder.protocol.modes import ModeDefinition, ModeErrorCode, RenderedMode
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase, Said
 
 # A mode is part of every request: 32 KB are about 8,000 tokens.
 MAX_RENDERED = 32_768
@@ -37,6 +37,10 @@ Values = Mapping[str, str]
 
 class Refused(Exception):
     """A callback refused or failed; the text says why, for the person."""
+
+    def __init__(self, why: Said) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class NotThere(Exception):
@@ -54,12 +58,10 @@ class Rendered(msgspec.Struct, frozen=True):
     """The text, and notes for the person."""
 
     text: str
-    warnings: list[str] = []
+    warnings: list[Said] = []
 
 
-async def render(
-    mode: Mode, values: Values, read_file: ReadFile, run_command: RunCommand, texts: Texts
-) -> Rendered:
+async def render(mode: Mode, values: Values, read_file: ReadFile, run_command: RunCommand) -> Rendered:
     """Raises `ModeFault` naming the variable, path or command at fault."""
     job = _Rendering(mode.definition, values, read_file, run_command)
     if mode.definition.category == "prompt":
@@ -70,7 +72,7 @@ async def render(
     text, cut = _limited(text.strip(), MAX_RENDERED)
     if cut:
         job.warnings.append(Phrase("modes.warn_cut", mode=mode.definition.mode_id, limit=MAX_RENDERED))
-    return Rendered(text, [warning.text(texts) for warning in job.warnings])
+    return Rendered(text, [*job.warnings])
 
 
 def _prompt(body: str, values: Values) -> str:
@@ -132,7 +134,7 @@ class _Rendering:
             self.warnings.append(Phrase("modes.warn_no_file", mode=self.definition.mode_id, path=path))
         except Refused as refusal:
             raise self._fault(
-                "modes.path_refused", "path", part.line, variable, path=path, why=str(refusal)
+                "modes.path_refused", "path", part.line, variable, path=path, why=refusal.why
             ) from None
         else:
             text, cut = _limited(text, MAX_INSERTED)
@@ -156,7 +158,7 @@ class _Rendering:
             printed = await self.run_command(self.definition, line)
         except Refused as refusal:
             raise self._fault(
-                "modes.command_refused", "command", part.line, command=line, why=str(refusal)
+                "modes.command_refused", "command", part.line, command=line, why=refusal.why
             ) from None
         printed, cut = _limited(printed.rstrip("\n"), MAX_INSERTED)
         if cut:

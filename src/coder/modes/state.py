@@ -39,7 +39,6 @@ from coder.protocol.modes import (
     SetValue,
     TriggerInstantMode,
 )
-from coder.texts import Texts
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -57,7 +56,6 @@ class ModeKeeper:
     def __init__(
         self,
         catalogue: Catalogue,
-        texts: Texts,
         read_file: ReadFile,
         run_command: RunCommand,
         base_instructions: str = "",
@@ -66,7 +64,6 @@ class ModeKeeper:
         self.catalogue = catalogue
         self.base_instructions = base_instructions
         self.server_rev = 0
-        self._texts = texts
         self._read_file = read_file
         self._run_command = run_command
         self._on: dict[str, Active] = {}  # in order of activation
@@ -138,10 +135,10 @@ class ModeKeeper:
         errors = self._trigger_refused(op)
         if errors:
             return InstantModeExecuted(op.mode_id, "", errors=errors)
-        mode, errors = usable(self.catalogue, op.mode_id, "instant", self._texts)
+        mode, errors = usable(self.catalogue, op.mode_id, "instant")
         if mode is None:
             return InstantModeExecuted(op.mode_id, "", errors=errors)
-        active, errors = bound(mode, op.variables, {}, self._cache, self._texts)
+        active, errors = bound(mode, op.variables, {}, self._cache)
         if not errors:
             active, errors = await self._with_text(active)
         if errors or active.rendered is None:
@@ -169,7 +166,7 @@ class ModeKeeper:
         errors: list[ModeError] = []
         for mode in asked:
             await asyncio.sleep(0)  # a chance to be cancelled
-            active, problems = bound(mode, {}, {}, self._cache, self._texts)
+            active, problems = bound(mode, {}, {}, self._cache)
             if not problems:
                 active, problems = await self._with_text(active)
             if not problems:
@@ -209,12 +206,12 @@ class ModeKeeper:
         name, rest = split_line(line)
         mode = self.catalogue.find(name)
         if mode is None:
-            return Invocation(None, None, errors=[unknown(self.catalogue, name, self._texts)])
+            return Invocation(None, None, errors=[unknown(self.catalogue, name)])
         definition = mode.definition
         try:
             taken = bind(definition, rest)
         except ModeFault as fault:
-            return Invocation(definition, None, errors=[fault.error(definition.mode_id, self._texts)])
+            return Invocation(definition, None, errors=[fault.error(definition.mode_id)])
         inputs: dict[str, ModeVariableInput] = {name: SetValue(value) for name, value in taken.values.items()}
         op: SetModeState | TriggerInstantMode
         if definition.kind == "instant":
@@ -240,14 +237,14 @@ class ModeKeeper:
         for target in targets:
             if not target.enabled:
                 continue
-            mode, problems = usable(self.catalogue, target.mode_id, "persistent", self._texts)
+            mode, problems = usable(self.catalogue, target.mode_id, "persistent")
             errors += problems
             if mode is None:
                 continue
             mode_id = mode.definition.mode_id
             before = wanted.get(mode_id) or self._on.get(mode_id)  # listed twice: merged
             explicit = before.explicit if before else {}
-            active, problems = bound(mode, target.variables, explicit, self._cache, self._texts)
+            active, problems = bound(mode, target.variables, explicit, self._cache)
             errors += problems
             wanted[active.mode_id] = active
         kept = [wanted.pop(mode_id) for mode_id in self._on if mode_id in wanted]
@@ -270,10 +267,10 @@ class ModeKeeper:
         if before is not None and before.rendered and values_of(before.variables) == values:
             return msgspec.structs.replace(active, rendered=before.rendered), []
         try:
-            rendered = await render(active.mode, values, self._read_file, self._run_command, self._texts)
+            rendered = await render(active.mode, values, self._read_file, self._run_command)
         except ModeFault as fault:
             definition = active.mode.definition
-            return active, [fault.error(definition.mode_id, self._texts, definition.path)]
+            return active, [fault.error(definition.mode_id, definition.path)]
         return msgspec.structs.replace(active, rendered=rendered), []
 
     def _too_long(self, target: Sequence[Active]) -> list[ModeError]:
@@ -282,7 +279,7 @@ class ModeKeeper:
             return []
         last = target[-1].mode_id
         fault = ModeFault("modes.block_long", code="too_long", mode=last, length=length, limit=MAX_BLOCK)
-        return [fault.error(last, self._texts)]
+        return [fault.error(last)]
 
     # applying
 
@@ -329,7 +326,7 @@ class ModeKeeper:
 
     def _stale(self, mode_id: str, client_rev: int) -> ModeError:
         fault = ModeFault("modes.stale", code="stale", rev=client_rev, newest=self._client_rev)
-        return fault.error(mode_id, self._texts)
+        return fault.error(mode_id)
 
     def _trigger_refused(self, op: TriggerInstantMode) -> list[ModeError]:
         """Errors of a stale or repeated trigger."""

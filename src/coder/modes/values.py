@@ -9,7 +9,6 @@ from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.protocol.modes import ModeVariable, ModeVariableInput, ModeVariableState, ValueSource
-    from coder.texts import Texts
 
 MAX_VALUE = 8_192  # longer text belongs in a file
 TRUE = ("true", "yes", "on", "1")
@@ -69,9 +68,7 @@ def settled(
     return (variable.default, "default") if variable.default is not None else (None, "unset")
 
 
-def state_of(
-    variable: ModeVariable, value: str | None, source: ValueSource, texts: Texts
-) -> ModeVariableState:
+def state_of(variable: ModeVariable, value: str | None, source: ValueSource) -> ModeVariableState:
     """Validates; a required variable needs a non-empty value."""
     from coder.protocol.modes import ModeVariableState
 
@@ -89,7 +86,7 @@ def state_of(
         required=variable.required,
         default=variable.default,
         enum=variable.enum,
-        problem=problem.text(texts) if problem else "",
+        problem=problem or "",
     )
 
 

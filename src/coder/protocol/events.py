@@ -1,7 +1,7 @@
 """Events from the engine to front ends.
 
 A front end may ignore any of them but `ApprovalRequested`, which waits for an `ApprovalReply` (or a
-`Cancel`).
+`Cancel`). It puts fields of type `Said` into words with its own `Texts`: the engine knows no language.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from coder.protocol.entries import Verification as Verification
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ModeStateChanged
 from coder.protocol.usage import Usage
+from coder.texts import Said
 
 ToolState = Literal["scheduled", "executing", "success", "error", "cancelled"]
 TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
@@ -93,7 +94,7 @@ class ToolCallChanged(Event, frozen=True):
     tool: str
     state: ToolState
     argument: str
-    summary: str = ""
+    summary: Said = ""
     detail: str = ""
     detail_kind: Literal["", "diff", "output", "text"] = ""
     duration_ms: int = 0
@@ -116,9 +117,9 @@ class ApprovalRequested(Event, frozen=True):
     approval_id: str
     call_id: str
     tool: str
-    subject: str
+    subject: Said
     subject_kind: Literal["command", "diff", "text"]
-    reasons: list[str]
+    reasons: list[Said]
     can_always: bool
     always_names: list[str] = msgspec.field(default_factory=list)
 
@@ -155,7 +156,7 @@ class VerifyChanged(Event, frozen=True):
     command: str = ""
     attempt: int = 0
     exit_code: int | None = None
-    text: str = ""
+    text: Said = ""
 
 
 class ChatCompressed(Event, frozen=True):
@@ -176,7 +177,7 @@ class Citation(Event, frozen=True):
 class LoopDetected(Event, frozen=True):
     """The model repeats itself."""
 
-    reason: str
+    reason: Said
 
 
 class MaxSessionTurns(Event, frozen=True):
@@ -195,7 +196,7 @@ class CommandDone(Event, frozen=True):
     """The output of a `/` or `!` command."""
 
     command: str
-    text: str
+    text: Said
     ok: bool = True
     data: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -204,7 +205,7 @@ class Notice(Event, frozen=True):
     """One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer
     that continues in the same block."""
 
-    text: str
+    text: Said
     level: Literal["info", "warning"] = "info"
     in_answer: bool = False
 
@@ -212,7 +213,7 @@ class Notice(Event, frozen=True):
 class Failed(Event, frozen=True):
     """An error, in one or two sentences."""
 
-    text: str
+    text: Said
     code: str = "error"
 
 
@@ -225,7 +226,7 @@ class TurnEnded(Event, frozen=True):
     steps: int
     usage: Usage
     duration_ms: int
-    error: str = ""
+    error: Said = ""
     verification: Verification = Verification()
     finish_reason: str = ""  # of the last response
 

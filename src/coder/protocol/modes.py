@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from coder.protocol.base import Event, Op
+from coder.texts import Said
 
 ModeKind = Literal["persistent", "instant"]
 ModeCategory = Literal["mode", "prompt"]
@@ -33,7 +34,7 @@ class ModeError(msgspec.Struct, frozen=True):
     """An error in a mode, or in one of its variables."""
 
     mode_id: str
-    message: str
+    message: Said
     variable: str | None = None
     code: ModeErrorCode = "file"
     line: int = 0  # of the mode's file, from 1; 0: none
@@ -86,7 +87,7 @@ class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
     shadowed_by: str | None = None
     shadowed_by_path: str | None = None
     error: ModeError | None = None
-    warnings: list[str] = []
+    warnings: list[Said] = []
 
 
 class ModeVariableState(msgspec.Struct, frozen=True):
@@ -100,7 +101,7 @@ class ModeVariableState(msgspec.Struct, frozen=True):
     required: bool
     default: str | None = None
     enum: list[str] = []
-    problem: str = ""
+    problem: Said = ""
 
 
 class RenderedMode(msgspec.Struct, frozen=True):
@@ -111,7 +112,7 @@ class RenderedMode(msgspec.Struct, frozen=True):
     scope: ModeScope
     variables: list[ModeVariableState]
     rendered_instructions: str | None
-    warnings: list[str] = []
+    warnings: list[Said] = []
 
 
 class SetValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -184,7 +185,7 @@ class InstantModeExecuted(Event, frozen=True):
 
     mode_id: str
     rendered_prompt: str
-    warnings: list[str] = msgspec.field(default_factory=list)
+    warnings: list[Said] = msgspec.field(default_factory=list)
     errors: list[ModeError] = msgspec.field(default_factory=list)
     leftover: str = ""
 

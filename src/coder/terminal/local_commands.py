@@ -90,7 +90,7 @@ def with_local_help(event: CommandDone, texts: Texts, columns: int) -> CommandDo
         line = f"{usage.ljust(width) if roomy else usage}  {about}"
         margin = " " * (width + 2 if roomy else 4)
         lines += [plain(row) for row in wrap([("", line)], columns, rest=[("", margin)])]
-    _, blank, keys = event.text.partition("\n\n")
+    _, blank, keys = texts.of(event.text).partition("\n\n")
     return msgspec.structs.replace(event, text="\n".join(lines) + blank + keys)
 
 

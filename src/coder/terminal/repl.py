@@ -372,7 +372,7 @@ class Repl:
 
     def _open_pager(self, event: CommandDone) -> bool:
         """Page a diff longer than the screen. False if it is shorter or there is no pager."""
-        lines = command_lines(event)
+        lines = command_lines(event, self.texts)
         command = pager.pager_command(os.environ)
         if len(lines) < self.live_region.rows - 3 or command is None:
             return False

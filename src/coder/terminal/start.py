@@ -52,7 +52,7 @@ async def _run(
     engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
     engine.start(resume)
     if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
-        renderer.line(safe(" ".join(problems)))
+        renderer.line(safe(" ".join(map(settings.texts.of, problems))))
         await engine.close()
         return _USAGE
     if _is_line_terminal():
@@ -97,4 +97,4 @@ def _mode_commands(options: Options, settings: Settings) -> dict[str, Any]:
     from coder.modes.catalogue import Catalogue
     from coder.modes.discover import places
 
-    return mode_commands(Catalogue(places(options.cwd, options.environ, settings.home), settings.texts))
+    return mode_commands(Catalogue(places(options.cwd, options.environ, settings.home)))

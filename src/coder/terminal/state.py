@@ -82,7 +82,7 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             state.verifying = safe(command) if outcome == "started" else ""
         case ApprovalRequested():
             state.approval, state.asked = event, time.monotonic()
-            state.approved_subjects[event.call_id] = event.subject
+            state.approved_subjects[event.call_id] = str(event.subject)
         case ApprovalResolved() if state.approval is not None:
             state.since += time.monotonic() - state.asked  # the person's time, not the turn's
             state.approval = None

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 def shortened(text: str, limit: int) -> str:
@@ -84,6 +84,38 @@ class Phrase:
     def __repr__(self) -> str:
         return f"Phrase({self.key!r}, {self.values!r})"
 
+    def with_values(self, values: dict[str, object]) -> Phrase:
+        """The same phrase about other things."""
+        other = object.__new__(type(self))
+        other.key, other.values = self.key, values
+        return other
+
+    def __add__(self, other: Said) -> Joined:
+        return Joined((self, other), "")
+
+    def __radd__(self, other: str) -> Joined:
+        return Joined((other, self), "")
+
+
+class Joined(Phrase):
+    """Several phrases and strings with the same between them: the lines of a table, the words of a line."""
+
+    __slots__ = ()
+
+    def __init__(self, parts: Iterable[Said], by: str = "\n") -> None:
+        super().__init__("", parts=tuple(parts), by=by)
+
+    def text(self, texts: Texts) -> str:
+        parts, by = self.values["parts"], self.values["by"]
+        assert isinstance(parts, tuple)
+        return str(by).join(map(texts.of, parts))
+
+
+if TYPE_CHECKING:
+    Said = Phrase | str  # a string is the words of a model, a program or a person, as they are
+else:
+    Said = str  # msgspec reads annotations as the JSON form, which has been put into words
+
 
 class Fault(Exception):
     """An exception with a translatable message. `str` gives English; `text` the person's language."""
@@ -123,6 +155,9 @@ class Texts:
             if self._strict:
                 raise
             return template
+
+    def of(self, said: Said) -> str:
+        return said if isinstance(said, str) else said.text(self)
 
     def _template(self, key: str, *, singular: bool) -> str | None:
         languages: tuple[Language, ...] = ("en",) if self.lang == "en" else (self.lang, "en")

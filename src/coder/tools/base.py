@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
-from coder.texts import Phrase, Texts, shortened
+from coder.texts import Phrase, Said, shortened
 from coder.tools.seen import FileStamps
 
 if TYPE_CHECKING:
@@ -44,11 +44,10 @@ class ToolResult(msgspec.Struct, frozen=True):
     # Files whose content the model knows as soon as it has been told this, since it shows all that is new.
     learned: tuple[tuple[Path, bytes], ...] = ()
 
-    def for_person(self, texts: Texts) -> str:
-        """The summary in the language of the person; `summary` itself is English."""
-        if self.phrase is None or texts.lang == "en":
-            return self.summary
-        return self.phrase.text(texts)
+    @property
+    def said(self) -> Said:
+        """The summary for a person; `summary` itself is English."""
+        return self.summary if self.phrase is None else self.phrase
 
 
 MCP_PREFIX = "mcp__"  # what the names of MCP servers' tools begin with, and no others
@@ -67,21 +66,18 @@ def summed_up(phrase: Phrase, for_model: str, **more: Any) -> ToolResult:
     return ToolResult(for_model=for_model, summary=str(phrase), phrase=phrase, **more)
 
 
-def failed(reason: str, summary: str | Phrase = "", **meta: Any) -> ToolResult:
+def failed(reason: str, summary: Said = "", **meta: Any) -> ToolResult:
     """A failure. `reason` tells the model what is wrong and what would work instead."""
-    phrase = summary if isinstance(summary, Phrase) else None if summary else _UNSAID
-    said = reason if phrase is _UNSAID else str(summary)
-    return ToolResult(for_model=f"error: {reason}", summary=said, ok=False, meta=meta, phrase=phrase)
+    # What was written for the model alone is said in English; others are told that there is a reason.
+    said = summary or Phrase("tool.failed", why=reason)
+    phrase = said if isinstance(said, Phrase) else None
+    return ToolResult(for_model=f"error: {reason}", summary=str(said), ok=False, meta=meta, phrase=phrase)
 
 
-def denied(reason: str, summary: str | Phrase = "", **meta: Any) -> ToolResult:
+def denied(reason: str, summary: Said = "", **meta: Any) -> ToolResult:
     """A refusal: the call was understood and may not be done."""
     result = failed(reason, summary, **meta)
     return msgspec.structs.replace(result, for_model=f"denied: {reason}", denied=True)
-
-
-# A reason that was written for the model alone: whoever does not read English is told that there is one.
-_UNSAID = Phrase("tool.failed")
 
 
 class ToolCancelled(asyncio.CancelledError):

@@ -12,6 +12,7 @@ from coder.fs.safe_open import read_whole
 from coder.policy.sandbox.ladder import Sandbox, probe
 from coder.process.executables import find_program
 from coder.process.run import Outcome, run_process
+from coder.texts import Joined, Phrase, Said
 
 _KEEP = 400_000  # bytes of a full diff; more than that nobody reads on a screen
 _UNTRACKED = 50
@@ -21,7 +22,7 @@ _OWN = ".coder/.gitignore"  # made by coder itself, so nothing of anybody's work
 class Shown(msgspec.Struct, frozen=True):
     """What `/diff` says, and the paths that changed. Not `ok`: it was asked for what is not there."""
 
-    text: str
+    text: Said
     files: list[str] = []
     ok: bool = True
 
@@ -38,7 +39,7 @@ async def show_diff(agent: Agent, args: str) -> Shown:
     others = await _git(agent, "ls-files", "--others", "--exclude-standard", "-z", "--", wanted)
     if names is None or others is None or names.exit_code != 0:
         reason = names.stderr.strip() if names is not None else "git"
-        return Shown(agent.say("diff.failed", reason=reason), ok=False)
+        return Shown(Phrase("diff.failed", reason=reason), ok=False)
     changed = names.stdout.split("\0")[:-1]
     untracked = [path for path in others.stdout.split("\0")[:-1] if path != _OWN]
     if not changed and not untracked:
@@ -50,33 +51,33 @@ async def show_diff(agent: Agent, args: str) -> Shown:
 async def _nothing(agent: Agent, wanted: str) -> Shown:
     """No change there; or no such place, which is another thing to know."""
     if wanted == ".":
-        return Shown(agent.say("diff.none"))
+        return Shown(Phrase("diff.none"))
     known = await _git(agent, "ls-files", "-z", "--", wanted)
     if (known is not None and known.stdout) or _is_there(agent, wanted):
-        return Shown(agent.say("diff.none_in", path=wanted))
-    return Shown(agent.say("diff.no_file", path=wanted), ok=False)
+        return Shown(Phrase("diff.none_in", path=wanted))
+    return Shown(Phrase("diff.no_file", path=wanted), ok=False)
 
 
-async def _summary(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> str:
+async def _summary(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> Said:
     stat = await _git(agent, "diff", "--stat", "--relative", *base, "--", wanted)
-    lines = [stat.stdout.rstrip("\n")] if stat and stat.stdout.strip() else []
-    lines += [agent.say("diff.untracked", path=path) for path in untracked[:_UNTRACKED]]
+    lines: list[Said] = [stat.stdout.rstrip("\n")] if stat and stat.stdout.strip() else []
+    lines += [Phrase("diff.untracked", path=path) for path in untracked[:_UNTRACKED]]
     if len(untracked) > _UNTRACKED:
-        lines.append(agent.say("diff.more", n=len(untracked) - _UNTRACKED))
-    return "\n".join([*lines, agent.say("diff.hint")])
+        lines.append(Phrase("diff.more", n=len(untracked) - _UNTRACKED))
+    return Joined([*lines, Phrase("diff.hint")])
 
 
-async def _full(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> str:
+async def _full(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> Said:
     safely = ("--no-ext-diff", "--no-textconv")
     diff = await _git(agent, "diff", *safely, "--relative", *base, "--", wanted)
-    parts = [diff.stdout.rstrip("\n")] if diff is not None and diff.stdout else []
+    parts: list[Said] = [diff.stdout.rstrip("\n")] if diff is not None and diff.stdout else []
     for path in untracked[:_UNTRACKED]:
         added = await _git(agent, "diff", *safely, "--no-index", "--", "/dev/null", path)
         if added is not None:
             parts.append(added.stdout.rstrip("\n"))
     if len(untracked) > _UNTRACKED:
-        parts.append(agent.say("diff.more", n=len(untracked) - _UNTRACKED))
-    return "\n".join(parts)
+        parts.append(Phrase("diff.more", n=len(untracked) - _UNTRACKED))
+    return Joined(parts)
 
 
 def _is_there(agent: Agent, path: str) -> bool:
@@ -91,15 +92,15 @@ def _by_undo(agent: Agent, args: str) -> Shown:
         folder = args.removesuffix("/") + "/"
         shown = [path for path in shown if path == args or path.startswith(folder)]
         if not shown and not _is_there(agent, args):
-            return Shown(agent.say("diff.no_file", path=args), ok=False)
+            return Shown(Phrase("diff.no_file", path=args), ok=False)
     if not shown:
-        return Shown(agent.say("diff.none_without_git"))
+        return Shown(Phrase("diff.none_without_git"))
     if args:
         return Shown(_by_journal(agent, shown), shown)
-    return Shown("\n".join([agent.say("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
+    return Shown(Joined([Phrase("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
 
 
-def _by_journal(agent: Agent, wanted: list[str]) -> str:
+def _by_journal(agent: Agent, wanted: list[str]) -> Said:
     """Every line that the session changed, from what undo keeps; of what it does not keep the names."""
     from coder.tools.changes import diff_bytes
 
@@ -107,10 +108,10 @@ def _by_journal(agent: Agent, wanted: list[str]) -> str:
         agent.place.workspace.show(path): (path, kept)
         for path, kept in agent.session.undo.contents_before().items()
     }
-    lines: list[str] = []
+    lines: list[Said] = []
     for name in wanted:
         if name not in before:
-            lines.append(agent.say("diff.not_kept", path=name))
+            lines.append(Phrase("diff.not_kept", path=name))
             continue
         path, kept = before[name]
         try:
@@ -118,10 +119,10 @@ def _by_journal(agent: Agent, wanted: list[str]) -> str:
         except FileNotFoundError:
             now = None
         except (OSError, ValueError):
-            lines.append(agent.say("diff.not_kept", path=name))
+            lines.append(Phrase("diff.not_kept", path=name))
             continue
         lines += diff_bytes(kept, now, name, name).lines
-    return "\n".join(lines) or agent.say("diff.none")
+    return Joined(lines or [Phrase("diff.none")])
 
 
 async def _git(agent: Agent, *args: str) -> Outcome | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.process.background import Job
+from coder.texts import Joined, Phrase, Said
 
 _ENDED_SHOWN = 10
 _LINE = 120  # characters of a command or an output line
@@ -15,21 +16,21 @@ async def ps_command(agent: Agent, args: str) -> Reply:
     ended = [job for job in jobs if not job.running][-_ENDED_SHOWN:]
     shown = [*(job for job in jobs if job.running), *ended]
     if not shown:
-        return Reply(agent.say("job.none"))
-    return Reply("\n".join(_line(agent, job) for job in shown), data={"jobs": [job.id for job in shown]})
+        return Reply(Phrase("job.none"))
+    return Reply(Joined(map(_line, shown)), data={"jobs": [job.id for job in shown]})
 
 
-def _line(agent: Agent, job: Job) -> str:
+def _line(job: Job) -> Said:
     seconds = _time(job.seconds)
     if job.running:
-        state = agent.say("job.runs", time=seconds)
+        state = Phrase("job.runs", time=seconds)
     elif job.stopped_by:
-        state = agent.say("job.was_stopped", time=seconds)
+        state = Phrase("job.was_stopped", time=seconds)
     else:
-        state = agent.say("job.has_ended", time=seconds, code=job.exit_code)
+        state = Phrase("job.has_ended", time=seconds, code=job.exit_code)
     last = job.recent(1)[:_LINE]
-    text = f"{job.id}  {state}  {' '.join(job.command.split())[:_LINE]}"
-    return f"{text}\n   {last}" if last else text
+    text = f"{job.id}  " + state + f"  {' '.join(job.command.split())[:_LINE]}"
+    return text + f"\n   {last}" if last else text
 
 
 def _time(seconds: float) -> str:
@@ -45,12 +46,12 @@ async def stop_command(agent: Agent, args: str) -> Reply:
         found = jobs.get(args.strip().removeprefix("job").strip())
         if found is None:
             ids = ", ".join(job.id for job in wanted)
-            text = agent.say("job.no_such", id=args, ids=ids) if ids else agent.say("job.none_running")
+            text = Phrase("job.no_such", id=args, ids=ids) if ids else Phrase("job.none_running")
             return Reply(text, ok=False, data={"usage": True})
         wanted = [found] if found.running else []
     if not wanted:
-        return Reply(agent.say("job.none_running"))
+        return Reply(Phrase("job.none_running"))
     for job in wanted:
         job.stop("person")
     names = ", ".join(f"{job.id} ({job.command})" for job in wanted)
-    return Reply(agent.say("job.stopped", jobs=names), data={"stopped": [job.id for job in wanted]})
+    return Reply(Phrase("job.stopped", jobs=names), data={"stopped": [job.id for job in wanted]})

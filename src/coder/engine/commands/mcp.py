@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.mcp.names import tool_name
-from coder.texts import Texts
+from coder.texts import Joined, Phrase, Said
 from coder.tools.base import MCP_PREFIX
 
 if TYPE_CHECKING:
@@ -17,55 +17,54 @@ if TYPE_CHECKING:
 async def mcp_command(agent: Agent, args: str) -> Reply:
     servers = agent.mcp
     if servers is None:
-        return Reply(agent.say("servers.none"))
+        return Reply(Phrase("servers.none"))
     word, _, name = args.partition(" ")
     if not args:
-        return Reply("\n".join(server_lines(servers, agent.texts)), data={"servers": server_data(servers)})
+        return Reply(Joined(server_lines(servers)), data={"servers": server_data(servers)})
     if word != "restart" or not name.strip():
-        return Reply(agent.say("servers.usage"), ok=False, data={"usage": True})
+        return Reply(Phrase("servers.usage"), ok=False, data={"usage": True})
     return await _restart(agent, servers, name.strip())
 
 
-def mcp_rows(agent: Agent) -> list[tuple[str, str]]:
+def mcp_rows(agent: Agent) -> list[tuple[str, Said]]:
     """A row for `/status`; none where there are no servers."""
     if agent.mcp is None:
         return []
-    states = [f"{name} {agent.say(f'servers.state.{one.state}')}" for name, one in agent.mcp.all.items()]
-    return [("mcp", ", ".join(states))]
+    states = [f"{name} " + Phrase(f"servers.state.{one.state}") for name, one in agent.mcp.all.items()]
+    return [("mcp", Joined(states, ", "))]
 
 
 async def _restart(agent: Agent, servers: Servers, name: str) -> Reply:
     server = servers.all.get(name)
     if server is None:
         names = ", ".join(servers.all)
-        return Reply(agent.say("servers.no_server", name=name, names=names), ok=False)
+        return Reply(Phrase("servers.no_server", name=name, names=names), ok=False)
     if agent.mode == "plan":
-        return Reply(agent.say("servers.in_plan", name=name), ok=False)
+        return Reply(Phrase("servers.in_plan", name=name), ok=False)
     if server.state == "off":
-        return Reply(agent.say("servers.switched_off", name=name), ok=False)
+        return Reply(Phrase("servers.switched_off", name=name), ok=False)
     await server.close()
     server.start()
     await server.settled()
     if server.fault is not None:
-        return Reply(server.fault.text(agent.texts), ok=False)
-    return Reply("\n".join([agent.say("servers.restarted", name=name), *_lines(server, agent.texts)]))
+        return Reply(server.fault, ok=False)
+    return Reply(Joined([Phrase("servers.restarted", name=name), *_lines(server)]))
 
 
-def server_lines(servers: Servers, texts: Texts) -> list[str]:
+def server_lines(servers: Servers) -> list[Said]:
     """For a person: a line a server, below it what it can do or why it does not run."""
-    return [line for server in servers.all.values() for line in _lines(server, texts)]
+    return [line for server in servers.all.values() for line in _lines(server)]
 
 
-def _lines(server: Server, texts: Texts) -> list[str]:
-    say = texts.say
-    words = [say(f"servers.state.{server.state}")]
+def _lines(server: Server) -> list[Said]:
+    words: list[Said] = [Phrase(f"servers.state.{server.state}")]
     if server.connection is not None:
-        words += [say("servers.tools", n=len(server.remotes)), server.connection.server]
-    lines = [f"{server.name}: {' · '.join(word for word in words if word)}"]
+        words += [Phrase("servers.tools", n=len(server.remotes)), server.connection.server]
+    lines: list[Said] = [f"{server.name}: " + Joined(filter(None, words), " · ")]
     if server.state == "ready":
         lines += [f"  {_shown_name(server.name, remote.name)}" for remote in server.remotes]
     elif server.fault is not None:
-        lines.append(f"  {server.fault.text(texts)}")
+        lines.append("  " + server.fault)
     return lines
 
 

@@ -2,98 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from coder.context.memory import Memory, note_of
 from coder.context.skills import SkillInfo, Skills
-from coder.texts import shortened
+from coder.texts import Joined, Phrase, Said, shortened
 from coder.tools.save_memory import NotSaved, Scope
 
-Say = Callable[..., str]
 _WIDTH = 160  # characters of a description; the whole stands in its file
 
 
 class Answer(msgspec.Struct, frozen=True):
     """Text for the person; `note` is for the model, with the person's next message."""
 
-    text: str
+    text: Said
     ok: bool = True
     note: str = ""
 
 
-def skills_answer(skills: Skills, say: Say) -> Answer:
+def skills_answer(skills: Skills) -> Answer:
     """All skills with where they come from, then the broken ones with file and reason."""
     skills.scan()
     found = skills.all()
     width = max((len(skill.name) for skill in found), default=0)
-    lines = [
-        f"{skill.name.ljust(width)}  [{say(f'skills.origin.{skill.origin}')}] {_about(skill, say)}"
+    lines: list[Said] = [
+        f"{skill.name.ljust(width)}  [" + Phrase(f"skills.origin.{skill.origin}") + "] " + _about(skill)
         for skill in found
     ]
     broken = skills.broken()
     if broken:
-        lines += ["", say("skills.broken", n=len(broken))]
-        lines += [f"  {one.file}: {say(one.reason.key, **one.reason.values)}" for one in broken]
-    return Answer("\n".join(lines) or say("skills.none"))
+        lines += ["", Phrase("skills.broken", n=len(broken))]
+        lines += [f"  {one.file}: " + one.reason for one in broken]
+    return Answer(Joined(lines or [Phrase("skills.none")]))
 
 
-def _about(skill: SkillInfo, say: Say) -> str:
+def _about(skill: SkillInfo) -> Said:
     """A skill of a person's is told in their words, our own in their language."""
     return (
-        say(f"skills.about.{skill.name}")
+        Phrase(f"skills.about.{skill.name}")
         if skill.origin == "built-in"
         else shortened(skill.description, _WIDTH)
     )
 
 
-def memory_answer(memory: Memory, say: Say, args: str) -> Answer:
+def memory_answer(memory: Memory, args: str) -> Answer:
     """`/memory`, `/memory add [--home] FACT`, `/memory forget N`."""
     word, _, rest = args.strip().partition(" ")
     try:
         if not word or (word in ("show", "list") and not rest.strip()):
-            return _shown(memory, say)
+            return _shown(memory)
         if word == "add":
-            return _added(memory, say, rest.strip())
+            return _added(memory, rest.strip())
         if word in ("forget", "remove"):
-            return _forgotten(memory, say, rest.strip())
+            return _forgotten(memory, rest.strip())
     except NotSaved as reason:
-        return Answer(say("memory.not_saved", reason=reason.phrase), ok=False)
-    return Answer(say("memory.usage"), ok=False)
+        return Answer(Phrase("memory.not_saved", reason=reason.phrase), ok=False)
+    return Answer(Phrase("memory.usage"), ok=False)
 
 
-def _shown(memory: Memory, say: Say) -> Answer:
+def _shown(memory: Memory) -> Answer:
     facts = memory.facts()
     if not facts:
-        return Answer(say("memory.none", project=memory.path("project"), home=memory.path("home")))
-    lines: list[str] = []
+        return Answer(Phrase("memory.none", project=memory.path("project"), home=memory.path("home")))
+    lines: list[Said] = []
     scope: Scope | None = None
     for fact in facts:
         if fact.scope != scope:
             scope = fact.scope
-            lines.append(f"{say(f'memory.{scope}')} ({memory.path(scope)})")
+            lines.append(Phrase(f"memory.{scope}") + f" ({memory.path(scope)})")
         lines.append(f"  {fact.number}. {fact.text}")
-    return Answer("\n".join(lines))
+    return Answer(Joined(lines))
 
 
-def _added(memory: Memory, say: Say, text: str) -> Answer:
+def _added(memory: Memory, text: str) -> Answer:
     scope: Scope = "home" if text == "--home" or text.startswith("--home ") else "project"
     fact = text.removeprefix("--home").strip() if scope == "home" else text
     if not fact:
-        return Answer(say("memory.usage"), ok=False)
+        return Answer(Phrase("memory.usage"), ok=False)
     saved = memory.save(fact, scope)
     if not saved.added:
-        return Answer(say("memory.known", fact=saved.fact))
-    return Answer(say("memory.added", fact=saved.fact, path=saved.path), note=note_of(saved))
+        return Answer(Phrase("memory.known", fact=saved.fact))
+    return Answer(Phrase("memory.added", fact=saved.fact, path=saved.path), note=note_of(saved))
 
 
-def _forgotten(memory: Memory, say: Say, text: str) -> Answer:
+def _forgotten(memory: Memory, text: str) -> Answer:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
     if not number:
-        return Answer(say("memory.usage"), ok=False)
+        return Answer(Phrase("memory.usage"), ok=False)
     fact = memory.forget(number)
     if fact is None:
-        return Answer(say("memory.missing", number=number), ok=False)
+        return Answer(Phrase("memory.missing", number=number), ok=False)
     note = f"The person removed from the memory; it no longer holds: {fact.text}"
-    return Answer(say("memory.forgotten", fact=fact.text), note=note)
+    return Answer(Phrase("memory.forgotten", fact=fact.text), note=note)

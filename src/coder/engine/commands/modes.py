@@ -15,12 +15,13 @@ from coder.protocol.modes import (
     SetModeState,
     TriggerInstantMode,
 )
+from coder.texts import Joined, Phrase, Said
 
 
 class Reply(msgspec.Struct, frozen=True):
     """What a command answers: text for the person, fields for programs."""
 
-    text: str
+    text: Said
     ok: bool = True
     data: dict[str, object] = {}
 
@@ -36,7 +37,7 @@ def refusal(op: TriggerInstantMode, executed: InstantModeExecuted) -> CommandDon
     """Why an instant mode was not run, for whoever shows answers to lines."""
     data = _fillable(executed.mode_id, executed.errors)
     data["values"] = {name: given.value for name, given in op.variables.items() if not isinstance(given, str)}
-    return CommandDone(executed.mode_id, "\n".join(error_texts(executed.errors)), ok=False, data=data)
+    return CommandDone(executed.mode_id, Joined(error_texts(executed.errors)), ok=False, data=data)
 
 
 def _fillable(mode_id: str, errors: list[ModeError]) -> dict[str, object]:
@@ -55,23 +56,23 @@ async def custom_mode(agent: Agent, line: str) -> Reply | InstantLine | None:
     if invocation.definition is None:
         return None
     if invocation.op is None:
-        return Reply("\n".join(error_texts(invocation.errors)), ok=False)
+        return Reply(Joined(error_texts(invocation.errors)), ok=False)
     if isinstance(invocation.op, TriggerInstantMode):
         return InstantLine(invocation.op, invocation.leftover)
     name = invocation.definition.mode_id
     again = keeper.is_on(name) and len(line.split()) == 1
     changed = await set_modes(agent.session, invocation.op)
     if changed.errors:
-        lines, data = error_texts(changed.errors), _fillable(name, changed.errors)
+        lines, data = [*error_texts(changed.errors)], _fillable(name, changed.errors)
     else:
         on = next(m for m in keeper.enabled if m.mode_id == name)
-        lines, data = [agent.say("modes.on", mode=name) + _values(on)], {"mode_id": name}
+        lines, data = [Phrase("modes.on", mode=name) + _values(on)], {"mode_id": name}
     if not changed.errors and again and invocation.definition.variables:
         data["form"] = "adjust"
     if invocation.leftover:  # never sent by itself: whoever typed it may want it as a message
-        lines.append(agent.say("modes.leftover", text=invocation.leftover))
+        lines.append(Phrase("modes.leftover", text=invocation.leftover))
         data["leftover"] = invocation.leftover
-    return Reply("\n".join(lines), ok=not changed.errors, data=data)
+    return Reply(Joined(lines), ok=not changed.errors, data=data)
 
 
 async def modes_command(agent: Agent, args: str) -> Reply:
@@ -82,13 +83,13 @@ async def modes_command(agent: Agent, args: str) -> Reply:
     if word == "off" and name.strip():
         found = keeper.catalogue.find(name.strip())
         if found is None or not keeper.is_on(found.definition.mode_id):
-            return Reply(agent.say("modes.not_on", mode=name.strip()), ok=False)
+            return Reply(Phrase("modes.not_on", mode=name.strip()), ok=False)
         mode_id = found.definition.mode_id
         await set_modes(agent.session, SetModeState(keeper.target_without(mode_id)))
-        return Reply(agent.say("modes.off", mode=mode_id))
+        return Reply(Phrase("modes.off", mode=mode_id))
     if args:
-        return Reply(agent.say("modes.usage"), ok=False, data={"usage": True})
-    return Reply("\n".join([agent.say("mode.current", mode=agent.mode, names=_OPERATING), *_listed(agent)]))
+        return Reply(Phrase("modes.usage"), ok=False, data={"usage": True})
+    return Reply(Joined([Phrase("mode.current", mode=agent.mode, names=_OPERATING), *_listed(agent)]))
 
 
 _OPERATING = "plan, default, auto-edit, yolo"
@@ -106,17 +107,22 @@ def _values(mode: RenderedMode) -> str:
     return "".join(f" {label}" for label in labels)
 
 
-def _listed(agent: Agent) -> list[str]:
+def _listed(agent: Agent) -> list[Said]:
     keeper = keeper_of(agent.session)
     values = {mode.mode_id: _values(mode) for mode in keeper.enabled}
-    lines = []
+    lines: list[Said] = []
     for definition in keeper.catalogue.definitions:
         on = values.get(definition.mode_id) if definition.command else None  # else another has its name
         mark = "○" if on is None else "●"
-        state = definition.error.message if definition.error else definition.description
+        state: Said = definition.error.message if definition.error else definition.description
         if definition.shadowed_by:
-            state = agent.say("modes.state_shadowed", scope=definition.shadowed_by)
+            state = Phrase("modes.state_shadowed", scope=definition.shadowed_by)
         name = (definition.command or definition.mode_id) + (on or "")
-        kind = agent.say(_kind_key(definition))
-        lines.append(f"{mark} {name}  {definition.scope.label}  {kind}  {state}".rstrip())
-    return lines or [agent.say("modes.none_here")]
+        words = [
+            f"{mark} {name}",
+            definition.scope.label,
+            Phrase(_kind_key(definition)),
+            *([state] if state else []),
+        ]
+        lines.append(Joined(words, "  "))
+    return lines or [Phrase("modes.none_here")]

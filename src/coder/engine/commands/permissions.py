@@ -13,6 +13,7 @@ from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.policy.decide import matrix
 from coder.protocol import entries
+from coder.texts import Joined, Phrase, Said
 
 _ALL = "all"
 
@@ -25,16 +26,16 @@ async def permissions_command(agent: Agent, args: str) -> Reply:
     if args:
         preset = next((p for p in PRESETS if p == args), None)
         if preset is None:
-            return Reply(agent.say("permissions.unknown", name=args, names=", ".join(PRESETS)), ok=False)
+            return Reply(Phrase("permissions.unknown", name=args, names=", ".join(PRESETS)), ok=False)
         agent.preset = preset
         agent.session.record_state()
-    return Reply("\n".join([*_matrix(agent), *_allowed(agent)]), data={"allowed": _origins(agent)})
+    return Reply(Joined([*_matrix(agent), *_allowed(agent)]), data={"allowed": _origins(agent)})
 
 
-def _matrix(agent: Agent) -> list[str]:
+def _matrix(agent: Agent) -> list[Said]:
     rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
     width = max(len(name) for name, _ in rows)
-    head = agent.say("permissions.head", preset=agent.preset, mode=agent.mode)
+    head = Phrase("permissions.head", preset=agent.preset, mode=agent.mode)
     return [head, *(f"  {name.ljust(width)}  {decision}" for name, decision in rows)]
 
 
@@ -47,46 +48,44 @@ def _origins(agent: Agent) -> dict[str, str]:
     return {**by_person, **configured}
 
 
-def _allowed(agent: Agent) -> list[str]:
+def _allowed(agent: Agent) -> list[Said]:
     origins = _origins(agent)
-    lines = []
+    lines: list[Said] = []
     if origins:
         width = max(map(len, origins))
-        lines = [agent.say("permissions.allowed_head")]
-        lines += [f"  {name.ljust(width)}  {_origin(agent, origin)}" for name, origin in origins.items()]
+        lines = [Phrase("permissions.allowed_head")]
+        lines += [f"  {name.ljust(width)}  " + _origin(origin) for name, origin in origins.items()]
         if "always" in origins.values():
-            lines.append(agent.say("permissions.revoke_hint"))
+            lines.append(Phrase("permissions.revoke_hint"))
     if agent.place.allowed.problem is not None:
-        lines.append(agent.place.allowed.problem.text(agent.texts))
+        lines.append(agent.place.allowed.problem)
     return lines
 
 
-def _origin(agent: Agent, origin: str) -> str:
+def _origin(origin: str) -> Phrase:
     if origin == "always":
-        return agent.say("permissions.by_always")
-    return agent.say("permissions.by_file", file=origin)
+        return Phrase("permissions.by_always")
+    return Phrase("permissions.by_file", file=origin)
 
 
 def _revoke(agent: Agent, name: str) -> Reply:
     known = [n for n, origin in _origins(agent).items() if origin == "always"]
     if not known and name in ("", _ALL):
-        return Reply(agent.say("permissions.none_allowed"), ok=bool(name))
+        return Reply(Phrase("permissions.none_allowed"), ok=bool(name))
     if not name:
         names = ", ".join([*known, _ALL])
-        return Reply(agent.say("permissions.revoke_usage", names=names), ok=False, data={"usage": True})
+        return Reply(Phrase("permissions.revoke_usage", names=names), ok=False, data={"usage": True})
     wanted = list(agent.place.allowed.names()) if name == _ALL else [name]
     try:
         gone = [one for one in wanted if agent.place.allowed.revoke(one)]
     except ConfigError as error:
-        return Reply(error.text(agent.texts), ok=False)
+        return Reply(error.phrase, ok=False)
     if gone:
         agent.session.log.append(entries.State(revoked=gone))
-        lines = [agent.say("permissions.revoked", names=", ".join(gone))]
+        lines = [Phrase("permissions.revoked", names=", ".join(gone))]
     else:
-        lines = [agent.say("permissions.not_allowed", name=name, names=", ".join(known) or "-")]
+        lines = [Phrase("permissions.not_allowed", name=name, names=", ".join(known) or "-")]
     if name in agent.config.permission.command_allowlist:
         lines = lines if gone else []
-        lines.append(
-            agent.say("permissions.configured", name=name, file=agent.place.allowlist_file or "config")
-        )
-    return Reply("\n".join(lines), ok=bool(gone) or name == _ALL)
+        lines.append(Phrase("permissions.configured", name=name, file=agent.place.allowlist_file or "config"))
+    return Reply(Joined(lines), ok=bool(gone) or name == _ALL)

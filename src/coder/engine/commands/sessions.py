@@ -12,7 +12,7 @@ from coder.engine.session import Session
 from coder.record.files import RecordError
 from coder.record.log import local_time
 from coder.record.seal import accept, is_trusted
-from coder.texts import Phrase
+from coder.texts import Phrase, Said
 
 
 async def new_command(agent: Agent, args: str) -> Reply:
@@ -20,7 +20,7 @@ async def new_command(agent: Agent, args: str) -> Reply:
     agent.session = Session.new(agent)
     old.close()
     await begin_modes(agent.session)
-    return Reply(agent.say("session.new", id=agent.session.id), data={"unrecorded": True})
+    return Reply(Phrase("session.new", id=agent.session.id), data={"unrecorded": True})
 
 
 async def resume_command(agent: Agent, args: str) -> Reply:
@@ -29,23 +29,23 @@ async def resume_command(agent: Agent, args: str) -> Reply:
     found = agent.place.store.matching(args)
     if len(found) > 1:
         names = ", ".join(map(shown, found[:5]))
-        return Reply(agent.say("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
+        return Reply(Phrase("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
     if not found:
-        return Reply(agent.say("session.missing", id=args), ok=False)
+        return Reply(Phrase("session.missing", id=args), ok=False)
     name = found[0]
     if name == agent.session.id:
-        return Reply(agent.say("session.already", id=name))
+        return Reply(Phrase("session.already", id=name))
     try:
         if not await _may_trust(agent, name):
-            return Reply(agent.say("record.left_alone", id=shown(name)), ok=False)
+            return Reply(Phrase("record.left_alone", id=shown(name)), ok=False)
         session = resume_session(agent, name)
     except RecordError as error:
-        return Reply(error.text(agent.texts), ok=False)
+        return Reply(error.phrase, ok=False)
     old, agent.session = agent.session, session
     old.close()
     await begin_modes(session)
-    turns = agent.say("status.turns", n=session.log.turn)
-    text = agent.say("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
+    turns = Phrase("status.turns", n=session.log.turn)
+    text = Phrase("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
     return Reply(text, data={"session_id": name})
 
 
@@ -66,10 +66,10 @@ async def sessions_command(agent: Agent, args: str) -> Reply:
     return Reply(_session_list(agent, 30))
 
 
-def _session_list(agent: Agent, limit: int) -> str:
+def _session_list(agent: Agent, limit: int) -> Said:
     infos = agent.place.store.infos(limit)
     if not infos:
-        return agent.say("session.none")
+        return Phrase("session.none")
     return "\n".join(
         f"{shown(info.session_id)}  {local_time(info.updated_at)}  {info.turns:>3}  {shown(info.title)}"
         for info in infos

@@ -7,20 +7,21 @@ from coder.engine.agent import Agent
 from coder.engine.commands.ide import ide_rows
 from coder.engine.commands.mcp import mcp_rows
 from coder.engine.commands.modes import Reply
-from coder.engine.commands.usage import budget_text
+from coder.engine.commands.usage import budget_lines
 from coder.engine.modes import project_mode_commands
+from coder.texts import Joined, Phrase, Said
 
 
-async def trust_text(agent: Agent) -> str:
+async def _trust(agent: Agent) -> Said:
     """How the project's settings stand, and how the commands in its modes do: each is trusted by itself."""
     parts = []
     if agent.place.trust_relevant:
-        parts.append(agent.say("status.trusted" if agent.place.trusted else "status.untrusted"))
+        parts.append(Phrase("status.trusted" if agent.place.trusted else "status.untrusted"))
     commands = await project_mode_commands(agent.session)
     if commands:
         trusted = TrustStore(agent.place.home).status(agent.root, commands) == "trusted"
-        parts.append(agent.say("status.modes_trusted" if trusted else "status.modes_untrusted"))
-    return "; ".join(parts) or agent.say("status.nothing_to_trust")
+        parts.append(Phrase("status.modes_trusted" if trusted else "status.modes_untrusted"))
+    return Joined(parts or [Phrase("status.nothing_to_trust")], "; ")
 
 
 async def status_command(agent: Agent, args: str) -> Reply:
@@ -30,23 +31,22 @@ async def status_command(agent: Agent, args: str) -> Reply:
     usage = session.usage
     tokens = session.context_tokens()
     share = 100 * tokens // agent.chosen.window
-    rows = [
-        ("session", f"{session.id} · {agent.say('status.turns', n=session.log.turn)}"),
+    rows: list[tuple[str, Said]] = [
+        ("session", f"{session.id} · " + Phrase("status.turns", n=session.log.turn)),
         ("model", agent.chosen.name),
-        ("mode", f"{agent.mode} · {agent.say('status.preset', preset=agent.preset)}"),
-        ("context", agent.say("status.context", tokens=tokens, window=agent.chosen.window, share=share)),
+        ("mode", f"{agent.mode} · " + Phrase("status.preset", preset=agent.preset)),
+        ("context", Phrase("status.context", tokens=tokens, window=agent.chosen.window, share=share)),
         (
             "used",
-            agent.say("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
+            Phrase("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
         ),
-        ("budget", budget_text(agent, "")[0].replace("\n", " ")),
+        ("budget", Joined(budget_lines(agent), " ")),
         ("sandbox", sandbox_text(session)),
         ("secrets", str(session.redactor.count)),
         *ide_rows(agent),
         *mcp_rows(agent),
         ("folder", str(agent.root)),
-        ("trust", await trust_text(agent)),
+        ("trust", await _trust(agent)),
         ("record", str(agent.place.store.log_path(session.id))),
     ]
-    labels = {name: agent.say(f"status.label.{name}") for name, _ in rows}
-    return Reply("\n".join(f"{labels[name]}: {value}" for name, value in rows))
+    return Reply(Joined(Phrase(f"status.label.{name}") + ": " + value for name, value in rows))

@@ -24,7 +24,7 @@ from coder.engine.commands.usage import budget_text, context_text, loop_text
 from coder.engine.compact import compact_text
 from coder.protocol import entries
 from coder.protocol.events import CommandDone
-from coder.texts import catalogue
+from coder.texts import Joined, Phrase, Said, catalogue
 from coder.tools.base import Tool
 from coder.tools.todo import as_text
 
@@ -44,32 +44,31 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
     session, messages = agent.session, agent.session.conversation.messages
     before = len(messages)
     if command is not None and args.strip() and not command.arguments:
-        reply = Reply(agent.say("command.no_arguments", name=name), ok=False, data={"usage": True})
+        reply = Reply(Phrase("command.no_arguments", name=name), ok=False, data={"usage": True})
     elif command is not None:
         reply = await command.run(agent, args.strip())
     else:
         custom = await custom_mode(agent, raw)
         if isinstance(custom, InstantLine):
             return custom
-        reply = custom or Reply(_unknown(agent, name), ok=False, data={"usage": True})
+        reply = custom or Reply(_unknown(name), ok=False, data={"usage": True})
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
         hide = agent.session.redactor.redact
         entry = entries.Command(kind="slash", input=hide(raw), command=hide(name), ok=reply.ok)
-        agent.session.log.append(entry, hide(reply.text))
+        agent.session.log.append(entry, hide(str(reply.text)))
     now = session.conversation.messages
     if session is agent.session and (now is not messages or len(now) != before):
         session.write_snapshot()
     return CommandDone(command=raw, text=reply.text, ok=reply.ok, data=reply.data)
 
 
-def _unknown(agent: Agent, name: str) -> str:
+def _unknown(name: str) -> Said:
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
-    text = f"Unknown command: /{name}"
     names = ", ".join(f"/{n}" for n in near) or "/help"
-    return f"{text}\n{agent.say('command.nearest', names=names)}"
+    return f"Unknown command: /{name}\n" + Phrase("command.nearest", names=names)
 
 
 async def _help(agent: Agent, args: str) -> Reply:
@@ -77,40 +76,41 @@ async def _help(agent: Agent, args: str) -> Reply:
         name = args.removeprefix("/")
         command = COMMANDS.get(name)
         if command is None:
-            return Reply(_unknown(agent, name), ok=False, data={"usage": True})
-        return Reply(f"/{name} {command.arguments}".rstrip() + f"  {agent.say(f'help.{name}')}")
-    rows = [(f"/{c.name} {c.arguments}".rstrip(), agent.say(f"help.{c.name}")) for c in COMMANDS.values()]
+            return Reply(_unknown(name), ok=False, data={"usage": True})
+        return Reply(f"/{name} {command.arguments}".rstrip() + "  " + Phrase(f"help.{name}"))
+    rows = [(f"/{c.name} {c.arguments}".rstrip(), Phrase(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
-    lines = [f"{usage.ljust(width)}  {text}" for usage, text in rows]
-    return Reply("\n".join([*lines, "", agent.say("help.keys")]))
+    lines = [f"{usage.ljust(width)}  " + text for usage, text in rows]
+    return Reply(Joined([*lines, "", Phrase("help.keys")]))
 
 
 async def _model(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(agent.say("model.current", model=agent.chosen.name))
+        return Reply(Phrase("model.current", model=agent.chosen.name))
     if " " in args:
-        return Reply(agent.say("model.one_name"), ok=False, data={"usage": True})
+        return Reply(Phrase("model.one_name"), ok=False, data={"usage": True})
     from coder.config.save import save_model
 
     agent.use_model(args)
     agent.session.record_state()
-    problem = save_model(agent.root, args, agent.texts)
-    return Reply("\n".join(filter(None, [agent.say("model.set", model=args), problem])))
+    problem = save_model(agent.root, args)
+    done = Phrase("model.set", model=args)
+    return Reply(done if problem is None else Joined([done, problem]))
 
 
 async def _mode(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(agent.say("mode.current", mode=agent.mode, names=", ".join(OPERATING_MODES)))
+        return Reply(Phrase("mode.current", mode=agent.mode, names=", ".join(OPERATING_MODES)))
     mode = next((m for m in OPERATING_MODES if m == args), None)
     if mode is None:
-        return Reply(agent.say("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
+        return Reply(Phrase("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
     agent.mode = mode
     agent.session.record_state()
     if agent.mcp is not None:
         from coder.engine.mcp import follow_mode
 
         await follow_mode(agent)
-    return Reply(agent.say("mode.set", mode=args))
+    return Reply(Phrase("mode.set", mode=args))
 
 
 def _mode_named(mode: str) -> Callable[[Agent, str], Awaitable[Reply]]:
@@ -123,25 +123,25 @@ def _mode_named(mode: str) -> Callable[[Agent, str], Awaitable[Reply]]:
 async def _tools(agent: Agent, args: str) -> Reply:
     width = max(len(name) for name in agent.tools)
     return Reply(
-        "\n".join(f"{name.ljust(width)}  {_about(agent, tool)}" for name, tool in agent.tools.items())
+        Joined(Joined([name.ljust(width), _about(tool)], "  ") for name, tool in agent.tools.items())
     )
 
 
-def _about(agent: Agent, tool: Tool) -> str:
+def _about(tool: Tool) -> Said:
     """Our own tools in the person's language; others by what they tell the model."""
     key = f"tool.about.{tool.spec.name}"
     if key in catalogue("en", key):
-        return agent.say(key)
+        return Phrase(key)
     return tool.spec.function.description.split(". ")[0].rstrip(".")
 
 
 async def _skills(agent: Agent, args: str) -> Reply:
-    answer = skills_answer(agent.skills, agent.say)
+    answer = skills_answer(agent.skills)
     return Reply(answer.text, answer.ok)
 
 
 async def _memory(agent: Agent, args: str) -> Reply:
-    answer = memory_answer(agent.memory, agent.say, args)
+    answer = memory_answer(agent.memory, args)
     if answer.note:
         agent.session.tell_next(answer.note)
     return Reply(answer.text, answer.ok)
@@ -150,7 +150,7 @@ async def _memory(agent: Agent, args: str) -> Reply:
 async def _todos(agent: Agent, args: str) -> Reply:
     todos = agent.session.context.todos
     if not todos or (len(todos) == 1 and todos == agent.session.engine_todos):  # which repeats the message
-        return Reply(agent.say("todos.none"))
+        return Reply(Phrase("todos.none"))
     return Reply(as_text(todos), data={"todos": [msgspec.structs.asdict(todo) for todo in todos]})
 
 
@@ -179,7 +179,7 @@ async def _loop(agent: Agent, args: str) -> Reply:
 
 
 async def _fork(agent: Agent, args: str) -> Reply:
-    return Reply(agent.say("fork.linear"), ok=False)
+    return Reply(Phrase("fork.linear"), ok=False)
 
 
 async def _exit(agent: Agent, args: str) -> Reply:

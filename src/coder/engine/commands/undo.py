@@ -19,6 +19,7 @@ from coder.engine.commands.modes import Reply
 from coder.protocol import entries
 from coder.record.log import read_log
 from coder.record.undo.journal import UndoOutcome
+from coder.texts import Joined, Phrase, Said
 
 _SHOWN = 200  # lines about one turn: a command may have changed thousands of files
 _COMMANDS_NAMED = 5
@@ -52,7 +53,7 @@ def _asked(args: str) -> _Asked | None:
 async def undo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None:
-        return Reply(agent.say("undo.usage"), ok=False, data={"usage": True})
+        return Reply(Phrase("undo.usage"), ok=False, data={"usage": True})
     journal = agent.session.undo
     await _recover_killed_commands(agent)
     if asked.show:
@@ -65,7 +66,7 @@ async def undo_command(agent: Agent, args: str) -> Reply:
 async def redo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None or asked.show:
-        return Reply(agent.say("redo.usage"), ok=False, data={"usage": True})
+        return Reply(Phrase("redo.usage"), ok=False, data={"usage": True})
     await _recover_killed_commands(agent)
     return await _do(agent, "redo", agent.session.undo.redo_turns, asked)
 
@@ -90,12 +91,12 @@ async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]]
         raise
     except OSError as error:
         reason = f"{error.strerror}: {error.filename}"
-        return Reply(agent.say(f"{action}.failed", reason=reason), ok=False)
+        return Reply(Phrase(f"{action}.failed", reason=reason), ok=False)
     _keep(agent, action, outcomes, asked.force)
     lines = [line for one in outcomes for line in _outcome_lines(agent, one, action)]
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
-        return Reply("\n".join(lines) or agent.say("redo.nothing"), ok=not refused, data=_data(outcomes))
+        return Reply(Joined(lines or [Phrase("redo.nothing")]), ok=not refused, data=_data(outcomes))
     return Reply(_text(agent, outcomes, lines), ok=not refused, data=_data(outcomes))
 
 
@@ -103,8 +104,8 @@ def _data(outcomes: Sequence[UndoOutcome]) -> dict[str, object]:
     return {"turns": msgspec.to_builtins(list(outcomes))}
 
 
-def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[str]) -> str:
-    lines = lines or [agent.say("undo.nothing")]
+def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[Said]) -> Said:
+    lines = lines or [Phrase("undo.nothing")]
     oldest = min((one.turn for one in outcomes), default=0)
     for key, commands in (
         ("undo.cut_off", [command for turn, command in agent.session.undo.cut_off() if turn >= oldest]),
@@ -112,8 +113,8 @@ def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[str]) -> st
     ):
         if commands:
             named = ", ".join(commands[:_COMMANDS_NAMED]) + (", …" if len(commands) > _COMMANDS_NAMED else "")
-            lines.append(agent.say(key, commands=named))
-    return "\n".join(lines)
+            lines.append(Phrase(key, commands=named))
+    return Joined(lines)
 
 
 def _commands_since(agent: Agent, turn: int) -> list[str]:
@@ -130,17 +131,17 @@ def _commands_since(agent: Agent, turn: int) -> list[str]:
 # what is said
 
 
-def _outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
+def _outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
     """`manner`: undo, redo, or would."""
     shown = _shown_paths(agent)
     if outcome.conflicts:
-        names = _lines(agent, [f"  {shown(path)}" for path in outcome.conflicts])
+        names = _lines([f"  {shown(path)}" for path in outcome.conflicts])
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
-        return [agent.say(key, turn=outcome.turn, files="\n".join(names))]
+        return [Phrase(key, turn=outcome.turn, files=Joined(names))]
     left = _doubtful_lines(agent, outcome, manner)
     if outcome.refused:
         key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
-        return [agent.say(key, turn=outcome.turn, files="\n".join(_lines(agent, left)))]
+        return [Phrase(key, turn=outcome.turn, files=Joined(_lines(left)))]
     each = {
         "restored": (outcome.restored, "undo.would_restore" if manner == "would" else "undo.restored"),
         "removed": (outcome.removed, "undo.would_remove" if manner == "would" else "undo.removed"),
@@ -148,31 +149,33 @@ def _outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]
         "kept": (outcome.kept, "undo.kept"),
         "uncovered": (outcome.uncovered, "undo.uncovered"),
     }
-    lines = [f"  {agent.say(key, path=shown(path))}" for paths, key in each.values() for path in paths]
-    lines += [f"  {agent.say('undo.copy', path=path)}" for path in outcome.kept_copies]
-    lines += [*left, agent.say("undo.force_rest")] if left else []
+    lines: list[Said] = [
+        "  " + Phrase(key, path=shown(path)) for paths, key in each.values() for path in paths
+    ]
+    lines += ["  " + Phrase("undo.copy", path=path) for path in outcome.kept_copies]
+    lines += [*left, Phrase("undo.force_rest")] if left else []
     head = "undo.preview" if manner == "would" else f"{manner}.done"
-    return [agent.say(head, turn=outcome.turn), *_lines(agent, lines or [f"  {agent.say('undo.no_change')}"])]
+    return [Phrase(head, turn=outcome.turn), *_lines(lines or ["  " + Phrase("undo.no_change")])]
 
 
-def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[str]:
+def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
     """What may be somebody else's doing."""
     shown = _shown_paths(agent)
     shared, unsure = ("undo.shared", "undo.unsure")
     if manner == "would":
         shared, unsure = ("undo.would_leave_shared", "undo.would_leave_unsure")
     each = {shared: outcome.shared, unsure: outcome.unsure}
-    return [f"  {agent.say(key, path=shown(path))}" for key, paths in each.items() for path in paths]
+    return ["  " + Phrase(key, path=shown(path)) for key, paths in each.items() for path in paths]
 
 
 def _merged_key(manner: str) -> str:
     return {"undo": "undo.merged", "redo": "redo.merged", "would": "undo.would_merge"}[manner]
 
 
-def _lines(agent: Agent, lines: list[str]) -> list[str]:
+def _lines(lines: Sequence[Said]) -> Sequence[Said]:
     if len(lines) <= _SHOWN:
         return lines
-    return [*lines[:_SHOWN], f"  {agent.say('undo.more', n=len(lines) - _SHOWN)}"]
+    return [*lines[:_SHOWN], "  " + Phrase("undo.more", n=len(lines) - _SHOWN)]
 
 
 def _shown_paths(agent: Agent) -> Callable[[str], str]:

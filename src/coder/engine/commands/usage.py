@@ -9,31 +9,32 @@ from coder.context.conversation import message_tokens
 from coder.engine.agent import Agent
 from coder.protocol import entries
 from coder.protocol.messages import INSTRUCTIONS, Message
+from coder.texts import Joined, Phrase, Said
 
 
-def context_text(agent: Agent) -> str:
+def context_text(agent: Agent) -> Said:
     """Tokens by what they are spent on, largest first."""
     counter = agent.session.conversation.counter
-    parts: dict[str, int] = {}
+    parts: dict[Phrase, int] = {}
 
-    def spend(name: str, tokens: int) -> None:
+    def spend(name: Phrase, tokens: int) -> None:
         parts[name] = parts.get(name, 0) + tokens
 
-    spend(agent.say("context.part.tools"), counter.count(msgspec.json.encode(agent.specs).decode("utf-8")))
+    spend(Phrase("context.part.tools"), counter.count(msgspec.json.encode(agent.specs).decode("utf-8")))
     for message in agent.session.conversation.messages:
         tokens = message_tokens(counter, message)
         if message.role == "system":
             for name, text in _blocks(message.content):
                 own = counter.count(text)
                 tokens -= own
-                spend(agent.say(f"context.part.{name}"), own)
-        spend(_part(agent, message), max(0, tokens))
+                spend(Phrase(f"context.part.{name}"), own)
+        spend(_part(message), max(0, tokens))
     total = sum(parts.values())
     share = 100 * total // agent.chosen.window
-    lines = [agent.say("status.context", tokens=total, window=agent.chosen.window, share=share)]
+    head = Phrase("status.context", tokens=total, window=agent.chosen.window, share=share)
     # The figure stands first: labels are of any width, in any script.
     rows = sorted(parts.items(), key=lambda row: -row[1])
-    return "\n".join([*lines, *(f"{tokens:>8}  {name}" for name, tokens in rows)])
+    return Joined([head, *(f"{tokens:>8}  " + name for name, tokens in rows)])
 
 
 def _blocks(system: str) -> list[tuple[str, str]]:
@@ -47,17 +48,17 @@ def _blocks(system: str) -> list[tuple[str, str]]:
     return found
 
 
-def _part(agent: Agent, message: Message) -> str:
+def _part(message: Message) -> Phrase:
     if message.role == "tool":
-        return agent.say("context.part.result", tool=message.name)
+        return Phrase("context.part.result", tool=message.name)
     if message.role == "user" and message.content.startswith(INSTRUCTIONS):
-        return agent.say("context.part.instructions")
+        return Phrase("context.part.instructions")
     if message.role == "user" and message.content.startswith(SUMMARY_HEAD):
-        return agent.say("context.part.summary")
-    return agent.say(f"context.part.{message.role}")
+        return Phrase("context.part.summary")
+    return Phrase(f"context.part.{message.role}")
 
 
-def budget_text(agent: Agent, args: str) -> tuple[str, bool]:
+def budget_text(agent: Agent, args: str) -> tuple[Said, bool]:
     """Show the budget, or set it to an amount in USD (`off` for none)."""
     budget = agent.session.budget
     if args == "off":
@@ -68,18 +69,21 @@ def budget_text(agent: Agent, args: str) -> tuple[str, bool]:
         except ValueError:
             amount = -1.0
         if not 0 <= amount < float("inf"):
-            return agent.say("budget.bad", text=args), False
+            return Phrase("budget.bad", text=args), False
         budget.limit, budget.warned = amount, False
     if args:
         agent.session.log.append(entries.State(budget_usd=budget.limit))
-    spent = f"{budget.spent:.4f}"
+    return Joined(budget_lines(agent)), True
+
+
+def budget_lines(agent: Agent) -> list[Phrase]:
+    budget, spent = agent.session.budget, f"{agent.session.budget.spent:.4f}"
     if budget.limit is None:
-        return agent.say("budget.none", spent=spent), True
-    lines = [agent.say("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *_without_price(agent)]
-    return "\n".join(lines), True
+        return [Phrase("budget.none", spent=spent)]
+    return [Phrase("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *_without_price(agent)]
 
 
-def _without_price(agent: Agent) -> list[str]:
+def _without_price(agent: Agent) -> list[Phrase]:
     """A limit that cannot be kept is worth a line at once, and not only with the next turn."""
     routing = agent.config.routing
     by_mode = agent.session.modes.model if agent.session.modes else None
@@ -88,13 +92,13 @@ def _without_price(agent: Agent) -> list[str]:
     budget = agent.session.budget
     unknown = [model for model in dict.fromkeys(models) if budget.price_of(model) is None]
     budget.told_of.update(unknown)
-    return [agent.say("budget.no_price", model=model) for model in unknown]
+    return [Phrase("budget.no_price", model=model) for model in unknown]
 
 
-def loop_text(agent: Agent, args: str) -> tuple[str, bool]:
+def loop_text(agent: Agent, args: str) -> tuple[Said, bool]:
     if args not in ("", "on", "off"):
-        return agent.say("loop.bad", text=args), False
+        return Phrase("loop.bad", text=args), False
     if args:
         agent.session.loop_guard = args == "on"
         agent.session.log.append(entries.State(loop_guard=agent.session.loop_guard))
-    return agent.say("loop.on" if agent.session.loop_guard else "loop.off"), True
+    return Phrase("loop.on" if agent.session.loop_guard else "loop.off"), True

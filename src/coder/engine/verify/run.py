@@ -20,7 +20,7 @@ from coder.policy.verification import same_check
 from coder.protocol import entries
 from coder.protocol.events import Notice, ToolOutput, Verification, VerifyChanged
 from coder.protocol.messages import tool_call
-from coder.texts import Phrase
+from coder.texts import Phrase, Said
 from coder.tools.base import ToolResult
 
 _OUTPUT = 8_000  # characters of a failing check that the model is shown: the end, where the errors are
@@ -61,7 +61,7 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
     if choice.refused:
         listed = ", ".join((*WHITELIST, *allow))
         for command in choice.refused:
-            agent.emit(Notice(agent.say("verify.not_listed", command=command, listed=listed), "warning"))
+            agent.emit(Notice(Phrase("verify.not_listed", command=command, listed=listed), "warning"))
     if not choice.command:
         why = Phrase("verify.unlisted" if choice.refused else "verify.skipped")
         return _not_run(session, turn, why, choice.refused)
@@ -115,7 +115,7 @@ def _not_run(session: Session, turn: Turn, why: Phrase, unlisted: Iterable[str] 
     """There is nothing to run, which is said once a turn."""
     agent = session.agent
     session.log.append(entries.Verify(state="skipped", reason=str(why), refused=list(unlisted)), str(why))
-    agent.emit(VerifyChanged(state="skipped", text=why.text(agent.texts)))
+    agent.emit(VerifyChanged(state="skipped", text=why))
     turn.checks.saw_end("skipped", "", 0, str(why))
     return False
 
@@ -136,7 +136,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     result = session.redactor.hidden(result)
     exit_code = int(result.meta.get("exit_code", 127))
 
-    def ended(state: Literal["passed", "failed", "gave_up"], text: str, reason: str = "") -> None:
+    def ended(state: Literal["passed", "failed", "gave_up"], text: Said, reason: str = "") -> None:
         turn.checks.saw_end(state, command, attempt, reason)
         entry = entries.Verify(
             command=command, exit_code=exit_code, attempt=attempt, state=state, reason=reason
@@ -152,7 +152,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
         return False
     if why := environment_fault(command, result, agent.root, turn.edited):
         phrase = Phrase("verify.environment", command=command, why=why)
-        ended("gave_up", phrase.text(agent.texts), str(phrase))
+        ended("gave_up", phrase, str(phrase))
         return False
     now, before = failing(result), turn.checked_before.get(command)
     session.checked[command] = now
@@ -226,14 +226,14 @@ def tell_verification(session: Session, turn: Turn) -> None:
         return
     changed = [path for path in result.changed_since if not is_document(path)]
     if turn.unverified is not None:
-        agent.emit(Notice(turn.unverified.text(agent.texts)))
+        agent.emit(Notice(turn.unverified))
     elif result.status == "failed":
-        agent.emit(Notice(_failure(session, turn, result).text(agent.texts), "warning"))
+        agent.emit(Notice(_failure(session, turn, result), "warning"))
     elif result.status == "passed" and changed:
         files = ", ".join(changed[:_SHOWN])
-        agent.emit(Notice(agent.say("verify.changed_since", command=result.command, files=files), "warning"))
+        agent.emit(Notice(Phrase("verify.changed_since", command=result.command, files=files), "warning"))
     elif result.status == "passed" and turn.checks.own:
-        agent.emit(Notice(agent.say("verify.by_model", command=result.command)))
+        agent.emit(Notice(Phrase("verify.by_model", command=result.command)))
 
 
 def _failure(session: Session, turn: Turn, result: Verification) -> Phrase:

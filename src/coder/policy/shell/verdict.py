@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from coder.config.schema import Decision
-from coder.texts import Phrase, Texts
+from coder.texts import Phrase
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Ruling(msgspec.Struct, frozen=True):
         """The reasons for the model and the record."""
         return [str(reason) for reason in self.reasons]
 
-    def localized(self, texts: Texts) -> list[str]:
+    @property
+    def told(self) -> list[Phrase]:
         """The reasons for the person."""
-        reasons = self.reasons if self.hint is None else [*self.reasons, self.hint]
-        return [reason.text(texts) for reason in reasons]
+        return self.reasons if self.hint is None else [*self.reasons, self.hint]

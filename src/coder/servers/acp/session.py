@@ -82,11 +82,11 @@ class _Input:
             return None
         return _BY_FINISH.get(self.finish, "end_turn")
 
-    def fault(self) -> RpcError:
+    def fault(self, texts: Texts) -> RpcError:
         ended = self.ended.error if self.ended is not None else ""
         text = self.failed.text if self.failed is not None else ended
         data = {"code": self.failed.code} if self.failed is not None else None
-        return RpcError(INTERNAL, text or "the turn failed", data)
+        return RpcError(INTERNAL, texts.of(text) or "the turn failed", data)
 
     def response(self, reason: str) -> dict[str, Any]:
         response: dict[str, Any] = {"stopReason": reason}
@@ -276,7 +276,7 @@ class EditorSession:
         if item.failed is not None and reason != "cancelled" and (reason or item.kind == "rest"):
             self.updates.remark(item.failed.text)
         if reason is None:
-            item.done.set_exception(item.fault())
+            item.done.set_exception(item.fault(self.texts))
         else:
             item.done.set_result(item.response(reason))
         self._submit_next()

@@ -53,7 +53,7 @@ from coder.servers.acp.tools import (
     title_of,
 )
 from coder.servers.stdio import Editor, encoded
-from coder.texts import Texts
+from coder.texts import Said, Texts
 
 _STATUS = {"success": "completed", "error": "failed", "cancelled": "failed", "executing": "in_progress"}
 _PRIORITIES = ("high", "medium", "low")
@@ -107,16 +107,17 @@ class Updates:
     def next_message(self) -> None:
         self._message += 1
 
-    def remark(self, text: str) -> None:
+    def remark(self, said: Said) -> None:
         """A remark about the turn, as a quote."""
+        lines = self.texts.of(said).split("\n")
         self.next_message()
-        self.chunk("agent_message_chunk", "\n".join(f"> {line}" for line in text.split("\n")) + "\n\n")
+        self.chunk("agent_message_chunk", "\n".join(f"> {line}" for line in lines) + "\n\n")
         self.next_message()
 
-    def aside(self, text: str) -> None:
+    def aside(self, said: Said) -> None:
         """An unimportant remark, as a thought."""
         self.next_message()
-        self.chunk("agent_thought_chunk", text + "\n\n")
+        self.chunk("agent_thought_chunk", self.texts.of(said) + "\n\n")
         self.next_message()
 
     # events
@@ -149,7 +150,7 @@ class Updates:
     def _remarks(self, event: AnyEvent) -> None:
         match event:
             case Notice(text, in_answer=True):  # not a separate message: the answer continues
-                self.chunk("agent_thought_chunk", text + "\n\n")
+                self.chunk("agent_thought_chunk", self.texts.of(text) + "\n\n")
             case Notice(text, "warning"):
                 self.remark(text)
             case Notice(text):
@@ -269,7 +270,9 @@ class Updates:
             more["locations"] = places
         if recorded and isinstance(recorded.entry, Observation) and (kind := kind_after(recorded.entry)):
             more["kind"] = kind
-        summary = event.summary or (self.say("view.cancelled") if event.state == "cancelled" else "")
+        summary = self.texts.of(event.summary) or (
+            self.say("view.cancelled") if event.state == "cancelled" else ""
+        )
         content = content_of(event.detail, event.detail_kind, summary, self.root)
         self._progress(call.shown_as, status=_STATUS[event.state], content=content, **more)
 
@@ -302,16 +305,17 @@ class Updates:
         call = self._calls.pop("verify", None)
         if call is not None:
             status = "completed" if event.state == "passed" else "failed"
-            self._progress(call.shown_as, status=status, content=[output_block(event.text)])
+            self._progress(call.shown_as, status=status, content=[output_block(self.texts.of(event.text))])
 
     def _command(self, event: CommandDone) -> None:
         """The reply of a `/` or `!` command; multi-line text as a code block, to keep tables aligned."""
+        said = self.texts.of(event.text)
         if event.data.get("kind") == "bang" and (call := self._calls.pop(self._bang, None)):
             output = f"{event.data.get('stdout', '')}{event.data.get('stderr', '')}"
             status = "failed" if event.data.get("exit_code") else "completed"
-            self._progress(call.shown_as, status=status, content=[output_block(output or event.text)])
+            self._progress(call.shown_as, status=status, content=[output_block(output or said)])
             return
-        text = event.text.rstrip("\n")
+        text = said.rstrip("\n")
         if "\n" in text:
             text = fenced(text, "diff" if event.command.startswith("/diff") else "")
         self.next_message()
@@ -329,43 +333,39 @@ class Updates:
 
     def permission(self, event: ApprovalRequested) -> Update:
         """The `toolCall` of a permission request: the complete subject and every reason."""
+        subject = self.texts.of(event.subject)
         if not event.call_id:  # about the turn
             call = _Call(f"ask.{event.approval_id}", "")
             self._asked[event.approval_id] = call.shown_as
-            self.announce(call, event.subject)
+            self.announce(call, subject)
         else:
             call = self.call(event.call_id, event.tool)
-            self.announce(call, shown_to(event) if event.subject_kind == "command" else "")
+            self.announce(call, visible(subject).text if event.subject_kind == "command" else "")
         remarks = [self._because(reason) for reason in event.reasons]
         if event.call_id:
-            remarks += warnings(visible(event.subject), self.texts)
-        content = [*self._subject(event), *map(text_block, remarks)]
+            remarks += warnings(visible(subject), self.texts)
+        content = [*self._subject(event, subject), *map(text_block, remarks)]
         shown: Update = {"toolCallId": call.shown_as, "status": "pending", "content": content}
         if event.call_id:
-            argument = shown_to(event) if event.subject_kind == "command" else _path_of(call.args)
+            argument = visible(subject).text if event.subject_kind == "command" else _path_of(call.args)
             shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
         else:
-            shown |= {"title": event.subject, "kind": "other"}
+            shown |= {"title": subject, "kind": "other"}
         if event.subject_kind == "command":  # the real one: the record's has redacted secrets
-            shown["rawInput"] = {**(bounded(call.args) or {}), "command": event.subject}
+            shown["rawInput"] = {**(bounded(call.args) or {}), "command": subject}
         elif call.args is not None:
             shown["rawInput"] = bounded(call.args)
         return shown
 
-    def _because(self, reason: str) -> str:
+    def _because(self, reason: Said) -> str:
         return self.say("approval.reason", reason=reason)
 
-    def _subject(self, event: ApprovalRequested) -> list[Update]:
+    def _subject(self, event: ApprovalRequested, subject: str) -> list[Update]:
         if event.subject_kind == "diff":
-            return diff_blocks(event.subject, self.root, limit=None)
+            return diff_blocks(subject, self.root, limit=None)
         if event.subject_kind == "command":
-            return [text_block(fenced(shown_to(event), "sh"))]
-        return [text_block(shown_to(event))] if event.call_id else []
-
-
-def shown_to(event: ApprovalRequested) -> str:
-    """The subject with invisible characters escaped."""
-    return visible(event.subject).text
+            return [text_block(fenced(visible(subject).text, "sh"))]
+        return [text_block(visible(subject).text)] if event.call_id else []
 
 
 def _path_of(args: Any) -> str:

@@ -29,15 +29,16 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, heigh
     """The subject, every reason and warning, and what `always` would remember. `height`: visible rows; 0 if
     unknown."""
     if about_turn(event):  # the subject is the question
-        question: Line = [("note", visible(event.subject).text)]
+        question: Line = [("note", visible(texts.of(event.subject)).text)]
         return wrap(question, width) if width else [question]
-    remarks = [("", texts.say("approval.reason", reason=visible(reason).text)) for reason in event.reasons]
+    reasons = [visible(texts.of(reason)).text for reason in event.reasons]
+    remarks = [("", texts.say("approval.reason", reason=reason)) for reason in reasons]
     if event.can_always and event.always_names:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))
     tool = safe(event.tool)
     head: Line = [("note", texts.say("approval.head", tool=tool))]
-    shown = DecisionText(tool, event.subject, "diff" if event.subject_kind == "diff" else "")
+    shown = DecisionText(tool, texts.of(event.subject), "diff" if event.subject_kind == "diff" else "")
     return [head, *shown.lines(remarks, texts, width, height)]
 
 

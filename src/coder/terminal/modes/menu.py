@@ -87,5 +87,5 @@ def _fault(one: ModeDefinition, texts: Texts) -> str:
     """The file's error, with the line number instead of the path, for want of room."""
     assert one.error is not None
     line = one.error.line
-    message = one.error.message.removeprefix(f"{one.path}:{line}: ").removeprefix(f"{one.path}: ")
+    message = texts.of(one.error.message).removeprefix(f"{one.path}:{line}: ").removeprefix(f"{one.path}: ")
     return flat(texts.say("terminal.mode_line", line=line, fault=message) if line else message)

@@ -58,7 +58,7 @@ def problem_text(entry: Entry, texts: Texts) -> str:
     """Why the mode is not as requested."""
     if entry.missing:
         return texts.say("terminal.mode_missing", names=", ".join(entry.missing))
-    return flat(entry.errors[0].message) if entry.errors else ""
+    return flat(texts.of(entry.errors[0].message)) if entry.errors else ""
 
 
 class Focus:

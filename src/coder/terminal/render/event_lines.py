@@ -37,7 +37,7 @@ def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Lin
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
     line: Line = [mark, ("", " "), ("strong", safe(event.tool))]
     rest: Line = []
-    summary = event.summary or (texts.say("view.cancelled") if event.state == "cancelled" else "")
+    summary = texts.of(event.summary) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
     if summary:
         rest.append(("", f" → {safe(summary)}"))
     if event.duration_ms >= 100:
@@ -85,7 +85,7 @@ def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
 
 def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
     if event.state in ("skipped", "gave_up"):
-        return [[("note", safe(event.text))]]
+        return [[("note", safe(texts.of(event.text)))]]
     text = texts.say(
         f"view.verify.{event.state}",
         command=safe(event.command),
@@ -93,20 +93,21 @@ def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
         code=event.exit_code,
     )
     if event.state == "failed":
-        return [[("bad", text)], *detail_lines(event.text, "output", texts)]
+        return [[("bad", text)], *detail_lines(texts.of(event.text), "output", texts)]
     return [[("good" if event.state == "passed" else "", text)]]
 
 
-def command_lines(event: CommandDone, width: int = 0) -> list[Line]:
+def command_lines(event: CommandDone, texts: Texts, width: int = 0) -> list[Line]:
     """A command's reply, word-wrapped if a `width` is given; diffs are coloured, program output is not
     wrapped."""
-    if not event.text:
+    text = texts.of(event.text)
+    if not text:
         return []
     if isinstance(todos := event.data.get("todos"), list):
         return todo_lines(todos, width)
     if event.command.startswith("!"):
-        return [_command_line(event, line) for line in safe_output(event.text).rstrip("\n").split("\n")]
-    lines = safe(event.text).rstrip("\n").split("\n")
+        return [_command_line(event, line) for line in safe_output(text).rstrip("\n").split("\n")]
+    lines = safe(text).rstrip("\n").split("\n")
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
         return [[diff_span(line)] for line in lines]
     return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
@@ -134,9 +135,11 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
     """Lines about the turn (errors, notices, jobs); none for events that are not shown."""
     match event:
         case Failed(text):
-            return [[("bad", line)] for line in safe(text).split("\n")]
+            return [[("bad", line)] for line in safe(texts.of(text)).split("\n")]
         case Notice(text, level):
-            return [[("note" if level == "warning" else "dim", line)] for line in safe(text).split("\n")]
+            return [
+                [("note" if level == "warning" else "dim", line)] for line in safe(texts.of(text)).split("\n")
+            ]
         case JobChanged(job_id, command, "ended", code):
             style = "note" if code else "dim"
             return [[(style, texts.say("job.ended", id=job_id, command=flat(command), code=code))]]
@@ -146,10 +149,12 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
             key = "view.compressed" if summary else "view.shortened"
             return [[("dim", texts.say(key, before=before, after=after))]]
         case LoopDetected(reason):
-            return [[("note", texts.say("view.loop", reason=safe(reason)))]]
+            return [[("note", texts.say("view.loop", reason=safe(texts.of(reason))))]]
         case Citation(text):
             return [[("dim", texts.say("view.citation", text=safe(text)))]]
         case InstantModeExecuted(_, _, warnings, leftover=leftover):
             left = [texts.say("modes.leftover", text=leftover)] if leftover else []
-            return [[("note", line)] for text in (*warnings, *left) for line in safe(text).split("\n")]
+            return [
+                [("note", line)] for text in (*warnings, *left) for line in safe(texts.of(text)).split("\n")
+            ]
     return []

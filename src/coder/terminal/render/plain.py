@@ -166,11 +166,12 @@ class PlainRenderer:
 
     def _command(self, event: CommandDone) -> None:
         self._end_line()
-        if event.text and event.ok and self.answer is not None:
-            self.answer.write(event.text.rstrip("\n") + "\n")  # not a terminal: as it is
+        text = self.texts.of(event.text)
+        if text and event.ok and self.answer is not None:
+            self.answer.write(text.rstrip("\n") + "\n")  # not a terminal: as it is
             self.answer.flush()
         else:
-            self._write_lines(command_lines(event, self.columns))
+            self._write_lines(command_lines(event, self.texts, self.columns))
         self._above = ""
 
     def write_decision(self, name: str, text: str, prompt: str) -> None:
@@ -203,7 +204,7 @@ class PlainRenderer:
             self._write_pending()
         self._end_line()
         if event.status == "cancelled":
-            self._write_lines([[("note", safe(event.error))]])
+            self._write_lines([[("note", safe(self.texts.of(event.error)))]])
         self._above = ""
         if self.answer is not None and event.status == "ok":
             self.answer.write(event.text.rstrip("\n") + "\n")  # not a terminal: as it is

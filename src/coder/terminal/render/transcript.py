@@ -95,7 +95,7 @@ class Transcript:
                 self._append_block(approval_lines(event, self._texts, self._columns(), self._rows()))
             case CommandDone():
                 self._output = ""
-                self._append_block(command_lines(event, self._columns()))
+                self._append_block(command_lines(event, self._texts, self._columns()))
             case TurnEnded():
                 self._end_of_turn(event)
             case _:
@@ -153,7 +153,7 @@ class Transcript:
         self._end_stream()
         self._output = ""
         if event.status == "cancelled":
-            self._append_block(wrap([("note", safe(event.error))], self._columns()))
+            self._append_block(wrap([("note", safe(self._texts.of(event.error)))], self._columns()))
         self._gap = self._below_block = self._answering = False
 
     def echo(self, lines: list[Line], *, apart: bool = False) -> None:

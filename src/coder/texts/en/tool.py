@@ -29,7 +29,7 @@ TEXTS: dict[str, str] = {
     "tool.entries.one": "{n} entry",
     "tool.exit": "exit {code}",
     "tool.exit_late": "exit {code} (time-out)",
-    "tool.failed": "failed; the model was told why",
+    "tool.failed": "{why}",
     "tool.fetched": "HTTP {status}, {n} characters",
     "tool.files": "{n} files",
     "tool.files.one": "{n} file",
