@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from coder.texts import LANGUAGES
 
-Dialect = Literal["auto", "native", "react-xml"]
+Dialect = Literal["auto", "native", "react-xml", "guided"]
 NextSpeaker = Literal["auto", "always", "off"]
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 Decision = Literal["allow", "ask", "deny"]

@@ -20,15 +20,24 @@ from coder.model.base import (
     Completed,
     ModelError,
     ModelRequest,
+    Progress,
     ReasoningDelta,
     Restarted,
     Retrying,
     TextDelta,
 )
 from coder.protocol import entries
-from coder.protocol.events import Citation, Content, ContentRestarted, Finished, Notice, Thought
+from coder.protocol.events import (
+    Citation,
+    Content,
+    ContentRestarted,
+    Finished,
+    ModelProgress,
+    Notice,
+    Thought,
+)
 from coder.protocol.messages import Message
-from coder.protocol.usage import LocalTokens, Tokens, Usage
+from coder.protocol.usage import NOT_ASKED, LocalTokens, Tokens, Usage
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -108,6 +117,8 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
 def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> entries.Assistant:
     """Account for the answer's usage and cost; returns the entry."""
     usage = answer.usage
+    if usage is not None and usage.source == NOT_ASKED:
+        return entries.Assistant(tokens=Tokens.of(Usage()), model=turn.model, prompt_id=turn.prompt_id)
     if usage is None or not usage.prompt:  # some servers send only zeros, which would defeat a budget
         usage = _counted_here(session, answer, exact)
     turn.usage = turn.usage.plus(usage)
@@ -193,6 +204,8 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             answer.calls.append(chunk)
         case Retrying():
             emit(Notice(retry_text(chunk), "warning", in_answer=answer.begun))
+        case Progress(stage, share):
+            emit(ModelProgress(stage, share))
         case Restarted():
             _begin_again(session, answer)
         case CitationFound(text):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -16,13 +16,15 @@ T = TypeVar("T")
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
-    """`prompt_id` is shared by all requests of one user input."""
+    """`prompt_id` is shared by all requests of one user input. `extra`: further fields of a Chat Completions
+    body (an answer's schema, sampling, llama.cpp's own); other wires leave them out."""
 
     model: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     reasoning_effort: str | None = None
     prompt_id: str = ""
+    extra: Mapping[str, Any] = {}
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -63,6 +65,13 @@ class CitationFound(msgspec.Struct, frozen=True):
     text: str
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """Before a slow server's first token: how much of the model is loaded, or of the prompt processed."""
+
+    stage: Literal["loading", "reading"]
+    share: float  # from 0 to 1
+
+
 class Completed(msgspec.Struct, frozen=True):
     """Always the last chunk. `usage` is None if the provider sent none. `raw` is the model's original text
     if the chunks were parsed from it; `salvaged`: the calls were found in its text."""
@@ -74,7 +83,7 @@ class Completed(msgspec.Struct, frozen=True):
     salvaged: bool = False
 
 
-Chunk = TextDelta | ReasoningDelta | CallReady | Retrying | Restarted | CitationFound | Completed
+Chunk = TextDelta | ReasoningDelta | CallReady | Retrying | Restarted | CitationFound | Progress | Completed
 
 
 class ChatModel(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, Retrying, closing
+from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, Progress, Retrying, closing
 
 
 class AutoDialect:
@@ -20,7 +20,7 @@ class AutoDialect:
             try:
                 async with closing(self._native.stream(request)) as chunks:
                     async for chunk in chunks:
-                        begun = begun or not isinstance(chunk, Retrying)
+                        begun = begun or not isinstance(chunk, Retrying | Progress)
                         yield chunk
             except ModelError as error:
                 if begun or not request.tools or not _is_about_tools(error):

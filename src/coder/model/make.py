@@ -9,7 +9,7 @@ from coder.model.base import ChatModel
 from coder.model.retry import RetryingModel
 from coder.model.wires.chat_completions.client import ChatCompletions
 
-Dialect = Literal["native", "react-xml", "auto"]
+Dialect = Literal["native", "react-xml", "guided", "auto"]
 
 
 def make_model(
@@ -29,6 +29,10 @@ def make_model(
         from coder.model.react.xml import ReactXml
 
         return ReactXml(model)
+    if dialect == "guided":
+        from coder.model.guided.dialect import Guided
+
+        return Guided(model)
     if dialect == "auto":
         from coder.model.dialect import AutoDialect
 

@@ -87,6 +87,13 @@ class ContentRestarted(Event, frozen=True):
     model restarted its answer."""
 
 
+class ModelProgress(Event, frozen=True):
+    """Before a slow model's first token: the share (0 to 1) of the model loaded or of the prompt read."""
+
+    stage: Literal["loading", "reading"]
+    share: float
+
+
 class ToolCallChanged(Event, frozen=True):
     """A tool call entered a state. `summary` and `detail` are for the person."""
 
@@ -255,6 +262,7 @@ AnyEvent = (
     | Thought
     | Content
     | ContentRestarted
+    | ModelProgress
     | ToolCallChanged
     | ToolOutput
     | JobChanged

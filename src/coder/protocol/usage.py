@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+NOT_ASKED = "none"  # `source` of a step for which no request was made
+
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of one request, or the sum of several.

@@ -16,6 +16,7 @@ from coder.protocol.events import (
     CommandDone,
     Content,
     InputDone,
+    ModelProgress,
     Notice,
     SessionStarted,
     StateChanged,
@@ -49,6 +50,7 @@ class PromptState(msgspec.Struct):
     queue: list[str] = []
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
+    percent: int = 0  # of what the model does before its first token
     status_key: str = "terminal.waiting"  # text key of what the model is doing
     sent: bool = False  # an input of the person is running
     mode_model: str = ""  # the model that enabled custom modes select
@@ -74,8 +76,8 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             state.mode_model = state.effort = ""
         case Notice(in_answer=True):
             state.status_key = "terminal.catching_up"
-        case Thought() | Content():
-            state.status_key = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
+        case Thought() | Content() | ModelProgress():
+            _update_status(state, event)
         case ToolCallChanged():
             _update_call(state, event)
         case VerifyChanged(outcome, command):
@@ -92,6 +94,13 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             state.cancelled = True
         case InputDone() | ModeStateChanged():
             _input_done(state, event)
+
+
+def _update_status(state: PromptState, event: Thought | Content | ModelProgress) -> None:
+    if isinstance(event, ModelProgress):
+        state.status_key, state.percent = f"terminal.{event.stage}", round(100 * event.share)
+    else:
+        state.status_key = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
 
 
 def _update_call(state: PromptState, event: ToolCallChanged) -> None:

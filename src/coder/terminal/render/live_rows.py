@@ -118,7 +118,8 @@ class LiveRows:
         columns, _ = self.size()
         tail = " · " + say("terminal.busy", seconds=seconds(self.state))
         what = clip(
-            [("", activity(self.state) or say(self.state.status_key))], max(4, columns - text_width(tail) - 2)
+            [("", activity(self.state) or say(self.state.status_key, percent=self.state.percent))],
+            max(4, columns - text_width(tail) - 2),
         )
         return [("spin", f"{frame} "), *what, ("dim", tail)]
 

@@ -268,6 +268,8 @@ TEXTS: dict[str, str] = {
     "terminal.theme_unknown": "There is no theme {name}; there are {names}.",
     "terminal.vim_off": "vim keys are off.",
     "terminal.vim_on": "vim keys are on.",
+    "terminal.loading": "loading the model, {percent} %",
+    "terminal.reading": "the model is reading, {percent} %",
     "terminal.waiting": "waiting for the model",
     "terminal.thinking": "thinking",
     "terminal.writing": "answering",

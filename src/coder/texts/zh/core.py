@@ -228,6 +228,8 @@ TEXTS: dict[str, str] = {
     "terminal.vim_off": "vim 键位已关闭。",
     "terminal.vim_on": "vim 键位已开启。",
     "terminal.catching_up": "连接中断：正在重新请求余下的部分",
+    "terminal.loading": "正在加载模型，{percent}%",
+    "terminal.reading": "模型正在读取，{percent}%",
     "terminal.waiting": "等待模型",
     "terminal.thinking": "正在思考",
     "terminal.writing": "正在回答",

@@ -140,6 +140,7 @@ class ChatCompletions:
         body["stream"] = True
         if self._include_usage:
             body["stream_options"] = {"include_usage": True}
+        body.update(request.extra)
         return msgspec.json.encode(body)
 
     # answering

@@ -13,8 +13,13 @@ from typing import Any
 import msgspec
 
 from coder.model.arguments import call_ready
-from coder.model.base import CallReady, Chunk, CitationFound, Completed, ReasoningDelta, TextDelta
+from coder.model.base import CallReady, Chunk, CitationFound, Completed, Progress, ReasoningDelta, TextDelta
 from coder.protocol.usage import Usage
+
+
+def _share(progress: dict[str, Any]) -> float:
+    done, total = progress.get("processed"), progress.get("total")
+    return min(1.0, done / total) if isinstance(done, int) and isinstance(total, int) and total > 0 else 0.0
 
 
 class _Call:
@@ -175,6 +180,8 @@ class ChatStream:
             usage = data["x_groq"].get("usage")
         if isinstance(usage, dict):
             self._usage = read_usage(usage)
+        if isinstance(done := data.get("prompt_progress"), dict):  # of llama.cpp
+            self._out.append(Progress("reading", _share(done)))
         citations = data.get("citations")
         if isinstance(citations, list):
             for citation in citations:

@@ -1,0 +1,83 @@
+"""The first look at a task: calls that the dialect makes without asking the model.
+
+A small model spends its few good steps on the change; which files there are, where a name occurs and what a
+failing check says can be found out without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from typing import Any
+
+from coder.model.guided.state import State
+
+MOST_FILES = 4  # read at the beginning
+MOST_NAMES = 3  # searched for
+PAGE = 160  # lines of a file that are read at once
+_FEW = 3  # files of a workspace that is read whole
+_IDENTIFIER = re.compile(
+    r"`([A-Za-z_]\w{2,})(?:\(\))?`|\b([a-z]+_\w+|[a-z]+[A-Z]\w+|[A-Z]\w*[a-z]\w*[A-Z]\w+)\b|\b([A-Za-z_]\w+)\("
+)
+_PLAIN_NAME = re.compile(
+    r"\b(?:function|method|class|variable|constant|rename)\s+`?([A-Za-z_]\w+)", re.IGNORECASE
+)
+_FAILS = re.compile(r"\bfail|\bbroken\b|\bpass\b|失败|不通过|通过", re.IGNORECASE)
+_TESTS = re.compile(r"\btests?\b|\bchecks?\b|测试", re.IGNORECASE)
+_TEXT = re.compile(r"\.(?:lock|png|jpe?g|gif|pdf|zip|gz|whl|so|pyc|ico|woff2?|gguf|bin)\Z", re.IGNORECASE)
+
+Wanted = tuple[str, dict[str, Any]]
+
+
+def first_look(state: State, tools: Collection[str]) -> list[Wanted]:
+    """The calls of the next step; empty once there is nothing left to look for."""
+    if state.steps:
+        return []
+    if state.looks == 0:
+        calls: list[Wanted] = [("glob", {"pattern": "**/*"})] if "glob" in tools else [("list", {})]
+        calls += [("grep", {"pattern": rf"\b{name}\b"}) for name in names_in(state.task) if "grep" in tools]
+        if asks_about_tests(state.task) and state.check and "bash" in tools and "bash" not in state.denied:
+            calls.append(("bash", {"command": state.check}))
+        return [one for one in calls if one[0] in tools]
+    if state.looks == 1 and "read" in tools:
+        unread = [path for path in relevant(state) if path not in state.texts]
+        return [("read", {"path": path, "limit": PAGE}) for path in unread]
+    return []
+
+
+def names_in(task: str) -> list[str]:
+    """Identifiers that a task names."""
+    found = [next(filter(None, groups)) for groups in _IDENTIFIER.findall(task)]
+    found += _PLAIN_NAME.findall(task)
+    words = [name for name in dict.fromkeys(found) if not re.search(rf"\b{re.escape(name)}\.\w", task)]
+    return words[:MOST_NAMES]
+
+
+def asks_about_tests(task: str) -> bool:
+    return bool(_TESTS.search(task) and _FAILS.search(task))
+
+
+def relevant(state: State) -> list[str]:
+    """The files to read first: named ones, then those that have the names, then all of a small workspace."""
+    paths = [path for path in state.paths if not _TEXT.search(path) and not path.startswith(".")]
+    chosen = [path for path in paths if named(path, state.task)]
+    for files in state.found.values():
+        chosen += [path for path in files if path in paths]
+    chosen += [path for path in paths if PurePosixPath(path).name in state.output]
+    if not chosen and len(paths) <= _FEW:
+        chosen = paths
+    chosen += [path for name in chosen for path in paths if path != name and _tests(name) == _tests(path)]
+    return list(dict.fromkeys(chosen))[:MOST_FILES]
+
+
+def named(path: str, task: str) -> bool:
+    name = PurePosixPath(path)
+    if re.search(rf"(?<![\w/.-]){re.escape(path)}(?![\w-])", task):
+        return True
+    return bool(re.search(rf"(?<![\w.-]){re.escape(name.name)}(?![\w-])", task)) and "." in name.name
+
+
+def _tests(path: str) -> str:
+    """The name that a module and its tests share."""
+    return PurePosixPath(path).stem.removeprefix("test_").removesuffix("_test")

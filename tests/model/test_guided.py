@@ -1,0 +1,325 @@
+"""The guided dialect: one JSON action per answer, under the real engine, against the scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coder.engine.sdk import TurnResult, create_agent_session
+from coder.model.guided.failure import two_lines
+from coder.model.guided.grammar import grammar_of
+from coder.model.guided.render import PROMPT
+from coder.model.make import make_model
+from coder.protocol.events import AnyEvent, ModelProgress
+from coder.terminal.state import PromptState, apply_event
+from coder.texts import Texts
+from kit import ScriptedServer
+
+CALC = "def add(a, b):\n    return a - b\n"
+TESTS = """\
+import unittest
+
+from calc import add
+
+
+class AddTest(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(1, 2), 3)
+"""
+FIX = {"do": "edit", "path": "calc.py", "old": "    return a - b\n", "new": "    return a + b\n"}
+DONE = {"do": "done", "answer": "It adds now."}
+
+
+def said(*actions: dict[str, Any] | str) -> list[dict[str, Any]]:
+    return [{"text": one if isinstance(one, str) else json.dumps(one)} for one in actions]
+
+
+def turn(
+    folder: Path,
+    server: ScriptedServer,
+    ask: str,
+    *,
+    mode: Any = "yolo",
+    config: dict[str, Any] | None = None,
+    on_event: Callable[[AnyEvent], None] | None = None,
+) -> TurnResult:
+    settings = folder.parent / "settings.json"
+    settings.write_text(json.dumps(config or {}))
+    environ = {**os.environ, "CODER_HOME": str(folder.parent / "home")}
+
+    async def run() -> TurnResult:
+        model = make_model(server.url, dialect="guided", max_attempts=1)
+        session = create_agent_session(
+            cwd=folder, mode=mode, model=model, config_file=settings, environ=environ, on_event=on_event
+        )
+        async with session:
+            return await session.run_turn(ask)
+
+    return asyncio.run(run())
+
+
+def offered(chat: dict[str, Any]) -> list[str]:
+    schema = chat["response_format"]["json_schema"]["schema"]
+    return [one["properties"]["do"]["const"] for one in schema.get("anyOf", [schema])]
+
+
+def shown(chat: dict[str, Any]) -> str:
+    return "\n".join(message["content"] for message in chat["messages"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "work"
+    place.mkdir()
+    (place / "calc.py").write_text(CALC)
+    return place
+
+
+def test_the_first_request_shows_the_file_that_the_task_names(folder: Path) -> None:
+    (folder / "other.py").write_text("x = 1\n")
+    with ScriptedServer(said(FIX, DONE)) as server:
+        result = turn(folder, server, "The function add in calc.py subtracts. Fix it.")
+        first = server.chats[0]
+    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+    assert (result.status, result.final_text) == ("ok", "It adds now.")
+    assert "Files: " in shown(first)
+    assert "return a - b" in shown(first)
+    assert "x = 1" not in shown(first)
+    assert "tools" not in first
+    assert len(json.dumps(first["messages"])) < 2_000
+
+
+def test_the_prompt_is_short() -> None:
+    assert len(PROMPT) < 900  # about 200 tokens
+
+
+def test_only_actions_that_make_sense_are_offered(folder: Path) -> None:
+    with ScriptedServer(said(FIX, DONE)) as server:
+        turn(folder, server, "The function add in calc.py subtracts. Fix it.")
+        before, after = map(offered, server.chats)
+    assert "edit" in before
+    assert "done" not in before  # nothing was changed yet
+    assert "done" in after
+
+
+def test_a_question_is_answered_without_an_offer_to_change(folder: Path) -> None:
+    with ScriptedServer(said({"do": "done", "answer": "a - b"})) as server:
+        result = turn(folder, server, "What does add in calc.py return?")
+        assert set(offered(server.chats[0])) <= {"read", "search", "done"}
+    assert result.final_text == "a - b"
+
+
+def test_what_the_mode_denies_is_not_offered(folder: Path) -> None:
+    with ScriptedServer(said(DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.", mode="plan")
+        assert not {"edit", "write"} & set(offered(server.chats[0]))
+
+
+def test_paths_are_held_to_files_that_exist(folder: Path) -> None:
+    (folder / "unread.py").write_text("")
+    with ScriptedServer(said(FIX, DONE)) as server:
+        turn(folder, server, "Fix the function add in calc.py.")
+        variants = server.chats[0]["response_format"]["json_schema"]["schema"]["anyOf"]
+    by_name = {one["properties"]["do"]["const"]: one["properties"] for one in variants}
+    assert by_name["edit"]["path"]["enum"] == ["calc.py"]
+    assert by_name["read"]["path"]["enum"] == ["unread.py"]
+
+
+def test_a_failed_edit_shows_the_file(folder: Path) -> None:
+    wrong = {**FIX, "old": "return b - a"}
+    with ScriptedServer(said(wrong, FIX, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+        told = server.chats[1]["messages"][-1]["content"]
+    assert told.startswith('error: nothing was changed: "old" is not in calc.py')
+    assert told.endswith(f"calc.py still is:\n```\n{CALC}```")
+    assert server.chats[1]["temperature"] > server.chats[0]["temperature"] == 0
+
+
+def test_an_edit_is_answered_with_the_new_text(folder: Path) -> None:
+    with ScriptedServer(said(FIX, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+        told = server.chats[1]["messages"][-1]["content"]
+    assert "return a + b" in told
+
+
+def test_the_prompt_only_grows(folder: Path) -> None:
+    """So that the server's KV cache holds."""
+    with ScriptedServer(said({**FIX, "old": "zzz"}, FIX, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+        chats = [chat["messages"] for chat in server.chats]
+    for earlier, later in pairwise(chats):
+        assert later[: len(earlier)] == earlier
+    assert {chat["id_slot"] for chat in server.chats} == {0}
+
+
+def test_a_failing_check_is_told_in_two_lines_and_repaired(folder: Path) -> None:
+    (folder / "test_calc.py").write_text(TESTS)
+    check = "python3 -m unittest"
+    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
+    wrong = {**FIX, "new": "    return a * b\n"}
+    repair = {**FIX, "old": "    return a * b\n"}
+    with ScriptedServer(said(wrong, DONE, repair, DONE)) as server:
+        result = turn(folder, server, "Fix add in calc.py.", config=config)
+        told = server.chats[2]["messages"][-1]["content"]
+        assert "done" not in offered(server.chats[2])
+    assert told.split("\n")[:3] == [f"The check `{check}` fails.", "expected: add(1, 2) == 3", "got: 2"]
+    assert result.verification.status == "passed"
+
+
+def test_a_task_about_failing_tests_begins_with_their_result(folder: Path) -> None:
+    (folder / "test_calc.py").write_text(TESTS)
+    check = "python3 -m unittest"
+    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
+    with ScriptedServer(said(FIX, DONE)) as server:
+        turn(folder, server, "The tests fail. Fix it.", config=config)
+        assert "expected: add(1, 2) == 3\ngot: -1" in shown(server.chats[0])
+
+
+def test_a_rename_changes_whole_words_in_every_file(folder: Path) -> None:
+    (folder / "use.py").write_text("from calc import add\n\nadded = add(1, 2)\n")
+    with ScriptedServer(said({"do": "rename", "old": "add", "new": "plus"}, DONE)) as server:
+        turn(folder, server, "Rename the function add to plus.")
+    assert (folder / "use.py").read_text() == "from calc import plus\n\nadded = plus(1, 2)\n"
+    assert (folder / "calc.py").read_text() == CALC.replace("add", "plus")
+
+
+def test_a_plan_is_held_by_the_engine(folder: Path) -> None:
+    (folder / "one.py").write_text("A = 1\n")
+    (folder / "two.py").write_text("B = 1\n")
+    plan = {
+        "do": "plan",
+        "steps": [{"path": "one.py", "change": "A = 2"}, {"path": "two.py", "change": "B = 2"}],
+    }
+    first = {"do": "edit", "path": "one.py", "old": "A = 1", "new": "A = 2"}
+    second = {"do": "edit", "path": "two.py", "old": "B = 1", "new": "B = 2"}
+    with ScriptedServer(said(plan, first, second, DONE)) as server:
+        result = turn(folder, server, "Set A to 2 in one.py and B to 2 in two.py.")
+        assert offered(server.chats[0]) == ["plan"]
+        steps = server.chats[0]["response_format"]["json_schema"]["schema"]["properties"]["steps"]
+        assert steps["maxItems"] == 5
+        assert "done" not in offered(server.chats[2])  # the second file is not changed yet
+        assert server.chats[1]["messages"][-1]["content"].endswith("Now do: one.py: A = 2")
+        assert server.chats[2]["messages"][-1]["content"].endswith("Now do: two.py: B = 2")
+        variants = server.chats[2]["response_format"]["json_schema"]["schema"]["anyOf"]
+        assert variants[0]["properties"]["path"]["enum"] == ["two.py"]
+    todos = [
+        action["input"] for step in result.steps for action in step.actions if action["tool"] == "todowrite"
+    ]
+    assert [one["status"] for one in todos[-1]["todos"]] == ["completed", "completed"]
+    assert ((folder / "one.py").read_text(), (folder / "two.py").read_text()) == ("A = 2\n", "B = 2\n")
+
+
+def test_nothing_is_counted_for_steps_without_a_request(folder: Path) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    with ScriptedServer([{**one, "usage": usage} for one in said(FIX, DONE)]) as server:
+        result = turn(folder, server, "Fix add in calc.py.")
+    assert result.token_usage.total == 220
+
+
+def rejecting(word: str, *actions: dict[str, Any]) -> list[Callable[[dict[str, Any]], dict[str, Any]]]:
+    answers = iter(said(*actions))
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if word in request:
+            return {"status": 400, "body": {"error": {"message": f"unknown field: {word}"}}}
+        return next(answers)
+
+    return [answer] * 9
+
+
+def test_a_server_without_schemas_is_given_a_grammar(folder: Path) -> None:
+    with ScriptedServer(rejecting("response_format", FIX, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+        assert "grammar" in server.chats[-1]
+        assert len(server.chats) == 4  # found out once
+    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+
+
+def test_a_server_that_knows_no_fields_of_llama_cpp_is_asked_without(folder: Path) -> None:
+    with ScriptedServer(rejecting("id_slot", FIX, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+        assert "response_format" in server.chats[-1]
+    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+
+
+def test_an_unconstrained_answer_in_a_fence_is_read(folder: Path) -> None:
+    text = f"Sure!\n```json\n{json.dumps(FIX)}\n```"
+    with ScriptedServer(said(text, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+
+
+def test_an_answer_without_an_action_is_the_answer(folder: Path) -> None:
+    with ScriptedServer(said("It subtracts.")) as server:
+        assert turn(folder, server, "What does add in calc.py do?").final_text == "It subtracts."
+
+
+def test_a_write_outside_is_denied_by_the_same_policy(folder: Path) -> None:
+    write = {"do": "write", "path": "../outside.txt", "content": "x"}
+    with ScriptedServer(said(write, {"do": "done", "answer": "not allowed"})) as server:
+        result = turn(folder, server, "Write x into ../outside.txt")
+        assert "done" in offered(server.chats[1])
+    assert not (folder.parent / "outside.txt").exists()
+    assert result.final_text == "not allowed"
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("E       assert -1 == 3\nE        +  where -1 = add(1, 2)\n", "expected: add(1, 2) == 3\ngot: -1"),
+        ("E       AssertionError: assert 'a' == 'b'\n", "expected: 'b'\ngot: 'a'"),
+        (
+            "    self.assertEqual(total([1]), 2)\nAssertionError: 1 != 2\n",
+            "expected: total([1]) == 2\ngot: 1",
+        ),
+        (
+            'Traceback\n  File "calc.py", line 3, in add\n    return c\nNameError: no c\n',
+            "expected: no error\ngot: NameError: no c at calc.py:3",
+        ),
+        ("one\ntwo\nthree\n", "two\nthree"),
+    ],
+)
+def test_a_failure_in_two_lines(output: str, told: str) -> None:
+    assert two_lines(output) == told
+
+
+def test_a_grammar_has_every_alternative() -> None:
+    done = {"properties": {"do": {"const": "done"}, "answer": {"type": "string"}}, "type": "object"}
+    read = {"properties": {"do": {"const": "read"}, "path": {"enum": ["a.py"]}}, "type": "object"}
+    root = grammar_of({"anyOf": [done, read]}).split("\n")[0]
+    assert root == (
+        r'root ::= ( "{" "\"do\": " "\"done\"" ", " "\"answer\": " string "}" )'
+        r' | ( "{" "\"do\": " "\"read\"" ", " "\"path\": " ( "\"a.py\"" ) "}" )'
+    )
+
+
+def test_a_slow_prompt_is_shown_as_progress(folder: Path) -> None:
+    """As llama.cpp tells it, before the first token."""
+    progress = {"choices": [{"delta": {}}], "prompt_progress": {"total": 200, "processed": 50}}
+    body = "".join(
+        f"data: {json.dumps(one)}\n\n"
+        for one in (
+            progress,
+            {"choices": [{"delta": {"content": json.dumps(DONE)}, "finish_reason": "stop"}]},
+        )
+    )
+    answer = {
+        "status": 200,
+        "headers": {"Content-Type": "text/event-stream"},
+        "body": body + "data: [DONE]\n\n",
+    }
+    seen: list[AnyEvent] = []
+    with ScriptedServer([answer]) as server:
+        turn(folder, server, "What does add in calc.py do?", on_event=seen.append)
+        assert server.chats[0]["return_progress"] is True
+    assert [event for event in seen if isinstance(event, ModelProgress)] == [ModelProgress("reading", 0.25)]
+    state = PromptState(model="m", mode="default")
+    apply_event(state, ModelProgress("reading", 0.25))
+    assert Texts("en").say(state.status_key, percent=state.percent) == "the model is reading, 25 %"
