@@ -27,6 +27,7 @@ ORDER = (
     "context",
     "modes",
     "record",
+    "lookback",
     "engine",
 )
 FOR_ALL = {"config", "fs", "texts"}

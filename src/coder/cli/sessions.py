@@ -1,4 +1,4 @@
-"""`coder sessions`: the recorded sessions of this directory, newest first."""
+"""`coder sessions`: the recorded sessions of this directory, newest first; `--search` finds words in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from coder.cli.args import positive
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit
+from coder.cli.errors import Exit, UsageError
 from coder.cli.tables import columns
 from coder.record.files import encode
 from coder.record.log import as_time, local_time
@@ -21,8 +21,16 @@ def run(arguments: list[str]) -> int:
     add = parser.options.add_argument
     add("--limit", type=positive, default=50, metavar="N", help=parser.say("cli.help.limit"))
     add("--json", action="store_true", help=parser.say("cli.help.json_lines"))
+    add("--search", metavar="WORDS", help=parser.say("lookback.help.search"))
+    add("--all", action="store_true", help=parser.say("lookback.help.all"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
+    if chosen.search is not None:
+        from coder.cli.search import search_sessions
+
+        return search_sessions(options, settings, chosen)
+    if chosen.all:
+        raise UsageError("lookback.all_alone")
     infos = SessionStore(options.cwd, options.log_dir).infos(chosen.limit)
     if chosen.json:
         for info in infos:

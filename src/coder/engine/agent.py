@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coder.context.ide.client import IdeClient
     from coder.engine.git_state import GitState
     from coder.engine.session import Session
+    from coder.lookback.projects import Project
     from coder.mcp.servers import Servers
     from coder.policy.sandbox.ladder import SandboxLevel
 
@@ -77,6 +78,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Sequence[str] = ()  # our keys, to redact from model and record
     trusted: bool = False
     trust_relevant: Mapping[str, Any] = {}  # the project's settings that need trust
+
+    @property
+    def project(self) -> Project:
+        from coder.lookback.projects import Project
+
+        return Project(str(self.workspace.root), str(self.store.history))
 
 
 class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -248,6 +248,10 @@ class Session:
         )
         self.log.append(entry)
         self.log.close()
+        if self.agent.keeps_snapshot and self.log.turn:  # not for a subagent
+            from coder.lookback.index.update import session_ended
+
+            session_ended(self.agent.place.home, self.agent.place.project, self.id)
 
     def end_jobs(self) -> None:
         """With the session; the person is told which."""

@@ -45,6 +45,7 @@ PARTS: Final = (
     "context",
     "fault",
     "job",
+    "lookback",
     "mcp",
     "modes",
     "policy",

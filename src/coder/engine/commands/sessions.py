@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from coder.config.errors import shown
 from coder.engine.agent import Agent
 from coder.engine.approval import ask_to_go_on
@@ -12,7 +14,7 @@ from coder.engine.session import Session
 from coder.record.files import RecordError
 from coder.record.log import local_time
 from coder.record.seal import accept, is_trusted
-from coder.texts import Phrase, Said
+from coder.texts import Joined, Phrase, Said
 
 
 async def new_command(agent: Agent, args: str) -> Reply:
@@ -31,7 +33,7 @@ async def resume_command(agent: Agent, args: str) -> Reply:
         names = ", ".join(map(shown, found[:5]))
         return Reply(Phrase("session.ambiguous", id=args, n=len(found), ids=names), ok=False)
     if not found:
-        return Reply(Phrase("session.missing", id=args), ok=False)
+        return await _sessions_about(agent, args)
     name = found[0]
     if name == agent.session.id:
         return Reply(Phrase("session.already", id=name))
@@ -47,6 +49,27 @@ async def resume_command(agent: Agent, args: str) -> Reply:
     turns = Phrase("status.turns", n=session.log.turn)
     text = Phrase("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
     return Reply(text, data={"session_id": name})
+
+
+async def _sessions_about(agent: Agent, words: str) -> Reply:
+    """No session has this id: list those in which the words occur."""
+    from coder.lookback.index.database import IndexFault
+    from coder.lookback.index.search import search
+
+    place = agent.place
+    try:
+        found = await asyncio.to_thread(search, place.home, [place.project.history], words, 10)
+    except IndexFault:
+        found = []
+    found = [one for one in found if one.session_id != agent.session.id]
+    if not found:
+        return Reply(Phrase("session.missing", id=shown(words)), ok=False)
+    lines: list[Said] = [Phrase("session.about", words=shown(words))]
+    for one in found:
+        when = local_time(one.updated_at)
+        lines.append(f"{shown(one.session_id)}  {when}  {one.turns:>3}  {shown(one.title)}")
+        lines += [f"    {shown(hit.line)}" for hit in one.hits[:1]]
+    return Reply(Joined(lines), ok=False, data={"found": [one.session_id for one in found]})
 
 
 async def _may_trust(agent: Agent, name: str) -> bool:

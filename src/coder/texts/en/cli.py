@@ -35,7 +35,7 @@ TEXTS: dict[str, str] = {
     "cli.epilog": (
         "subcommands:\n"
         "  coder demo                   a tour with no network and no key\n"
-        "  coder sessions               the sessions of this folder\n"
+        "  coder sessions               the sessions of this folder; --search WORDS finds some\n"
         "  coder show ID                what happened in one\n"
         "  coder export ID --html FILE  the same as a page\n"
         "  coder doctor                 what works here\n"

@@ -35,7 +35,7 @@ TEXTS: dict[str, str] = {
     "cli.epilog": (
         "子命令：\n"
         "  coder demo                   无需网络和密钥的导览\n"
-        "  coder sessions               此文件夹的会话\n"
+        "  coder sessions               此文件夹的会话；--search 词语 可查找\n"
         "  coder show ID                其中一次发生了什么\n"
         "  coder export ID --html FILE  同样内容，写成网页\n"
         "  coder doctor                 这里哪些可用\n"

@@ -82,6 +82,7 @@ TEXTS: dict[str, str] = {
     "model.set": "模型：{model}",
     "permissions.head": "预设 {preset}，运行模式 {mode}：",
     "permissions.unknown": "没有预设 {name}；可选 {names}。",
+    "session.about": "没有 id 为 {words} 的会话。以下会话中出现过它；用 /resume 加 id 打开：",
     "session.already": "会话 {id} 就是当前会话。",
     "session.missing": "没有会话 {id}；/sessions 可列出此文件夹的会话。",
     "session.new": "新会话 {id}。",

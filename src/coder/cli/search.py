@@ -1,0 +1,69 @@
+"""`coder sessions --search WORDS`: sessions in which the words occur, with a line around each hit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from coder.cli.errors import Exit, UsageError
+from coder.engine.setup import Options, Settings
+from coder.lookback.index.search import Found, Hit, search
+from coder.lookback.index.words import terms_of
+from coder.lookback.projects import Project, known_projects
+from coder.record.files import encode
+from coder.record.log import as_time, local_time
+from coder.record.store import SessionStore
+from coder.terminal.render.sanitize import flat, safe_json
+
+_MANY = 200  # records to index that take long enough to say so
+
+
+def search_sessions(options: Options, settings: Settings, chosen: argparse.Namespace) -> int:
+    if not terms_of(chosen.search):
+        raise UsageError("lookback.no_words")
+    projects = projects_of(options, settings, everywhere=chosen.all)
+    folders = [project.history for project in projects]
+    say = settings.texts.say
+
+    def progress(left: int) -> None:
+        if sys.stderr.isatty() and (left % _MANY == 0):
+            text = say("lookback.indexing", n=left) if left else ""
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    found = search(settings.home, folders, chosen.search, chosen.limit, progress)
+    if chosen.json:
+        for one in found:
+            row = {**msgspec.to_builtins(one), "updated_at": as_time(one.updated_at)}
+            sys.stdout.write(safe_json(encode(row)).decode("utf-8") + "\n")
+        return Exit.ANSWERED
+    if not found:
+        print(say("lookback.nothing", words=flat(chosen.search)))
+    roots = {project.history: project.root for project in projects}
+    for one in found:
+        print(_head(one, roots[one.folder] if chosen.all else ""))
+        for hit in one.hits:
+            print(f"    {_label(hit, settings)} {flat(hit.line)}")
+    return Exit.ANSWERED
+
+
+def projects_of(options: Options, settings: Settings, *, everywhere: bool) -> list[Project]:
+    """The project in the working folder, and all that this person used."""
+    root = Path(os.path.realpath(options.cwd))
+    here = Project(str(root), str(SessionStore(root, options.log_dir).history))
+    others = known_projects(settings.home) if everywhere else []
+    return [here, *(one for one in others if one.history != here.history)]
+
+
+def _head(found: Found, root: str) -> str:
+    cells = [flat(found.session_id), local_time(found.updated_at), flat(root), flat(found.title)]
+    return "  ".join(cell for cell in cells if cell)
+
+
+def _label(hit: Hit, settings: Settings) -> str:
+    who = settings.texts.say(f"lookback.kind.{hit.kind}")
+    return settings.texts.say("lookback.hit", turn=hit.turn, who=who)

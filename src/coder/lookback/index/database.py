@@ -1,0 +1,128 @@
+"""The index's file: opened, made, and replaced where it is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from coder.fs.private import make_private
+from coder.texts import Fault
+
+_VERSION = 1  # of tables, tokens and facts: another one is rebuilt
+_FILE = "index.db"
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NOT_WRITABLE = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_FULL,
+)
+
+# A row of `words` is a turn, or a part of one: its rowid is `session << PART_BITS | part`. The table keeps
+# no text (`content=''`); `part.body` has it compressed, for excerpts, and because a row of such a table can
+# only be deleted by its text.
+PART_BITS = 24
+_TABLES = """
+CREATE TABLE session (
+  id INTEGER PRIMARY KEY, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
+  mtime INTEGER NOT NULL, inode INTEGER NOT NULL, title TEXT NOT NULL, turns INTEGER NOT NULL,
+  UNIQUE (folder, name));
+CREATE TABLE part (id INTEGER PRIMARY KEY, turn INTEGER NOT NULL, body BLOB NOT NULL, facts BLOB NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5(said, other, content='', tokenize='unicode61 remove_diacritics 2');
+INSERT INTO words (words, rank) VALUES ('usermerge', 2);
+"""
+
+Done = TypeVar("Done")
+
+
+class IndexFault(Fault):
+    """The index cannot be used."""
+
+
+class Busy(IndexFault):
+    """Another process writes it."""
+
+
+@contextlib.contextmanager
+def opened(home: Path, *, seconds: float = 5.0) -> Iterator[sqlite3.Connection]:
+    """A connection to the index in `home`, in memory where nothing can be written there. `seconds`: how long
+    to wait for other processes. Raises `IndexFault` or `sqlite3.Error`."""
+    path: Path | None = home / _FILE
+    try:
+        make_private(home)
+        # SQLite would create it with the umask; its journals take the mode of the file.
+        os.close(os.open(home / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    except OSError:
+        path = None
+    connection = sqlite3.connect(path or ":memory:", timeout=seconds, isolation_level=None)
+    try:
+        # No fsync: after a power failure the index is rebuilt.
+        connection.executescript(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA secure_delete = ON;"
+        )
+        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            _make(connection)
+        yield connection
+    finally:
+        connection.close()
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")  # one process makes it, others wait
+    with _transaction_end(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == _VERSION:
+            return
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (name,) in tables:
+            if name in ("session", "part", "words"):
+                connection.execute(f"DROP TABLE IF EXISTS {name}")
+        for statement in filter(str.strip, _TABLES.split(";")):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    with _transaction_end(connection):
+        yield
+
+
+@contextlib.contextmanager
+def _transaction_end(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def with_index(home: Path, use: Callable[[sqlite3.Connection], Done], *, seconds: float = 5.0) -> Done:
+    """`use` the index; where it turns out to be damaged it is deleted, and `use` starts over with an empty
+    one. Raises `IndexFault`."""
+    for again in (True, False):
+        try:
+            with opened(home, seconds=seconds) as connection:
+                return use(connection)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in _BUSY:
+                raise Busy("lookback.busy") from error
+            if not again or code in _NOT_WRITABLE or "fts5" in str(error):
+                raise IndexFault("lookback.unusable", why=str(error)) from error
+            _delete(home)
+    raise AssertionError("unreachable")
+
+
+def _delete(home: Path) -> None:
+    for suffix in _SUFFIXES:
+        with contextlib.suppress(OSError):
+            (home / f"{_FILE}{suffix}").unlink()

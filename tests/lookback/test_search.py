@@ -1,0 +1,248 @@
+"""Full-text search over the records: what is found, what is gone, and an index that is only a cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import turn_of, write
+
+from coder.lookback.index.search import Found, search
+from coder.lookback.index.words import terms_of, tokenizable
+from kit import ScriptedServer
+from kit.driving import Driver, Project
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "history"
+
+
+def names(found: list[Found]) -> list[str]:
+    return [one.session_id for one in found]
+
+
+def find(home: Path, folder: Path, query: str) -> list[str]:
+    return names(search(home, [str(folder)], query))
+
+
+def rows(project: Project, *args: str) -> list[dict[str, Any]]:
+    done = project.coder("sessions", "--json", "--search", *args)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_session_is_indexed_when_it_ends_and_found_by_the_command(project: Project) -> None:
+    script = [
+        {"calls": [{"name": "bash", "arguments": {"command": "echo zeppelin-output"}}]},
+        {"reasoning": "pondering quasars", "text": "The zebra is striped."},
+    ]
+    with ScriptedServer(script) as server:
+        done = project.coder("--mode", "yolo", "--once", "look at the okapi", url=server.url)
+    assert done.returncode == 0, done.stderr
+    index = sqlite3.connect(project.home / ".coder" / "index.db")
+    assert index.execute("SELECT title, turns FROM session").fetchall() == [("look at the okapi", 1)]
+    index.close()
+    (session,) = [log.stem for log in project.logs()]
+    for word, kind in {"okapi": "person", "striped": "answer", "echo": "call"}.items():
+        (row,) = rows(project, word)
+        assert row["session_id"] == session
+        assert row["hits"][0]["kind"] == kind
+        assert word in row["hits"][0]["line"]
+    assert {hit["kind"] for hit in rows(project, "zeppelin")[0]["hits"]} == {"call", "output"}
+    assert rows(project, "quasars")[0]["hits"][0]["kind"] == "thinking"
+    assert rows(project, "okapi zebra") == rows(project, "zebra okapi") != []
+    assert rows(project, "okapi nowhere") == []
+    text = project.coder("sessions", "--search", "okapi").stdout
+    assert session in text
+    assert "turn 1, you: look at the okapi" in text
+
+
+def test_nothing_at_start_and_no_words(project: Project) -> None:
+    done = project.coder("sessions", "--search", "...")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Give words to search for" in done.stderr
+    assert "No session has all of: okapi" in project.coder("sessions", "--search", "okapi").stdout
+    assert project.coder("sessions", "--all").returncode == 2
+
+
+def test_all_finds_sessions_of_other_folders(project: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with ScriptedServer([{"text": "hello"}]) as server:
+        project.coder("--once", "about wombats", "--cwd", str(other), url=server.url)
+    assert rows(project, "wombats") == []
+    (row,) = rows(project, "wombats", "--all")
+    assert Path(row["folder"]).is_relative_to(other)
+    # The list of folders outlives the index.
+    (project.home / ".coder" / "index.db").unlink()
+    assert rows(project, "wombats", "--all") == [row]
+
+
+def test_resume_with_words_lists_the_sessions_about_them(project: Project) -> None:
+    import asyncio
+
+    with ScriptedServer([{"text": "a marmot whistles"}]) as server:
+        project.coder("--once", "which animal whistles", url=server.url)
+        (session,) = [log.stem for log in project.logs()]
+
+        async def ask() -> Any:
+            driver = Driver(project, server.url)
+            driver.start()
+            events = await driver.send("/resume marmot")
+            await driver.engine.close()
+            return next(e for e in events if type(e).__name__ == "CommandDone")
+
+        done = asyncio.run(ask())
+    assert done.data["found"] == [session]
+    assert "a marmot whistles" in str(done.text)
+
+
+def test_chinese_is_found_by_any_two_characters(home: Path, folder: Path) -> None:
+    text = "请修复登录页面的数据库连接，用python写"
+    write(folder, "a", [turn_of(text, "好的")])
+    runs = ["请修复登录页面的数据库连接", "用", "写"]
+    for run in runs:
+        for at in range(len(run) - 1):
+            assert find(home, folder, run[at : at + 2]) == ["a"]
+        for one in run:
+            assert find(home, folder, one) == ["a"]
+    assert find(home, folder, "数据库 python") == ["a"]
+    assert find(home, folder, "用python写") == ["a"]
+    assert find(home, folder, "数库") == []
+    assert find(home, folder, "据数") == []
+
+
+def test_best_first_then_newest(home: Path, folder: Path) -> None:
+    spread = [turn_of("red", "-", 1), turn_of("kite", "-", 2)]
+    for age, (name, turns) in enumerate(
+        {
+            "said-new": [turn_of("a red kite", "-")],
+            "said-old": [turn_of("-", "the red kite")],
+            "output": [turn_of("-", "-", output="red kite")],
+            "spread": spread,
+        }.items()
+    ):
+        path = write(folder, name, turns)
+        os.utime(path, (2000 - age, 2000 - age))
+    newest = write(folder, "spread-newest", spread)
+    os.utime(newest, (9000, 9000))
+    assert find(home, folder, "red kite") == ["said-new", "said-old", "output", "spread-newest", "spread"]
+    assert find(home, folder, '"red kite"') == ["said-new", "said-old", "output"]
+
+
+def test_words_match_as_prefixes_and_names_by_their_parts(home: Path, folder: Path) -> None:
+    write(folder, "a", [turn_of("fix resume_session in src/engine/resume.py", "Café")])
+    for query in ("resum", "resume_session", "engine/resume.py", "session", "cafe", "RESUME"):
+        assert find(home, folder, query) == ["a"], query
+    assert find(home, folder, '"resum"') == []
+    assert find(home, folder, "re AND NOT OR * ( : ^ -x") == []  # no operator of SQLite's is one of ours
+
+
+def test_only_what_was_appended_is_read_and_a_torn_line_waits(home: Path, folder: Path) -> None:
+    path = write(folder, "a", [turn_of("first", "one")])
+    assert find(home, folder, "first") == ["a"]
+    whole = turn_of("second badger", "two", 2)
+    with path.open("ab") as file:
+        file.write(whole[:40])
+    assert find(home, folder, "badger") == []
+    with path.open("ab") as file:
+        file.write(whole[40:])
+    (found,) = search(home, [str(folder)], "badger")
+    assert (found.turns, found.hits[0].turn) == (2, 2)
+    assert find(home, folder, "first") == ["a"]
+
+
+def test_a_replaced_record_is_read_anew(home: Path, folder: Path) -> None:
+    write(folder, "a", [turn_of("walrus", "one")])
+    assert find(home, folder, "walrus") == ["a"]
+    (folder / "a.jsonl").unlink()
+    write(folder, "a", [turn_of("manatee and much else besides", "one")])
+    assert find(home, folder, "walrus") == []
+    assert find(home, folder, "manatee") == ["a"]
+
+
+def test_a_deleted_record_is_gone_from_the_file_too(home: Path, folder: Path) -> None:
+    write(folder, "keep", [turn_of("ordinary", "words")])
+    write(folder, "gone", [turn_of("xylographic", "secretive")])
+    assert find(home, folder, "xylographic") == ["gone"]
+    assert b"xylographic" in (home / "index.db").read_bytes()
+    (folder / "gone.jsonl").unlink()
+    assert find(home, folder, "xylographic") == []
+    assert find(home, folder, "ordinary") == ["keep"]
+    left = b"".join(path.read_bytes() for path in home.iterdir())
+    assert b"xylographic" not in left
+    assert b"secretive" not in left
+
+
+@pytest.mark.parametrize("harm", ["missing", "garbage", "torn", "no table", "older"])
+def test_a_damaged_index_is_rebuilt(home: Path, folder: Path, harm: str) -> None:
+    write(folder, "a", [turn_of("lynx", "one")])
+    assert find(home, folder, "lynx") == ["a"]
+    path = home / "index.db"
+    if harm == "missing":
+        path.unlink()
+    elif harm == "garbage":
+        path.write_bytes(b"not a database at all" * 400)
+    elif harm == "torn":
+        path.write_bytes(path.read_bytes()[:5000])
+    else:
+        change = "DROP TABLE part" if harm == "no table" else "PRAGMA user_version = 0"
+        index = sqlite3.connect(path)
+        index.execute(change)
+        index.close()
+    assert find(home, folder, "lynx") == ["a"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_home_that_cannot_be_written_still_finds(tmp_path: Path, folder: Path) -> None:
+    write(folder, "a", [turn_of("ibex", "one")])
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way", encoding="utf-8")
+    assert find(blocked / "home", folder, "ibex") == ["a"]
+
+
+def test_links_and_undecodable_lines_are_passed_over(home: Path, folder: Path, tmp_path: Path) -> None:
+    elsewhere = write(tmp_path / "elsewhere", "x", [turn_of("ocelot", "one")])
+    folder.mkdir()
+    (folder / "link.jsonl").symlink_to(elsewhere)
+    write(folder, "odd", [b"\xff\xfe not json\n", b"[]\n", turn_of("serval", "one")])
+    assert find(home, folder, "ocelot") == []
+    assert find(home, folder, "serval") == ["odd"]
+
+
+def test_two_processes_at_once_lose_nothing(home: Path, folder: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    for at in range(30):
+        write(folder, f"s{at}", [turn_of(f"gnu number{at}", "one")])
+    with ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(lambda _: len(search(home, [str(folder)], "gnu", 100)), range(4)))
+    assert counts == [30] * 4
+    assert find(home, folder, "number17") == ["s17"]
+
+
+_TEXT = st.text(alphabet=st.sampled_from("ab1 数据库连接，_./-\"'*"), min_size=1, max_size=24)
+
+
+@given(text=_TEXT, query=_TEXT)
+@settings(max_examples=200, deadline=None)
+def test_law_a_text_is_found_by_itself_and_no_query_is_an_error(text: str, query: str) -> None:
+    index = sqlite3.connect(":memory:")
+    index.execute("CREATE VIRTUAL TABLE w USING fts5(x, tokenize='unicode61 remove_diacritics 2')")
+    index.execute("INSERT INTO w VALUES (?)", (tokenizable(text),))
+    for terms in (terms_of(query), terms_of(text)):
+        found = [index.execute("SELECT 1 FROM w WHERE w MATCH ?", (term,)).fetchall() for term in terms]
+    index.close()
+    assert all(found)
