@@ -26,6 +26,7 @@ ORDER = (
     "policy",
     "context",
     "modes",
+    "hooks",
     "record",
     "lookback",
     "engine",

@@ -2,9 +2,9 @@
 
 export type Op = UserInput | Cancel | ApprovalReply | SetOperatingMode | Close | ListCustomModes | SetModeState | TriggerInstantMode;
 
-export type Event = SessionStarted | SessionEnded | StateChanged | TurnStarted | Thought | Content | ContentRestarted | ToolCallChanged | ToolOutput | JobChanged | ApprovalRequested | ApprovalResolved | TodosChanged | VerifyChanged | ChatCompressed | Citation | LoopDetected | MaxSessionTurns | Finished | CommandDone | Notice | Failed | TurnEnded | InputDone | Recorded | CustomModesListed | ModeStateChanged | InstantModeExecuted;
+export type Event = SessionStarted | SessionEnded | StateChanged | TurnStarted | Thought | Content | ContentRestarted | ModelProgress | ToolCallChanged | ToolOutput | JobChanged | ApprovalRequested | ApprovalResolved | TodosChanged | VerifyChanged | ChatCompressed | Citation | LoopDetected | MaxSessionTurns | Finished | CommandDone | Notice | Failed | TurnEnded | InputDone | Recorded | CustomModesListed | ModeStateChanged | InstantModeExecuted;
 
-/** Anything a person could type: a message, `!command` or `/command`. `attached` goes with the message as it is: a `@` or `!` in it means nothing (what was piped in). `pasted`: pieces of `text` that the person did not type; whether a task is complex is not judged on them. */
+/** Anything a person could type: a message, `!command` or `/command`. `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded. `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex. */
 export interface UserInput {
   op: "user_input";
   text: string;
@@ -25,7 +25,7 @@ export interface ApprovalReply {
   reason?: string;
 }
 
-/** Another operating mode, from the next tool call on, also in the middle of a turn. */
+/** Change the operating mode from the next tool call on, also within a turn. */
 export interface SetOperatingMode {
   op: "set_operating_mode";
   mode: "auto-edit" | "default" | "plan" | "yolo";
@@ -41,14 +41,14 @@ export interface ListCustomModes {
   op: "list_custom_modes";
 }
 
-/** The whole set of persistent modes that shall be on; whatever is not named goes off. */
+/** Set the active persistent modes; all others are deactivated. */
 export interface SetModeState {
   op: "set_mode_state";
   modes: PersistentModeTarget[];
   client_rev?: number | null;
 }
 
-/** A mode that shall be on. Variables that are not named keep their value. */
+/** A mode to activate. Variables not listed keep their value. */
 export interface PersistentModeTarget {
   mode_id: string;
   variables?: Record<string, "use_default" | SetValue>;
@@ -68,7 +68,7 @@ export interface TriggerInstantMode {
   client_rev?: number | null;
 }
 
-/** A session is current from here on: new, or resumed with its earlier turns, the newest in `recent`. */
+/** A session became current: new, or resumed with its newest turns in `recent`. */
 export interface SessionStarted {
   event: "session_started";
   session_id: string;
@@ -81,7 +81,7 @@ export interface SessionStarted {
   recent?: PastTurn[];
 }
 
-/** A turn of a resumed session in short. `answer` is the last thing that was said in it; `status` is empty for a turn that was cut off. */
+/** A turn of a resumed session, shortened. `answer` is its last answer; `status` is empty for an interrupted turn. */
 export interface PastTurn {
   text: string;
   answer?: string;
@@ -116,7 +116,7 @@ export interface Usage {
   source?: string;
 }
 
-/** A user message has been taken up. */
+/** A user message is being processed. */
 export interface TurnStarted {
   event: "turn_started";
   turn: number;
@@ -124,21 +124,28 @@ export interface TurnStarted {
   prompt_id: string;
 }
 
-/** A piece of the model's reasoning. */
+/** A chunk of the model's reasoning. */
 export interface Thought {
   event: "thought";
   text: string;
 }
 
-/** A piece of the model's answer. */
+/** A chunk of the model's answer. */
 export interface Content {
   event: "content";
   text: string;
 }
 
-/** What was shown of the answer no longer counts: a broken stream was asked for again and answers differently, another model took over, or the model began its answer anew. */
+/** Discard the answer shown so far: a retry of a broken stream differs, another model took over, or the model restarted its answer. */
 export interface ContentRestarted {
   event: "content_restarted";
+}
+
+/** Before a slow model's first token: the share (0 to 1) of the model loaded or of the prompt read. */
+export interface ModelProgress {
+  event: "model_progress";
+  stage: "loading" | "reading";
+  share: number;
 }
 
 /** A tool call entered a state. `summary` and `detail` are for the person. */
@@ -172,7 +179,7 @@ export interface JobChanged {
   last?: string;
 }
 
-/** A call waits for a person: the command or diff in full, and every reason at once. `subject` and `reasons` are the true text, secrets included: they are for whoever decides, and for no model, record or log. `always_names`: what `always` would let run unasked in this project. */
+/** A call waits for a person: the command or diff in full, and every reason at once. `subject` and `reasons` are not redacted: they are for the person only, never for a model, record or log. `always_names`: what `always` would allow in this project. */
 export interface ApprovalRequested {
   event: "approval_requested";
   approval_id: string;
@@ -217,13 +224,13 @@ export interface ChatCompressed {
   forced?: boolean;
 }
 
-/** A source that the provider says the answer rests on. */
+/** A source that the provider cites for the answer. */
 export interface Citation {
   event: "citation";
   text: string;
 }
 
-/** The model goes in circles. */
+/** The model repeats itself. */
 export interface LoopDetected {
   event: "loop_detected";
   reason: string;
@@ -241,7 +248,7 @@ export interface Finished {
   reason: string;
 }
 
-/** The text that a `/` or `!` command answers with. */
+/** The output of a `/` or `!` command. */
 export interface CommandDone {
   event: "command_done";
   command: string;
@@ -250,7 +257,7 @@ export interface CommandDone {
   data?: Record<string, unknown>;
 }
 
-/** One line the person should see: a retry, a limit near, a setting ignored. `in_answer`: it came while an answer was being given, which goes on after it in the same block. */
+/** One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer that continues in the same block. */
 export interface Notice {
   event: "notice";
   text: string;
@@ -258,7 +265,7 @@ export interface Notice {
   in_answer?: boolean;
 }
 
-/** What could not be done, in one or two plain sentences. */
+/** An error, in one or two sentences. */
 export interface Failed {
   event: "failed";
   text: string;
@@ -279,7 +286,7 @@ export interface TurnEnded {
   finish_reason?: string;
 }
 
-/** What the checks of a turn have shown. `changed_since`: the files that changed after the last check that passed, or in the whole turn where none did. `reason`: why it was not run, or what limits its word. */
+/** Result of a turn's verification. `changed_since`: files changed after the last run that passed, or in the whole turn where none did. `reason`: why it was not run, or what limits the result. */
 export interface Verification {
   status?: "failed" | "not_run" | "passed";
   command?: string;
@@ -303,7 +310,7 @@ export interface Recorded {
   entry: HistoryEvent;
 }
 
-/** `turn` counts from 1 (0: outside any turn), `step` from 0 within its turn. `meta` is JSON, for sinks; who reads a record goes by `entry`. */
+/** `turn` counts from 1 (0: outside any turn), `step` from 0 within its turn. `meta` is JSON, for sinks; readers use the typed `entry`. */
 export interface HistoryEvent {
   ts: string;
   session_id: string;
@@ -336,6 +343,7 @@ export interface ModeDefinition {
   model?: string | null;
   reasoning_effort?: "high" | "low" | "max" | "medium" | "minimal" | "none" | "xhigh" | null;
   allowed_tools?: string[];
+  on_error?: "insert" | "stop";
   command?: string;
   shadowed_by?: string | null;
   shadowed_by_path?: string | null;
@@ -362,9 +370,10 @@ export interface ModeVariable {
   inline_edit?: boolean | null;
   mode_scoped?: boolean;
   description?: string;
+  rest?: boolean;
 }
 
-/** What is wrong with a mode, and with which variable of it where there is one. */
+/** An error in a mode, or in one of its variables. */
 export interface ModeError {
   mode_id: string;
   message: string;
@@ -373,7 +382,7 @@ export interface ModeError {
   line?: number;
 }
 
-/** What is in force after a `SetModeState`, or still is where `errors` say that it was refused. `enabled_modes` is the only truth of what is on. `refused_modes` shows the modes of a refused target with their values, so that a front end can mark what is missing. `model` and `reasoning_effort` are what the modes that are on ask for, if any does. */
+/** The state after a `SetModeState`; unchanged where `errors` reject it. `enabled_modes` is authoritative. `refused_modes` holds the modes of a rejected target with their values, so that a front end can mark what is missing. `model` and `reasoning_effort` come from the active modes. */
 export interface ModeStateChanged {
   event: "mode_state_changed";
   enabled_modes: RenderedMode[];
@@ -409,7 +418,7 @@ export interface ModeVariableState {
   problem?: string;
 }
 
-/** An instant mode was rendered; with `errors` it was not, and nothing is said to the model. `leftover` is what a typed line held beyond the mode and its values: it is not sent by itself. */
+/** An instant mode was rendered; with `errors` it was not, and nothing is sent to the model. `values` are those that it was rendered with. `leftover`: the rest of a typed line after the mode and its values; it is not sent. */
 export interface InstantModeExecuted {
   event: "instant_mode_executed";
   mode_id: string;
@@ -417,4 +426,5 @@ export interface InstantModeExecuted {
   warnings?: string[];
   errors?: ModeError[];
   leftover?: string;
+  values?: Record<string, string>;
 }

@@ -34,6 +34,7 @@ SPEC_TABLE = {
     "budget": "max_usd warn_at prices",
     "skills": "paths",
     "mcp": "servers",
+    "hooks": "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop PreCompact Notification",
     "ide": "enabled",
     "ui": "vim theme plain lang title bell bell_seconds notify",
 }

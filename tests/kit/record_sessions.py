@@ -201,6 +201,18 @@ def in_modes(project: Project) -> None:
     play(project, script, "hi", "/review author", "go", "/modes off review", "/deploy production")
 
 
+def with_hooks(project: Project) -> None:
+    """Hooks that add, change and refuse, around the turn of an instant mode."""
+    changed = json.dumps({"hookSpecificOutput": {"updatedInput": {"command": "echo changed"}}})
+    guard = f"case $(cat) in *refused*) echo no >&2; exit 2;; *) echo '{changed}';; esac"
+    told = {"hooks": [{"type": "command", "command": "echo It is Friday."}]}
+    call_guard = {"matcher": "bash", "hooks": [{"type": "command", "command": guard}]}
+    project.configure(hooks={"UserPromptSubmit": [told], "PreToolUse": [call_guard]}, workflow=PLAIN)
+    project.write(".coder/modes/say.md", "---\nkind: instant\nvariables: [what]\n---\nSay {{what}}.\n")
+    calls = {"calls": [call("bash", command="echo given"), call("bash", command="echo refused")]}
+    play(project, [calls, {"text": "said"}], "/say hello")
+
+
 def with_subagents(project: Project) -> None:
     """One that explores, one that writes, one that fails; an approval within, and a job that it leaves."""
     project.write("a.txt", "the number is 42\n")
@@ -348,7 +360,7 @@ SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
         work, asking, cut_off, compacted, checked, in_modes, with_subagents, with_jobs, with_mcp, routed,
-        in_circles, failing, in_xml, accepted,
+        in_circles, failing, in_xml, accepted, with_hooks,
     )
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from coder.modes.catalogue import Catalogue
 from coder.modes.discover import ModeRoots
-from coder.modes.render import NotThere, Refused
+from coder.modes.render import NotThere, Ran, Refused
 from coder.modes.state import ModeKeeper
 from coder.protocol.modes import (
     ModeDefinition,
@@ -62,6 +62,7 @@ class Shop:
         self.home.mkdir(exist_ok=True)
         self.files: dict[str, str] = {}
         self.outputs: dict[str, str] = {}
+        self.failing: dict[str, str] = {}
         self.ran: list[str] = []
 
     def mode(self, name: str, text: str, at: str = "project/.coder/modes") -> Path:
@@ -98,11 +99,11 @@ class Shop:
             raise NotThere
         return self.files[path][:most]
 
-    async def _run(self, definition: ModeDefinition, command: str) -> str:
+    async def _run(self, definition: ModeDefinition, command: str) -> Ran:
         self.ran.append(command)
         if command.startswith("rm"):
             raise Refused("the policy denies it")
-        return self.outputs.get(command, "")
+        return Ran(self.outputs.get(command, ""), self.failing.get(command, ""))
 
 
 def target(mode_id: str, **values: str | None) -> PersistentModeTarget:

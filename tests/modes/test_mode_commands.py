@@ -79,13 +79,13 @@ def test_commands_of_another_tool_become_modes(project: Project) -> None:
     done = project.coder("modes", "import")
     assert done.returncode == 0, done.stderr
     assert "2 imported, 1 kept, 0 failed." in done.stdout
-    assert "/team:fix-issue takes its arguments as one variable now" in done.stdout
     assert (project.cwd / ".coder/modes/there.md").read_text(encoding="utf-8") == "old"
     listed = [json.loads(line) for line in project.coder("modes", "--json").stdout.splitlines()]
     fix = next(mode for mode in listed if mode["mode_id"] == "/team:fix-issue")
     assert (fix["kind"], fix["error"], fix["description"]) == ("instant", None, "Fix an issue")
     assert fix["argument_hint"] == "[number] [priority]"
-    assert [variable["name"] for variable in fix["variables"]] == ["arg1", "arg2", "arguments"]
+    assert [variable["name"] for variable in fix["variables"]] == ["arguments", "arg1", "arg2"]
+    assert [variable["rest"] for variable in fix["variables"]] == [True, False, False]
     assert "2 imported" not in project.coder("modes", "import").stdout
 
 
@@ -132,9 +132,8 @@ def test_import_without_a_source_is_wrong_usage(project: Project) -> None:
 
 
 def test_an_import_keeps_dollars_and_braces() -> None:
-    text, one_argument = as_mode(COMMAND)
+    text = as_mode(COMMAND)
     assert "#{{arg1}} with priority {{arg2}}. All: {{arguments}}. Costs $5. Template: \\{{ kept }}." in text
-    assert one_argument
 
 
 # -- the schema -------------------------------------------------------------------------------------------

@@ -297,3 +297,8 @@ def test_the_documented_mode_and_request_are_as_they_say(shop: Shop) -> None:
     assert done(keeper.set_state(op)).errors == []
     block = text.split("```text\n")[1].split("```")[0]
     assert keeper.user_instructions + "\n" == block.replace("(project:shop)", "(project:project)")
+
+
+@pytest.mark.parametrize("body", ["one\n\nlone {{ here", "one\n\n{{}}", "one\n\n{{a b}}"])
+def test_braces_without_a_name_are_told_when_the_file_is_read(shop: Shop, body: str) -> None:
+    assert fault(shop, "kind: instant", body).startswith(":6: {{")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done, switch, target
 
+from coder.modes.render import Ran
 from coder.modes.state import ModeKeeper
 from coder.protocol.entries import ModeState, entry_of
 from coder.protocol.modes import (
@@ -255,9 +256,9 @@ def test_commands_run_when_a_mode_changes_and_not_when_others_do(shop: Shop, kee
 
 
 def test_requests_do_not_overtake_one_another(shop: Shop) -> None:
-    async def slow(definition: object, command: str) -> str:
+    async def slow(definition: object, command: str) -> Ran:
         await asyncio.sleep(0.02)
-        return ""
+        return Ran("")
 
     async def both() -> list[str]:
         keeper = ModeKeeper(shop.catalogue(), lambda path, most: "", slow)
@@ -369,3 +370,33 @@ def test_ops_have_a_natural_json_form() -> None:
 def test_events_survive_json(keeper: ModeKeeper) -> None:
     event = switch(keeper, "/a", target("/role", role="author"))
     assert msgspec.json.decode(msgspec.json.encode(event), type=ModeStateChanged) == event
+
+
+def test_the_server_s_revision_never_runs_backwards(keeper: ModeKeeper) -> None:
+    asked: list[tuple[list[str], int | None]] = [
+        (["/a"], None),
+        (["/a", "/b"], None),
+        (["/a"], None),
+        (["/b"], 1),
+        (["/b", "/c"], 2),
+        (["/c"], 9),
+        ([], None),
+    ]
+    seen = [switch(keeper, *modes, rev=rev).server_rev for modes, rev in asked]
+    assert seen == [1, 2, 3, 4, 5, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ("enum: [a, b]", '"" is not allowed; allowed are a, b'),
+        ("type: number", '"" is not a number'),
+        ("type: boolean", '"" is not true or false'),
+        ('pattern: "^x+$"', '"" does not match ^x+$'),
+    ],
+)
+def test_an_explicit_empty_value_is_validated(shop: Shop, declared: str, problem: str) -> None:
+    shop.persistent("e", "{{v}}", f"variables:\n  - name: v\n    {declared}\n")
+    (error,) = switch(shop.keeper(), target("/e", v="")).errors
+    assert (error.code, error.variable) == ("invalid", "v")
+    assert problem in str(error.message)

@@ -74,7 +74,7 @@ def test_what_the_menu_says_of_modes(project: Project) -> None:
             terminal,
             "/review",
             "› /review ROLE (project:project) Design Review: Look at changes",
-            "/review (global) shadowed by (project:project)",
+            "/review (global) shadowed by (project:project), /review runs that one",
         )
         dimmed = [line for line in bytes(terminal.raw).split(b"\n") if b"shadowed by" in line][-1]
         assert b"\x1b[0;2m  /review" in dimmed  # SGR 2 is dim

@@ -1,5 +1,5 @@
-"""`coder modes`: lists custom modes and saved prompts; `coder modes import`: converts another tool's
-commands."""
+"""`coder modes`: lists custom modes and saved prompts; `new NAME` makes a file, `import` converts another
+tool's commands."""
 
 from __future__ import annotations
 
@@ -17,20 +17,28 @@ from coder.modes.catalogue import BUILT_IN, Catalogue
 from coder.modes.discover import places
 from coder.protocol.modes import ModeDefinition
 from coder.terminal.render.sanitize import safe, safe_json
-from coder.texts import Texts
+from coder.texts import Fault, Texts
 
 
 def run(arguments: list[str]) -> int:
     parser = parser_for("modes", arguments)
     add, say = parser.options.add_argument, parser.say
     what = say("cli.help.modes_action")
+    actions = ("list", "new", "import")
     parser.arguments.add_argument(
-        "action", nargs="?", choices=("list", "import"), default="list", metavar="ACTION", help=what
+        "action", nargs="?", choices=actions, default="list", metavar="ACTION", help=what
     )
+    parser.arguments.add_argument("name", nargs="?", metavar="NAME", help=say("cli.help.modes_name"))
+    add("--kind", choices=("persistent", "instant"), help=say("cli.help.modes_kind"))
+    add("--global", dest="for_all", action="store_true", help=say("cli.help.modes_global"))
     add("--json", action="store_true", help=say("cli.help.json_lines"))
     add("--from", dest="source", type=Path, metavar="DIR", help=say("cli.help.from"))
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_intermixed_args(arguments)  # `new --kind persistent NAME`: argparse splits those
     options, settings = settings_from(chosen)
+    if chosen.action == "new":
+        return _new(chosen, options.cwd, settings)
+    if chosen.name is not None or chosen.kind is not None or chosen.for_all:
+        raise UsageError("cli.modes_new_alone")
     if chosen.action == "import":
         return _import(chosen, options.cwd, settings.texts)
     if chosen.source is not None:
@@ -82,6 +90,24 @@ def _state(definition: ModeDefinition, texts: Texts) -> str:
     return texts.say("modes.state_default" if definition.default_enabled else "modes.state_off")
 
 
+def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
+    """Make a mode file to be filled in."""
+    from coder.modes.create import create_mode
+
+    if chosen.name is None:
+        raise UsageError("cli.modes_no_name")
+    folder = (settings.home if chosen.for_all else cwd / ".coder") / "modes"
+    try:
+        path = create_mode(folder, chosen.name, chosen.kind or "instant")
+    except Fault as fault:
+        raise UsageError(fault.phrase.key, **fault.phrase.values) from None
+    where = places(cwd, os.environ, settings.home)
+    made = Catalogue(where, built_in_commands()).find(chosen.name.replace("/", ":"))
+    command = made.definition.command if made else ""
+    print(settings.texts.say("modes.created", path=safe(str(path)), command=safe(command)))
+    return Exit.ANSWERED
+
+
 def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
     from coder.modes.importing import DEFAULT_SOURCE, import_commands
 
@@ -97,8 +123,6 @@ def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
     else:
         for outcome in outcomes:
             print(safe(outcome.text))
-            for note in outcome.notes:
-                print(f"    ! {safe(note)}")
         counts = {state: sum(one.state == state for one in outcomes) for state in ("done", "kept", "failed")}
         print(texts.say("modes.import_summary", **counts))
     return Exit.FAILED if any(one.state == "failed" for one in outcomes) else Exit.ANSWERED

@@ -80,6 +80,9 @@ def _loosened_paths(
     for tool in at(project, ("permission", "tools")) or {}:
         if _tool_is_looser(tool, person, together, gives):
             yield ("permission", "tools", tool), "loosens"
+    for event, groups in (project.get("hooks") or {}).items():
+        if groups:  # the person's own hooks stay in any case: those of each file are read by themselves
+            yield ("hooks", event), "starts"
     for section, name, reason in _ENTRIES:
         mine, theirs = (getattr(getattr(config, section), name) for config in (person, together))
         for entry, value in (at(project, (section, name)) or {}).items():

@@ -182,6 +182,33 @@ class McpSection(Section, frozen=True):
     servers: dict[str, McpServer] = {}
 
 
+class HookCommand(Section, frozen=True):
+    """A program of a hook. `timeout` is in seconds."""
+
+    type: Literal["command"] = "command"
+    command: str = ""
+    timeout: Annotated[int, Meta(ge=1, le=3_600)] = 60
+
+
+class HookGroup(Section, frozen=True):
+    """Programs for the tools that `matcher` names, a regular expression; empty or `*`: all."""
+
+    matcher: str = ""
+    hooks: list[HookCommand] = []
+
+
+class HooksSection(Section, frozen=True, rename="pascal"):
+    """Programs that are run at these points. Read from each file by itself: those of several files add up."""
+
+    session_start: list[HookGroup] = []
+    user_prompt_submit: list[HookGroup] = []
+    pre_tool_use: list[HookGroup] = []
+    post_tool_use: list[HookGroup] = []
+    stop: list[HookGroup] = []
+    pre_compact: list[HookGroup] = []
+    notification: list[HookGroup] = []
+
+
 class IdeSection(Section, frozen=True):
     """Whether the editor's open files and selection are asked for and sent along."""
 
@@ -216,5 +243,6 @@ class Config(Section, frozen=True):
     budget: BudgetSection = BudgetSection()
     skills: SkillsSection = SkillsSection()
     mcp: McpSection = McpSection()
+    hooks: HooksSection = HooksSection()
     ide: IdeSection = IdeSection()
     ui: UiSection = UiSection()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coder.context.ide.client import IdeClient
     from coder.engine.git_state import GitState
     from coder.engine.session import Session
+    from coder.hooks.hooks import Hooks
     from coder.lookback.projects import Project
     from coder.mcp.servers import Servers
     from coder.policy.sandbox.ladder import SandboxLevel
@@ -130,6 +131,7 @@ class Agent:
         self.ide: IdeClient | None = None  # connection to the person's editor, where enabled
         self.git_state: GitState | None = None  # queried while the session starts
         self.mcp: Servers | None = None  # MCP servers, where configured
+        self.hooks: Hooks | None = None  # programs that take part, where configured
         self.told_of_servers: dict[str, Phrase] = {}  # last notice about each
         self.sandbox_level: SandboxLevel | None = None  # probed with the first command
         self.trying_sandbox = asyncio.Lock()

@@ -19,7 +19,7 @@ from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
-from coder.texts import Joined, Phrase, Said
+from coder.texts import Joined, Phrase, Said, one_line
 from coder.tools.base import Tool, ToolResult, denied, is_mcp
 
 _SETTING = frozenset(
@@ -202,6 +202,10 @@ async def _reply(
     agent = session.agent
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
     agent.approvals[approval_id] = future
+    if agent.hooks is not None:
+        from coder.engine.hooks import notify
+
+        notify(session, f"coder waits for an answer: {call.name} {one_line(str(subject), 200)}".strip())
     agent.emit(
         ApprovalRequested(
             approval_id=approval_id,

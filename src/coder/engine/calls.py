@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +29,9 @@ from coder.texts import Fault, Joined, Phrase, one_line
 from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
+
+if TYPE_CHECKING:
+    from coder.engine.hooks import CallAnswer
 
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
 NOT_RUN = "error: not run: the person cancelled before this call began"
@@ -167,7 +170,7 @@ def _resolved(call: ToolCall, name: str) -> ToolCall:
 def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
     """The leading calls that may run concurrently: one, or all that are read-only and need no approval."""
     batch: list[_Job] = []
-    for job in jobs:
+    for job in jobs if session.agent.hooks is None else ():  # hooks are run one after the other
         if job.tool is None or not job.tool.concurrent or not _is_allowed(session, job.tool, job.args):
             break
         batch.append(job)
@@ -206,6 +209,10 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
 
 
 async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool) -> None:
+    hooked = await _ask_hooks(session, turn, job) if session.agent.hooks is not None else None
+    if job.result is not None:
+        return
+    tool = job.tool or tool
     try:
         # Policy and person judge what will run, with secrets restored: a secret may hold shell syntax.
         given = session.redactor.restored(job.args)
@@ -213,6 +220,8 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         job.result = failed(str(error))
         return
     ruling = ruling_of(session, tool, given)
+    if hooked is not None:
+        ruling = hooked.over(ruling)
     if ruling.decision == "deny":
         job.result = _forbidden(ruling)
         return
@@ -233,6 +242,32 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         job.result = await _execute(
             session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
         )
+    if hooked is not None:
+        from coder.engine.hooks import after_call
+
+        with turn.busy(Phrase("stopped.hook")):
+            job.result = await after_call(
+                session, turn, job.call.name, call_id, job.args, hooked.told(job.result)
+            )
+
+
+async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
+    """May refuse the call, or change its arguments: those are judged like any others."""
+    from coder.engine.hooks import before_call
+
+    with turn.busy(Phrase("stopped.hook")):
+        answer = await before_call(session, turn, job.call.name, job.call.id, job.args)
+    if answer.refusal is not None:
+        job.result = denied(f"a hook refused this call: {answer.refusal}", summary=Phrase("hooks.refused"))
+    elif answer.changed is not None:
+        try:
+            tool, args = _meant(session, job.call.name, answer.changed)
+        except _NotUnderstood as error:
+            job.result = failed(f"a hook changed the arguments of this call, and {error}")
+        else:
+            job.take(tool, args)
+            job.call = _resolved(job.call, tool.spec.name)
+    return answer
 
 
 def _forbidden(ruling: Ruling) -> ToolResult:

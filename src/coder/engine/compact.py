@@ -92,6 +92,11 @@ async def compact(
     least = counter.count(around) + (0 if forced else _SHORT_SUMMARY)
     if sum(sizes[head_length(conversation.messages) : at]) <= least:
         return None  # not worth a request, and no reason never to try again
+    if session.agent.hooks is not None and not too_long:
+        from coder.engine.hooks import before_compaction
+
+        if blocked := await before_compaction(session, forced=forced):
+            return Phrase("compact.unchanged", reason=blocked)
     attempt = _Attempt(session, at, sizes, around, forced=forced, in_turn=turn is not None)
     summary: str | Phrase = Phrase("compact.inflated_before")
     if not session.compaction_failed or forced:

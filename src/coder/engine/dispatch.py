@@ -9,8 +9,9 @@ from coder.engine.modes import instant_prompt, set_modes
 from coder.engine.plan import without_pastes
 from coder.engine.turn import run_turn
 from coder.engine.turn_state import Words
+from coder.protocol.entries import InstantMode
 from coder.protocol.events import InputDone
-from coder.protocol.modes import SetModeState, TriggerInstantMode
+from coder.protocol.modes import SetModeState, SetValue, TriggerInstantMode
 from coder.protocol.ops import UserInput
 from coder.record.files import valid_text
 
@@ -31,14 +32,18 @@ async def run_op(agent: Agent, op: Work) -> InputDone:
 async def run_instant(
     agent: Agent, op: TriggerInstantMode, leftover: str = "", attached: str = ""
 ) -> InputDone:
-    """Use an instant mode's prompt as the person's message; its model and effort apply to that turn."""
+    """Use an instant mode's prompt as the person's message; its model and effort apply to that turn. What the
+    person said of it are the values that they gave."""
     executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
         from coder.engine.commands.modes import refusal
 
         agent.emit(refusal(op, executed))
         return InputDone(ok=False)
-    turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, Words())
+    given = " ".join(value.value for value in op.variables.values() if isinstance(value, SetValue))
+    instant = InstantMode(mode_id=executed.mode_id, values=executed.values)
+    words = Words(typed=given, said=given)
+    turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, words, instant)
     return InputDone(ok=turn.status == "ok", refused=turn.refused)
 
 

@@ -133,6 +133,10 @@ class Engine:
                 for line in (agent.mcp, agent.ide):
                     if line is not None:
                         leaving.push_async_callback(line.close)
+                if agent.hooks is not None:
+                    from coder.engine.hooks import finish
+
+                    leaving.push_async_callback(finish)
                 if agent.git_state is not None:
                     leaving.callback(agent.git_state.close)
                 for sink in reversed(agent.front.sinks):

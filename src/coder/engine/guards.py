@@ -101,4 +101,11 @@ async def budget(session: Session, turn: Turn) -> Stop | None:
     return None
 
 
-GUARDS: tuple[Guard, ...] = (step_limit, loop, prompt_tokens, budget)
+async def hook(session: Session, turn: Turn) -> Stop | None:
+    """A hook said that the turn must not continue."""
+    if turn.stopped_by_hook is None:
+        return None
+    return stopped(session, "error", "hook", Phrase("hooks.stopped", reason=turn.stopped_by_hook))
+
+
+GUARDS: tuple[Guard, ...] = (hook, step_limit, loop, prompt_tokens, budget)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ _AGAIN = (
 _CHANGED = "the repositories that this line looks at changed meanwhile; send it again"
 
 Printed = Callable[[str], None]
+_T = TypeVar("_T")
 
 
 async def run_command(
@@ -181,14 +182,31 @@ async def run_server_tool(
     return await _covered(session, label, sandbox if isinstance(sandbox, Sandbox) else None, run)
 
 
+async def run_program(
+    session: Session,
+    argv: list[str],
+    run: Callable[[list[str]], Awaitable[_T]],
+    *,
+    sandboxed: bool,
+    covered: str,
+) -> _T | Phrase:
+    """Run a hook's program. `covered`: the label under which `/undo` covers it; a sandboxed one that is not
+    covered can write nothing. A phrase where a sandbox is required and unavailable."""
+    sandbox = await _sandbox(session, read_only=not covered) if sandboxed else None
+    if isinstance(sandbox, Phrase):
+        return sandbox
+    job = partial(run, argv if sandbox is None else sandbox.wrap(argv))
+    return await (_covered(session, covered, sandbox, job) if covered else job())
+
+
 async def _covered(
     session: Session,
     label: str,
     sandbox: Sandbox | None,
-    run: Callable[[], Awaitable[ToolResult]],
+    run: Callable[[], Awaitable[_T]],
     *,
     git_settings: bool = False,
-) -> ToolResult:
+) -> _T:
     """Run something that may change files, with the tree scanned before and after. `git_settings`: it may
     change the repository's settings."""
     undo = undo_of(session)

@@ -22,6 +22,7 @@ from coder.texts import Joined, Phrase, Said
 
 if TYPE_CHECKING:
     from coder.modes.catalogue import Catalogue
+    from coder.modes.render import Ran
     from coder.modes.state import ModeKeeper
     from coder.protocol.modes import InstantModeExecuted, ModeDefinition, ModeError, ModeStateChanged
 
@@ -80,7 +81,7 @@ def keeper_of(session: Session) -> ModeKeeper:
 
         agent = session.agent
 
-        async def run(mode: ModeDefinition, command: str) -> str:
+        async def run(mode: ModeDefinition, command: str) -> Ran:
             return await _run_for_mode(session, mode, command)
 
         session.modes = ModeKeeper(
@@ -109,6 +110,15 @@ async def set_modes(session: Session, op: SetModeState) -> ModeStateChanged:
     keeper = keeper_of(session)
     changed = await keeper.set_state(op)
     _take(session, keeper, changed)
+    return changed
+
+
+async def reload_modes(session: Session) -> ModeStateChanged:
+    """The files as they are now, for the menu as well."""
+    keeper = keeper_of(session)
+    changed = await keeper.reload()
+    _take(session, keeper, changed)
+    session.agent.emit(keeper.list_modes())
     return changed
 
 
@@ -192,9 +202,9 @@ async def project_mode_commands(session: Session) -> dict[str, Any]:
     return mode_commands(catalogue)
 
 
-async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> str:
+async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> Ran:
     """A file wrote this command, not the person: trust first, then the ordinary policy."""
-    from coder.modes.render import Refused
+    from coder.modes.render import Ran, Refused
 
     agent = session.agent
     if mode.scope.kind == "project":
@@ -221,9 +231,16 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         read_only=not asked and known_read_only(session, command),
         approved=asked and somebody_to_ask(session),
     )
-    if not result.ok:
+    if result.ok:
+        return Ran(str(result.meta["stdout"]))
+    if "exit_code" not in result.meta:
         raise Refused(result.for_model.removeprefix("error: ")[:500])
-    return str(result.meta["stdout"])
+    code, late = result.meta["exit_code"], result.meta["duration_ms"] >= _COMMAND_TIMEOUT_MS
+    printed = "\n".join(filter(None, (str(result.meta[s]).rstrip("\n") for s in ("stdout", "stderr"))))
+    how = (
+        f"no end after {_COMMAND_TIMEOUT_MS // 1000} s, so it was stopped" if late else f"exit status {code}"
+    )
+    return Ran(printed, how)
 
 
 async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None:

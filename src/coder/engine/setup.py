@@ -136,6 +136,7 @@ def open_agent(
         mode=options.mode,
     )
     _connect(agent, options, provider)
+    _add_hooks(agent, settings)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
     _tell_of_settings(agent, settings)
@@ -167,6 +168,13 @@ def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
     if not servers:
         return config
     return msgspec.structs.replace(config, mcp=McpSection({**config.mcp.servers, **servers}))
+
+
+def _add_hooks(agent: Agent, settings: Settings) -> None:
+    if any(source.settings.get("hooks") for source in settings.loaded.sources):
+        from coder.hooks.hooks import hooks_in
+
+        agent.hooks = hooks_in(settings.loaded.sources, trusted=settings.trusted)
 
 
 def _connect(agent: Agent, options: Options, provider: Provider) -> None:

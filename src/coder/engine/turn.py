@@ -37,22 +37,29 @@ async def run_turn(
     asks: Asks = NOTHING_ASKED,
     attached: str = "",
     words: Words | None = None,
+    instant: entries.InstantMode | None = None,
 ) -> Turn:
     """Run a message to its answer. Whatever happens, the turn's end is recorded.
     `attached` is part of the message, but not of what the person said. `words`: what they said of `text`;
-    all of it where that is not told."""
+    all of it where that is not told. `instant`: the mode that `text` was rendered from; its `@` are text."""
     if session.agent.ide is not None:
         await session.agent.ide.settle()
     await settle_git(session)
-    message = "\n\n".join(part for part in (await _with_files(session, text), attached) if part)
+    expanded = text if instant else await _with_files(session, text)
+    message = "\n\n".join(part for part in (expanded, attached) if part)
     refused = too_long(session, message)
+    blocked = await _blocked_by_hook(session, text or attached)
+    words = words or Words(text, text)
     turn = _begin(
-        session, text or attached, message, asks, words or Words(text, text), refused=refused is not None
+        session, text or attached, message, asks, words, refused=bool(refused or blocked), instant=instant
     )
 
     async def work() -> None:
         if refused is not None:
             turn.status, turn.reason = stopped(session, "prompt_limit", "prompt_limit", refused)
+            return
+        if blocked is not None:
+            turn.status, turn.reason = stopped(session, "error", "hook", blocked)
             return
         if stop := session_turns(session, turn):
             turn.status, turn.reason = stop
@@ -64,6 +71,14 @@ async def run_turn(
 
     await _to_the_end(session, turn, work())
     return turn
+
+
+async def _blocked_by_hook(session: Session, text: str) -> Phrase | None:
+    if session.agent.hooks is None:
+        return None
+    from coder.engine.hooks import before_prompt
+
+    return await before_prompt(session, text)
 
 
 async def _gather_tools(session: Session, turn: Turn) -> None:
@@ -89,7 +104,16 @@ async def _with_files(session: Session, text: str) -> str:
     return message
 
 
-def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, *, refused: bool) -> Turn:
+def _begin(
+    session: Session,
+    text: str,
+    message: str,
+    asks: Asks,
+    words: Words,
+    *,
+    refused: bool,
+    instant: entries.InstantMode | None,
+) -> Turn:
     """Record the message; one that is `refused` does not become part of the conversation."""
     agent = session.agent
     redact = session.redactor.redact
@@ -111,10 +135,20 @@ def _begin(session: Session, text: str, message: str, asks: Asks, words: Words, 
         asks=asks if asks != NOTHING_ASKED else None,
         refused=refused,
         message=message if message != text and not refused else None,
+        instant=_redacted(instant, redact),
     )
     session.add_user(text, entry)
     agent.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
+
+
+def _redacted(
+    instant: entries.InstantMode | None, redact: Callable[[str], str]
+) -> entries.InstantMode | None:
+    if instant is None:
+        return None
+    values = {name: redact(value) for name, value in instant.values.items()}
+    return entries.InstantMode(mode_id=instant.mode_id, values=values)
 
 
 def _prompt_tokens(session: Session, text: str) -> int:
@@ -169,10 +203,17 @@ async def _steps(session: Session, turn: Turn) -> None:
 
 
 async def _goes_on(session: Session, turn: Turn, answer: Answer) -> bool:
-    """Whether the turn continues after an answer without calls: it was truncated, or verification failed."""
+    """Whether the turn continues after an answer without calls: it was truncated, verification failed, or a
+    hook says so."""
     from coder.engine.continuation import wants_to_continue
 
-    return await wants_to_continue(session, turn, answer) or await verify_edits(session, turn)
+    if await wants_to_continue(session, turn, answer) or await verify_edits(session, turn):
+        return True
+    if session.agent.hooks is None:
+        return False
+    from coder.engine.hooks import before_stop
+
+    return await before_stop(session, turn)
 
 
 async def verify_edits(session: Session, turn: Turn) -> bool:

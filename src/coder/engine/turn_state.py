@@ -20,7 +20,7 @@ NOTHING_ASKED = Asks()
 
 class Words(msgspec.Struct, frozen=True):
     """The person's own part of a message. `typed`: not pasted or piped. `said`: that, or the whole message
-    where nothing was typed; neither includes a rendered mode."""
+    where nothing was typed; of a rendered mode both have the values that were given."""
 
     typed: str = ""
     said: str = ""
@@ -50,6 +50,8 @@ class Turn:
         self.unverified: Phrase | None = None  # why no verification ran, to report at the end
         self.checked_before: dict[str, frozenset[str]] = {}  # failures before the first edit, by command
         self.continuations = 0
+        self.kept_by_hook = False  # a `Stop` hook has let the turn go on
+        self.stopped_by_hook: str | None = None  # why a hook wants the turn to end
         self.empty_answers = 0
         self.warned_of_size = False
         self.hints: set[Phrase] = set()  # hints shown in this turn

@@ -102,7 +102,7 @@ def bound(
 
 
 def _invalid(mode_id: str, state: ModeVariableState) -> ModeError:
-    missing = not state.value
+    missing = state.required and not state.value
     fault = ModeFault(
         "modes.variable_missing" if missing else "modes.variable_invalid",
         code="missing" if missing else "invalid",

@@ -1,8 +1,8 @@
 """Bind the arguments after `/name` to a mode's variables. Pure.
 
 Shortcuts first, in order of declaration and by full match; then positional variables; the rest is offered as
-a message. Quotes and backslashes keep spaces: double quotes open anywhere, single ones only at the start of a
-word, so that `don't` is a word.
+a message, or is the value of a variable with `rest`. Quotes and backslashes keep spaces: double quotes open
+anywhere, single ones only at the start of a word, so that `don't` is a word.
 """
 
 from __future__ import annotations
@@ -43,17 +43,41 @@ def split_line(line: str) -> tuple[str, str]:
 
 def bind(definition: ModeDefinition, text: str) -> Bound:
     """Raises `ModeFault` for a syntax error. Values are not validated here."""
-    words, rest = words_of(text)
+    prose = any(variable.rest or variable.name == "ARGUMENTS" for variable in definition.variables)
+    words, more = words_of(text, open_quotes=prose)
     if definition.category == "prompt":
-        return _bind_prompt(definition, text, words, rest)
+        return _bind_prompt(definition, text, words, more)
     values: dict[str, str] = {}
     remaining = _take_shortcuts(definition.variables, words, values)
-    free = [variable.name for variable in definition.variables if variable.name not in values]
-    for name, word in zip(free, remaining, strict=False):
-        values[name] = word.text
+    leftover = _take_positions(definition.variables, text, remaining, more, values)
     ordered = {v.name: values[v.name] for v in definition.variables if v.name in values}
-    left = _raw(text, remaining[len(free) :])
-    return Bound(ordered, "\n".join(filter(None, (left, rest))))
+    return Bound(ordered, leftover)
+
+
+def _take_positions(
+    variables: Sequence[ModeVariable], text: str, words: Sequence[Word], more: str, values: dict[str, str]
+) -> str:
+    """Bind words to the unbound variables in order; returns what is left. `more`: the lines after the first.
+
+    A `rest` variable has all that those before it left, as typed. Variables after it share its words, since
+    `$ARGUMENTS` and `$1` of an imported command overlap; those with shortcuts are bound by them alone.
+    """
+    at, shared = 0, False
+    for variable in variables:
+        if variable.name in values or (shared and variable.shortcuts):
+            continue
+        if variable.rest:
+            shared = True
+            if rest := _left(text, words[at:], more):
+                values[variable.name] = rest
+        elif at < len(words):
+            values[variable.name] = words[at].text
+            at += 1
+    return "" if shared else _left(text, words[at:], more)
+
+
+def _left(text: str, words: Sequence[Word], more: str) -> str:
+    return "\n".join(filter(None, (_raw(text, words), more)))
 
 
 def _take_shortcuts(
@@ -117,7 +141,7 @@ class _Shortcuts:
         return self._known[first][1], first
 
 
-def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], rest: str) -> Bound:
+def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], more: str) -> Bound:
     """A saved prompt takes its words by position; `$ARGUMENTS` is all of them as typed."""
     wanted = [variable.name for variable in definition.variables]
     values = {
@@ -127,7 +151,7 @@ def _bind_prompt(definition: ModeDefinition, text: str, words: list[Word], rest:
         values["ARGUMENTS"] = text.strip()
         return Bound(values)
     taken = max((int(name) for name in wanted), default=0)
-    return Bound(values, "\n".join(filter(None, (_raw(text, words[taken:]), rest))))
+    return Bound(values, _left(text, words[taken:], more))
 
 
 def _raw(text: str, words: Sequence[Word]) -> str:
@@ -141,8 +165,9 @@ def _raw(text: str, words: Sequence[Word]) -> str:
     return "".join(pieces)
 
 
-def words_of(text: str) -> tuple[list[Word], str]:
-    """The words of the first line, and the lines after it. Raises `ModeFault` for an open quote."""
+def words_of(text: str, *, open_quotes: bool = False) -> tuple[list[Word], str]:
+    """The words of the first line, and the lines after it. Raises `ModeFault` for an open quote, unless those
+    are characters like others."""
     words: list[Word] = []
     at = 0
     while at < len(text):
@@ -151,22 +176,25 @@ def words_of(text: str) -> tuple[list[Word], str]:
         if text[at].isspace():
             at += 1
             continue
-        word = _word(text, at)
+        word = _word(text, at, open_quotes=open_quotes)
         words.append(word)
         at = word.end
     return words, ""
 
 
-def _word(text: str, start: int) -> Word:
+def _word(text: str, start: int, *, open_quotes: bool) -> Word:
     out: list[str] = []
     bare: int | None = None  # characters before the first quote
     at = start
     while at < len(text) and not text[at].isspace():
         char = text[at]
         opens = char == '"' or (char == "'" and (at == start or text[at - 1] == "="))
-        if opens:
+        closed = _quoted(text, at, within_line=open_quotes) if opens else None
+        if opens and closed is None and not open_quotes:
+            raise ModeFault("modes.quote_open", code="argument", quote=char, rest=text[at : at + 40])
+        if closed is not None:
             bare = len(out) if bare is None else bare
-            inner, at = _quoted(text, at)
+            inner, at = closed
             out += inner
         elif char == "\\" and at + 1 < len(text):
             bare = len(out) if bare is None else bare
@@ -178,8 +206,8 @@ def _word(text: str, start: int) -> Word:
     return Word("".join(out), len(out) if bare is None else bare, start, at)
 
 
-def _quoted(text: str, start: int) -> tuple[list[str], int]:
-    """The characters inside the quotes that open at `start`, and the end offset."""
+def _quoted(text: str, start: int, *, within_line: bool) -> tuple[list[str], int] | None:
+    """The characters inside the quotes that open at `start`, and the end offset; None if they stay open."""
     mark = text[start]
     out: list[str] = []
     at = start + 1
@@ -187,12 +215,14 @@ def _quoted(text: str, start: int) -> tuple[list[str], int]:
         char = text[at]
         if char == mark:
             return out, at + 1
+        if char == "\n" and within_line:
+            return None
         if char == "\\" and mark == '"' and at + 1 < len(text) and text[at + 1] in '"\\':
             at += 1
             char = text[at]
         out.append(char)
         at += 1
-    raise ModeFault("modes.quote_open", code="argument", quote=mark, rest=text[start : start + 40])
+    return None
 
 
 def quote(value: str) -> str:

@@ -59,6 +59,13 @@ class Catalogue:
         if self._modes is None:
             await asyncio.to_thread(self._all, lambda: time.sleep(0))
 
+    async def reload(self) -> None:
+        """Read the files again."""
+        fresh = Catalogue(self._where, self._built_in)
+        await fresh.prepare()
+        with self._reading:
+            self._modes, self._reached = fresh._modes, fresh._reached
+
     def find(self, name: str) -> Mode | None:
         """By id or by `/name`, `/modes:name`, `/prompts:name`; with or without `/`.
 

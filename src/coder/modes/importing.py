@@ -33,7 +33,6 @@ class Outcome(msgspec.Struct, frozen=True):
     target: str
     state: Literal["done", "kept", "failed"]
     text: str
-    notes: list[str] = []
 
 
 def import_commands(source: Path, target: Path, texts: Texts) -> list[Outcome]:
@@ -62,34 +61,32 @@ def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Texts)
     goal = target.joinpath(*parts, f"{stem}.md")
     shown = str(goal)
 
-    def outcome(state: Literal["done", "kept", "failed"], notes: list[str], **values: object) -> Outcome:
+    def outcome(state: Literal["done", "kept", "failed"], **values: object) -> Outcome:
         key = {"done": "modes.import_done", "kept": "modes.import_exists", "failed": "modes.import_failed"}
         text = texts.say(key[state], source=relative.as_posix(), **values)
-        return Outcome(str(path), shown, state, text, notes)
+        return Outcome(str(path), shown, state, text)
 
     try:
         content = read_text(str(path))
         if isinstance(content, ModeFault):
             raise content
-        text, one_argument = as_mode(content)
+        text = as_mode(content)
         if not Path(os.path.realpath(goal)).is_relative_to(bound):
-            return outcome("failed", [], why=Phrase("modes.import_outside", folder=bound))
+            return outcome("failed", why=Phrase("modes.import_outside", folder=bound))
         goal.parent.mkdir(parents=True, exist_ok=True)
         with goal.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except (ModeFault, HeadFault) as fault:
-        return outcome("failed", [], why=fault.phrase)
+        return outcome("failed", why=fault.phrase)
     except FileExistsError:
-        return outcome("kept", [], target=shown)
+        return outcome("kept", target=shown)
     except OSError as error:
-        return outcome("failed", [], why=error.strerror or error)
-    command = "/" + ":".join([*parts, stem])
-    notes = [texts.say("modes.import_quoted", command=command)] if one_argument else []
-    return outcome("done", notes, target=shown)
+        return outcome("failed", why=error.strerror or error)
+    return outcome("done", target=shown)
 
 
-def as_mode(content: str) -> tuple[str, bool]:
-    """The mode file for a command file, and whether it takes all arguments as one. Raises `HeadFault`."""
+def as_mode(content: str) -> str:
+    """The mode file for a command file. Raises `HeadFault`."""
     header, body, _ = split(content)
     header = _HINT.sub(lambda match: match[1] + _quoted(match[2]), header) if header else header
     fields = {k.replace("-", "_"): node for k, node in (read_header(header) if header else {}).items()}
@@ -98,12 +95,20 @@ def as_mode(content: str) -> tuple[str, bool]:
     lines += [
         f"{name}: {_yaml(fields[name])}" for name in _KEPT if name in fields and not fields[name].absent
     ]
-    if names:
-        lines.append("variables:")
-        lines += [f"  - name: {_variable(name)}" for name in names]
+    lines += _declarations(names)
     body = body.replace("{{", "\\{{")
     body = PROMPT_PLACE.sub(lambda match: f"{{{{{_variable(match[1])}}}}}" if match[1] else "$", body)
-    return "\n".join([*lines, "---", body]), "ARGUMENTS" in names
+    return "\n".join([*lines, "---", body])
+
+
+def _declarations(names: list[str]) -> list[str]:
+    """Words are bound by position, so `$3` alone declares three. The rest is first, to have all of them."""
+    if not names:
+        return []
+    highest = max((int(name) for name in names if name.isdigit()), default=0)
+    rest = [f"  - name: {_variable('ARGUMENTS')}", "    rest: true"] if "ARGUMENTS" in names else []
+    words = [f"  - name: {_variable(str(number))}" for number in range(1, highest + 1)]
+    return ["variables:", *rest, *words]
 
 
 def _variable(name: str) -> str:

@@ -12,13 +12,14 @@ from coder.config.errors import shown
 from coder.context.frontmatter import HeadFault, Node, read_header, split
 from coder.modes.faults import ModeFault, fault_of_head
 from coder.modes.patterns import compiled, is_quick
-from coder.modes.template import PROMPT_PLACE, undeclared
+from coder.modes.template import PROMPT_PLACE, first_wrong_place
 from coder.modes.values import FALSE, TRUE, problem_with
 from coder.protocol.modes import (
     ModeDefinition,
     ModeKind,
     ModeScope,
     ModeVariable,
+    OnError,
     ReasoningEffort,
     VariableType,
 )
@@ -33,13 +34,14 @@ MAX_LINE = 2_000  # of a description or name
 
 _FIELDS = (
     "kind", "description", "argument_hint", "display_name", "variables",
-    "default_enabled", "model", "reasoning_effort", "allowed_tools",
+    "default_enabled", "model", "reasoning_effort", "allowed_tools", "on_error",
 )  # fmt: skip
 _ATTRIBUTES = (
     "name", "type", "default", "required", "enum", "shortcuts", "pattern", "inline_edit", "mode_scoped",
-    "description",
+    "description", "rest",
 )  # fmt: skip
 _KINDS, _TYPES, _EFFORTS = get_args(ModeKind), get_args(VariableType), get_args(ReasoningEffort)
+_ON_ERROR = get_args(OnError)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -85,17 +87,7 @@ def _mode(found: Found, scope: ModeScope, content: str) -> Mode:
         warnings.append(Phrase("modes.warn_instant_default"))
     if "allowed_tools" in fields.nodes:
         warnings.append(Phrase("modes.warn_allowed_tools"))
-    if unknown := undeclared(body, {variable.name for variable in variables}):
-        name, offset = unknown
-        raise ModeFault(
-            "modes.undeclared",
-            code="template",
-            variable=name,
-            line=body_line + offset,
-            mode=found.mode_id,
-            name=name,
-            declared=_list(variable.name for variable in variables),
-        )
+    _check_places(found.mode_id, body, body_line, variables)
     effort: ReasoningEffort | None = fields.choice("reasoning_effort", _EFFORTS)
     definition = ModeDefinition(
         mode_id=found.mode_id,
@@ -110,9 +102,30 @@ def _mode(found: Found, scope: ModeScope, content: str) -> Mode:
         model=fields.line("model") or None,
         reasoning_effort=effort,
         allowed_tools=fields.texts("allowed_tools"),
+        on_error=fields.choice("on_error", _ON_ERROR) or "insert",
         warnings=[*warnings],
     )
     return Mode(definition, body.strip("\n"), body_line + len(body) - len(body.lstrip("\n")))
+
+
+def _check_places(mode_id: str, body: str, body_line: int, variables: list[ModeVariable]) -> None:
+    """Each `{{…}}` names a declared variable."""
+    wrong = first_wrong_place(body, {variable.name for variable in variables})
+    if wrong is None:
+        return
+    name, written, offset = wrong
+    line = body_line + offset
+    if not name:
+        raise ModeFault("modes.braces", code="template", line=line, found=written)
+    raise ModeFault(
+        "modes.undeclared",
+        code="template",
+        variable=name,
+        line=line,
+        mode=mode_id,
+        name=name,
+        declared=_list(variable.name for variable in variables),
+    )
 
 
 def _prompt(found: Found, scope: ModeScope, content: str) -> Mode:
@@ -243,6 +256,8 @@ def _variables(node: Node | None) -> tuple[list[ModeVariable], list[Phrase]]:
                     )
                 )
             owners.setdefault(shortcut, variable.name)
+        if variable.rest and any(other.rest for other in variables):
+            raise ModeFault("modes.rest_twice", code="file", line=line, variable=name, name=name)
         variables.append(variable)
         if len(variables) > MAX_VARIABLES:
             raise ModeFault("modes.variables_many", code="file", line=line, limit=MAX_VARIABLES)
@@ -295,6 +310,7 @@ def _variable(name: str, fields: _Fields, line: int) -> ModeVariable:
         inline_edit=fields.flag("inline_edit") if fields.get("inline_edit") else None,
         mode_scoped=fields.flag("mode_scoped") if fields.get("mode_scoped") else True,
         description=fields.line("description"),
+        rest=fields.flag("rest"),
     )
     node = fields.get("default")
     pattern = variable.pattern

@@ -14,12 +14,12 @@ from coder.modes.commands import command_line
 from coder.modes.faults import ModeFault
 from coder.modes.parse import Mode
 from coder.modes.template import (
-    PROMPT_PLACE,
     CommandReference,
     FileReference,
     Part,
     Text,
     Variable,
+    parse_prompt,
     parse_template,
 )
 from coder.protocol.modes import ModeDefinition, ModeErrorCode, RenderedMode
@@ -29,6 +29,7 @@ from coder.texts import Phrase, Said
 MAX_RENDERED = 32_768
 MAX_BLOCK = 65_536
 MAX_INSERTED = 16_384  # of one file, or of one command's output
+MAX_SAID = 500  # characters of a failed command's output in an error message
 MAX_COMMANDS = 16
 MAX_FILES = 32
 
@@ -50,8 +51,16 @@ class NotThere(Exception):
 ReadFile = Callable[[str, int], str]
 """(path, most characters) → its text. Raises `Refused` or `NotThere`."""
 
-RunCommand = Callable[[ModeDefinition, str], Awaitable[str]]
-"""(mode, command) → what it printed. Applies policy and trust; raises `Refused`."""
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a command printed. `failed`: its exit status or time-out, in English, for the model."""
+
+    output: str
+    failed: str = ""
+
+
+RunCommand = Callable[[ModeDefinition, str], Awaitable[Ran]]
+"""(mode, command) → what it came to. Applies policy and trust; raises `Refused` where it was not run."""
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -64,19 +73,14 @@ class Rendered(msgspec.Struct, frozen=True):
 async def render(mode: Mode, values: Values, read_file: ReadFile, run_command: RunCommand) -> Rendered:
     """Raises `ModeFault` naming the variable, path or command at fault."""
     job = _Rendering(mode.definition, values, read_file, run_command)
-    if mode.definition.category == "prompt":
-        text = _prompt(mode.body, values)
-    else:
-        pieces = [await job.piece(part) for part in parse_template(mode.body, mode.body_line)]
-        text = "".join([*pieces, *job.files.values()])
+    is_prompt = mode.definition.category == "prompt"
+    parts = parse_prompt(mode.body) if is_prompt else parse_template(mode.body, mode.body_line)
+    pieces = [await job.piece(part) for part in parts]
+    text = "".join([*pieces, *job.files.values()])
     text, cut = _limited(text.strip(), MAX_RENDERED)
     if cut:
         job.warnings.append(Phrase("modes.warn_cut", mode=mode.definition.mode_id, limit=MAX_RENDERED))
     return Rendered(text, [*job.warnings])
-
-
-def _prompt(body: str, values: Values) -> str:
-    return PROMPT_PLACE.sub(lambda match: values.get(match[1], "") if match[1] else "$", body)
 
 
 class _Rendering:
@@ -155,19 +159,22 @@ class _Rendering:
             raise self._fault("modes.commands_many", "command", part.line, limit=MAX_COMMANDS)
         line = command_line(part.command, self.values, self.definition.mode_id)
         try:
-            printed = await self.run_command(self.definition, line)
+            ran = await self.run_command(self.definition, line)
         except Refused as refusal:
             raise self._fault(
                 "modes.command_refused", "command", part.line, command=line, why=refusal.why
             ) from None
-        printed, cut = _limited(printed.rstrip("\n"), MAX_INSERTED)
+        if ran.failed and self.definition.on_error == "stop":
+            why = "\n".join(filter(None, (ran.failed, ran.output[-MAX_SAID:].strip())))
+            raise self._fault("modes.command_failed", "command", part.line, command=line, why=why)
+        printed, cut = _limited(ran.output.rstrip("\n"), MAX_INSERTED)
         if cut:
             self.warnings.append(
                 Phrase(
                     "modes.warn_output_cut", mode=self.definition.mode_id, command=line, limit=MAX_INSERTED
                 )
             )
-        return printed
+        return "\n".join(filter(None, (printed, f"[{ran.failed}]"))) if ran.failed else printed
 
     def _fault(
         self, key: str, code: ModeErrorCode, line: int, variable: str | None = None, **values: object

@@ -7,7 +7,7 @@ error the last good state stays.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from coder.modes.faults import ModeFault
 from coder.modes.render import (
     MAX_BLOCK,
     ReadFile,
+    Rendered,
     RunCommand,
     mode_block,
     render,
@@ -91,8 +92,12 @@ class ModeKeeper:
 
     @property
     def model(self) -> str | None:
-        """Of the last activated mode that names one."""
-        return next((m.model for m in self._newest_first() if m.model), None)
+        return self.model_from.model if self.model_from else None
+
+    @property
+    def model_from(self) -> ModeDefinition | None:
+        """The last activated mode that names a model."""
+        return next((m for m in self._newest_first() if m.model), None)
 
     @property
     def reasoning_effort(self) -> ReasoningEffort | None:
@@ -141,6 +146,9 @@ class ModeKeeper:
         active, errors = bound(mode, op.variables, {}, self._cache)
         if not errors:
             active, errors = await self._with_text(active)
+        if not errors and active.rendered is not None and not active.rendered.text:
+            fault = ModeFault("modes.rendered_empty", code="template", mode=active.mode_id)
+            errors = [fault.error(active.mode_id)]
         if errors or active.rendered is None:
             return InstantModeExecuted(active.mode_id, "", errors=errors)
         self._remember(active)
@@ -148,7 +156,27 @@ class ModeKeeper:
             self._trigger_rev = self._client_rev = op.client_rev
         definition = mode.definition
         warnings = [*definition.warnings, *active.rendered.warnings]
-        return InstantModeExecuted(definition.mode_id, active.rendered.text, warnings=warnings)
+        values = dict(values_of(active.variables))
+        return InstantModeExecuted(definition.mode_id, active.rendered.text, warnings=warnings, values=values)
+
+    async def preview(self, line: str) -> tuple[ModeDefinition | None, Rendered | None, list[ModeError]]:
+        """What `/name args` renders to, changing nothing; an active mode has its values."""
+        name, rest = split_line(line)
+        mode = self.catalogue.find(name)
+        if mode is None:
+            return None, None, [unknown(self.catalogue, name)]
+        definition = mode.definition
+        if definition.error is not None:
+            return definition, None, [definition.error]
+        try:
+            inputs = _set(bind(definition, rest).values)
+        except ModeFault as fault:
+            return definition, None, [fault.error(definition.mode_id)]
+        on = self._on.get(definition.mode_id)
+        active, errors = bound(mode, inputs, on.explicit if on else {}, self._cache)
+        if not errors:
+            active, errors = await self._with_text(active)
+        return definition, active.rendered, errors
 
     # session lifecycle
 
@@ -187,8 +215,31 @@ class ModeKeeper:
         return ModeState(server_rev=self.server_rev, modes=modes, session_values=dict(self._cache))
 
     async def restore(self, state: ModeState) -> ModeStateChanged:
-        """Restore a state written by `record`; skips modes that are gone or invalid."""
+        """Restore a state written by `record`; skips modes that are gone or invalid.
+
+        `changed` where it had any mode: what the conversation says of them may be out of date.
+        """
+        self.server_rev = max(self.server_rev, state.server_rev)
         self._cache.update({k: v for k, v in state.session_values.items() if isinstance(v, str)})
+        target, errors = await self._still_valid(state)
+        self._take(target, None)
+        return self._answer(changed=bool(state.modes), errors=errors)
+
+    async def reload(self) -> ModeStateChanged:
+        """Read the files again; active modes keep their values, unless they are gone or invalid now."""
+        async with self._serialized:
+            state = self.record()
+            await self.catalogue.reload()
+            before, self._on = self._on, {}  # neither texts nor places of the old files are used
+            try:
+                target, errors = await self._still_valid(state)
+            except BaseException:
+                self._on = before
+                raise
+            self._on = before
+            return msgspec.structs.replace(self._take(target, None), errors=errors)
+
+    async def _still_valid(self, state: ModeState) -> tuple[list[Active], list[ModeError]]:
         errors: list[ModeError] = []
         target: list[Active] = []
         for wanted in recorded_targets(state.modes):
@@ -197,7 +248,7 @@ class ModeKeeper:
                 actives, problems = await self._render_all(actives)
             errors += problems
             target += [] if problems else actives
-        return msgspec.structs.replace(self._take(target, None), errors=errors)
+        return target, errors
 
     # lines and targets, for stateless front ends
 
@@ -212,7 +263,7 @@ class ModeKeeper:
             taken = bind(definition, rest)
         except ModeFault as fault:
             return Invocation(definition, None, errors=[fault.error(definition.mode_id)])
-        inputs: dict[str, ModeVariableInput] = {name: SetValue(value) for name, value in taken.values.items()}
+        inputs = _set(taken.values)
         op: SetModeState | TriggerInstantMode
         if definition.kind == "instant":
             op = TriggerInstantMode(definition.mode_id, inputs)
@@ -292,8 +343,10 @@ class ModeKeeper:
         changed = block != self._block
         self._block = block
         if client_rev is not None:
-            self._client_rev = self.server_rev = client_rev
-        elif changed or list(before) != list(self._on):
+            self._client_rev = client_rev
+        if client_rev is not None and client_rev > self.server_rev:
+            self.server_rev = client_rev
+        elif changed or list(before) != list(self._on):  # a client that counts from below ours
             self.server_rev += 1
         return self._answer(changed=changed)
 
@@ -335,3 +388,7 @@ class ModeKeeper:
             return []
         old = self._client_rev is not None and rev < self._client_rev
         return [self._stale(op.mode_id, rev)] if old or rev == self._trigger_rev else []
+
+
+def _set(values: Mapping[str, str]) -> dict[str, ModeVariableInput]:
+    return {name: SetValue(value) for name, value in values.items()}

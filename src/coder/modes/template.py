@@ -7,7 +7,7 @@ or variable. Fenced code is text, except for its variables. `\\{{` is a literal 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -58,19 +58,36 @@ class CommandReference(msgspec.Struct, frozen=True):
 Part = Text | Variable | FileReference | CommandReference
 
 
-def undeclared(body: str, declared: Collection[str]) -> tuple[str, int] | None:
-    """The first undeclared `{{name}}`, with its line from 0."""
+def first_wrong_place(body: str, declared: Collection[str]) -> tuple[str, str, int] | None:
+    """The first undeclared `{{name}}`, or braces without a name (then it is empty); the text as written; its
+    line from 0."""
     if "{{" not in body:
         return None
     for match in _VARIABLE.finditer(body):
+        if match[0] == "\\{{":
+            continue
         name = (match[1] or "").strip()
-        if match[1] is not None and name not in declared and _NAME.fullmatch(name):
-            return name, body.count("\n", 0, match.start())
+        if name not in declared:
+            named = name if _NAME.fullmatch(name) else ""
+            return named, match[0], body.count("\n", 0, match.start())
     return None
+
+
+_Plain = Callable[[str, int], "list[Text | Variable]"]
 
 
 def parse_template(body: str, first_line: int = 1) -> list[Part]:
     """Raises `ModeFault` for braces without a name."""
+    return _parsed(body, first_line, filled, commands=True)
+
+
+def parse_prompt(body: str) -> list[Part]:
+    """A saved prompt: `$1`, `$ARGUMENTS` and `@path`; commands and braces are text."""
+    return _parsed(body, 1, _prompt_places, commands=False)
+
+
+def _parsed(body: str, first_line: int, plain: _Plain, *, commands: bool) -> list[Part]:
+    """`plain` parses text and variables."""
     parts: list[Part] = []
     fence = ""
     for number, line in enumerate(body.split("\n"), first_line):
@@ -78,16 +95,16 @@ def parse_template(body: str, first_line: int = 1) -> list[Part]:
             parts.append(Text("\n"))
         mark = _FENCE.match(line)
         if fence:
-            parts += filled(line, number)
+            parts += plain(line, number)
             if mark and mark[1].startswith(fence) and not line.strip(" `~"):
                 fence = ""
         elif mark:
             fence = mark[1]
-            parts += filled(line, number)
-        elif command := _COMMAND_LINE.fullmatch(line):
-            parts.append(CommandReference(filled(command[1], number), number))
+            parts += plain(line, number)
+        elif commands and (command := _COMMAND_LINE.fullmatch(line)):
+            parts.append(CommandReference(plain(command[1], number), number))
         else:
-            parts += _inline(line, number)
+            parts += _inline(line, number, plain, commands=commands)
     return _joined(parts)
 
 
@@ -106,24 +123,35 @@ def commands_in(body: str) -> list[str]:
     ]
 
 
-def _inline(line: str, number: int) -> list[Part]:
+def _inline(line: str, number: int, plain: _Plain, *, commands: bool) -> list[Part]:
     parts: list[Part] = []
     done = 0
     for match in _INLINE.finditer(line):
-        if match["code"]:
+        if match["code"] or (match["command"] and not commands):
             continue
-        parts += filled(line[done : match.start()], number)
+        parts += plain(line[done : match.start()], number)
         done = match.end()
         if match["command"]:
-            parts.append(CommandReference(filled(match["command"].strip(), number), number))
+            parts.append(CommandReference(plain(match["command"].strip(), number), number))
             continue
         path = match["path"].rstrip(_TRAILING)
         done -= len(match["path"]) - len(path)
         if path:
-            parts.append(FileReference(filled(path, number), number))
+            parts.append(FileReference(plain(path, number), number))
         else:
             parts.append(Text("@"))
-    return [*parts, *filled(line[done:], number)]
+    return [*parts, *plain(line[done:], number)]
+
+
+def _prompt_places(text: str, line: int) -> list[Text | Variable]:
+    """Parse text and the places of a saved prompt only."""
+    parts: list[Text | Variable] = []
+    done = 0
+    for match in PROMPT_PLACE.finditer(text):
+        parts.append(Text(text[done : match.start()]))
+        parts.append(Variable(match[1], line) if match[1] else Text("$"))
+        done = match.end()
+    return [*parts, Text(text[done:])]
 
 
 def filled(text: str, line: int) -> list[Text | Variable]:

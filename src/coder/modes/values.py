@@ -21,6 +21,7 @@ def is_boolean(text: str) -> bool:
 
 def problem_with(variable: ModeVariable, value: str) -> Phrase | None:
     """Why the value is invalid, or None."""
+    said = value or '""'
     if len(value) > MAX_VALUE:
         return Phrase("modes.value_long", limit=MAX_VALUE)
     if "\0" in value:
@@ -28,20 +29,20 @@ def problem_with(variable: ModeVariable, value: str) -> Phrase | None:
     if variable.enum:
         if value in variable.enum:
             return None
-        return Phrase("modes.value_enum", value=value, allowed=", ".join(variable.enum))
+        return Phrase("modes.value_enum", value=said, allowed=", ".join(variable.enum))
     if variable.type == "boolean" and not is_boolean(value):
-        return Phrase("modes.value_boolean", value=value)
+        return Phrase("modes.value_boolean", value=said)
     if variable.type == "number" and not _is_number(value):
-        return Phrase("modes.value_number", value=value)
-    if variable.type == "path" and "\n" in value:
-        return Phrase("modes.value_path", value=value)
+        return Phrase("modes.value_number", value=said)
+    if variable.type == "path" and (not value or "\n" in value):
+        return Phrase("modes.value_path", value=said)
     if variable.pattern is not None and variable.type != "enum":
         from coder.modes.patterns import matches
 
         found = matches(variable.pattern, value)
         if not found:
             key = "modes.value_slow" if found is None else "modes.value_pattern"
-            return Phrase(key, value=value, pattern=variable.pattern)
+            return Phrase(key, value=said, pattern=variable.pattern)
     return None
 
 
@@ -75,7 +76,7 @@ def state_of(variable: ModeVariable, value: str | None, source: ValueSource) -> 
     problem: Phrase | None = None
     if not value and variable.required:
         problem = Phrase("modes.value_missing", allowed=_allowed(variable))
-    elif value is not None and not (value == "" and source == "explicit"):
+    elif value is not None:
         problem = problem_with(variable, value)
     return ModeVariableState(
         name=variable.name,

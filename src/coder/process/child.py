@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,9 @@ class Child:
         environment: Mapping[str, str],
         sink: Callable[[int, bytes], None],
         with_stdin: bool = False,
+        given: bytes = b"",
     ) -> None:
-        """Start `argv`, with empty stdin by default. Raises OSError."""
+        """Start `argv`, with empty stdin by default, or with `given` as stdin. Raises OSError."""
         self.loop = asyncio.get_running_loop()
         self.exited = asyncio.Event()
         self.drained = asyncio.Event()  # both streams at EOF
@@ -71,7 +72,8 @@ class Child:
         self._mark = os.urandom(8).hex()
         self._has_supervisor = isinstance(argv, Supervised)
         _harden_process()
-        self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, with_stdin=with_stdin)
+        with _stdin(given, with_stdin=with_stdin) as stdin:
+            self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, stdin)
         self.pid = self._popen.pid
         _owned.add(self.pid)
         self._watch_pipes()
@@ -221,9 +223,21 @@ class Child:
         _owned.discard(self.pid)
 
 
-def _start(
-    argv: list[str], cwd: Path, environment: Mapping[str, str], *, with_stdin: bool
-) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def _stdin(given: bytes, *, with_stdin: bool) -> Iterator[int]:
+    """For `Popen`. Data is handed over as an unlinked file: a program that does not read it blocks nobody."""
+    if not given:
+        yield subprocess.PIPE if with_stdin else subprocess.DEVNULL
+        return
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(given)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _start(argv: list[str], cwd: Path, environment: Mapping[str, str], stdin: int) -> subprocess.Popen[bytes]:
     """A plain Popen uses vfork, and the loop watches pipes and pidfd itself: a third of the cost of asyncio's
     subprocesses.
     """
@@ -232,7 +246,7 @@ def _start(
         bufsize=0,
         cwd=cwd,
         env=dict(environment),
-        stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,

@@ -203,14 +203,15 @@ async def run_process(
     spill_limit: int,
     on_output: Callable[[str], None],
     spill_from: int = 0,
+    stdin: bytes = b"",
 ) -> Outcome:
-    """Run `argv` with empty stdin. Raises OSError if it cannot be started, `ProcessCancelled` on a cancel.
+    """Run `argv` with `stdin`. Raises OSError if it cannot be started, `ProcessCancelled` on a cancel.
     `spill_from`: bytes from which the spill file is kept; by default only if output was dropped from memory.
     """
     live = LiveOutput(on_output, asyncio.get_running_loop())
     output = _OutputSinks(keep_bytes, Spill(spill_to, spill_limit, spill_from or keep_bytes), live)
     begun = time.monotonic()
-    child = Child(argv, cwd=cwd, environment=environment, sink=output.add)
+    child = Child(argv, cwd=cwd, environment=environment, sink=output.add, given=stdin)
     ended = cancelled = False
     try:
         ended = await _wait(child, timeout_ms)

@@ -71,9 +71,16 @@ class Asks(msgspec.Struct, frozen=True):
     reasoning_effort: str | None = None
 
 
+class InstantMode(_Part, frozen=True, kw_only=True):
+    """The instant mode or saved prompt that an input was rendered from, with its values."""
+
+    mode_id: str
+    values: dict[str, str] = {}
+
+
 class TurnStart(Entry, frozen=True, kw_only=True):
     """An input. `message`: what the model got, where that differs; `said`: the person's own words, where they
-    differ; `refused`: not part of the conversation."""
+    differ; `refused`: not part of the conversation; `instant`: the mode that the content is rendered from."""
 
     prompt_id: str
     tokens: PromptTokens
@@ -81,6 +88,7 @@ class TurnStart(Entry, frozen=True, kw_only=True):
     asks: Asks | None = None
     refused: bool = False
     message: str | None = None
+    instant: InstantMode | None = None
 
 
 class SentCall(_Part, frozen=True, kw_only=True):
@@ -347,6 +355,19 @@ class Subagent(Entry, frozen=True, kw_only=True):
     event: Inner
 
 
+class Hook(Entry, frozen=True, kw_only=True):
+    """A hook was run; the content is what it said. `outcome`: `ok`, `context`, `allowed`, `asked`, `blocked`,
+    `changed` (to `input`), `stopped`, `failed`."""
+
+    event: str
+    command: str
+    outcome: str
+    duration_ms: int
+    tool: str | None = None
+    call_id: str | None = None
+    input: dict[str, Any] | None = None
+
+
 class Accepted(Entry, frozen=True, kw_only=True):
     """The person accepted a foreign record as trusted."""
 
@@ -377,6 +398,7 @@ AnyEntry = (
     | Citation
     | Job
     | Subagent
+    | Hook
     | Accepted
 )
 

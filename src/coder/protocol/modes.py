@@ -13,6 +13,7 @@ ModeKind = Literal["persistent", "instant"]
 ModeCategory = Literal["mode", "prompt"]
 VariableType = Literal["text", "enum", "boolean", "number", "path"]
 ValueSource = Literal["explicit", "session", "default", "unset"]
+OnError = Literal["insert", "stop"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ModeErrorCode = Literal[
     "file",  # the mode's file is broken
@@ -61,6 +62,7 @@ class ModeVariable(msgspec.Struct, frozen=True):
     inline_edit: bool | None = None
     mode_scoped: bool = True
     description: str = ""
+    rest: bool = False  # takes the rest of the line as typed
 
 
 class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +85,7 @@ class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     reasoning_effort: ReasoningEffort | None = None
     allowed_tools: list[str] = []
+    on_error: OnError = "insert"  # what a failed `!command` does: its output is inserted, or the mode refused
     command: str = ""
     shadowed_by: str | None = None
     shadowed_by_path: str | None = None
@@ -180,7 +183,8 @@ class ModeStateChanged(Event, frozen=True):
 class InstantModeExecuted(Event, frozen=True):
     """An instant mode was rendered; with `errors` it was not, and nothing is sent to the model.
 
-    `leftover`: the rest of a typed line after the mode and its values; it is not sent.
+    `values` are those that it was rendered with. `leftover`: the rest of a typed line after the mode and its
+    values; it is not sent.
     """
 
     mode_id: str
@@ -188,6 +192,7 @@ class InstantModeExecuted(Event, frozen=True):
     warnings: list[Said] = msgspec.field(default_factory=list)
     errors: list[ModeError] = msgspec.field(default_factory=list)
     leftover: str = ""
+    values: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 ListCustomModesResponseEvent = CustomModesListed

@@ -44,6 +44,7 @@ PARTS: Final = (
     "config",
     "context",
     "fault",
+    "hooks",
     "job",
     "lookback",
     "mcp",

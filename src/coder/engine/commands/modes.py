@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from coder.engine.agent import Agent
-from coder.engine.modes import error_texts, keeper_of, set_modes
+from coder.engine.modes import error_texts, keeper_of, reload_modes, set_modes
 from coder.protocol.events import CommandDone
 from coder.protocol.modes import (
     InstantModeExecuted,
@@ -60,6 +60,8 @@ async def custom_mode(agent: Agent, line: str) -> Reply | InstantLine | None:
     if isinstance(invocation.op, TriggerInstantMode):
         return InstantLine(invocation.op, invocation.leftover)
     name = invocation.definition.mode_id
+    if line.split()[1:] == ["off"] and not _takes_off(invocation.definition):
+        return await _switch_off(agent, name)
     again = keeper.is_on(name) and len(line.split()) == 1
     changed = await set_modes(agent.session, invocation.op)
     if changed.errors:
@@ -75,18 +77,59 @@ async def custom_mode(agent: Agent, line: str) -> Reply | InstantLine | None:
     return Reply(Joined(lines), ok=not changed.errors, data=data)
 
 
+async def mode_names(agent: Agent) -> list[str]:
+    """What can be typed for custom modes and saved prompts, without `/`."""
+    catalogue = keeper_of(agent.session).catalogue
+    await catalogue.prepare()
+    return [definition.command[1:] for definition in catalogue.definitions if definition.command]
+
+
+def _takes_off(definition: ModeDefinition) -> bool:
+    """Whether `off` is a value of the first variable."""
+    first = definition.variables[0] if definition.variables else None
+    return first is not None and (first.type == "boolean" or "off" in first.enum)
+
+
+async def _switch_off(agent: Agent, name: str) -> Reply:
+    keeper = keeper_of(agent.session)
+    found = keeper.catalogue.find(name)
+    mode_id = found.definition.mode_id if found else "/" + name.removeprefix("/")
+    if not keeper.is_on(mode_id):
+        return Reply(Phrase("modes.not_on", mode=mode_id), ok=False)
+    changed = await set_modes(agent.session, SetModeState(keeper.target_without(mode_id)))
+    if changed.errors:
+        return Reply(Joined(error_texts(changed.errors)), ok=False)
+    return Reply(Phrase("modes.off", mode=mode_id))
+
+
+async def _show(agent: Agent, line: str) -> Reply:
+    """What a mode renders to with these values, or its current ones."""
+    definition, rendered, errors = await keeper_of(agent.session).preview(line)
+    if definition is None or rendered is None:
+        return Reply(Joined(error_texts(errors)), ok=False)
+    notes = ["! " + warning for warning in (*definition.warnings, *rendered.warnings)]
+    return Reply(Joined([rendered.text or Phrase("modes.renders_nothing"), *notes]))
+
+
+async def _reload(agent: Agent) -> Reply:
+    changed = await reload_modes(agent.session)
+    usable = sum(bool(d.command) and d.error is None for d in keeper_of(agent.session).catalogue.definitions)
+    said = Phrase("modes.reloaded", n=usable, on=len(changed.enabled_modes))
+    return Reply(Joined([said, *error_texts(changed.errors)]), ok=not changed.errors)
+
+
 async def modes_command(agent: Agent, args: str) -> Reply:
-    """`/modes` lists them, `/modes off NAME` takes one out."""
+    """`/modes` lists them, `off NAME` takes one out, `show NAME` previews one, `reload` reads the files."""
     keeper = keeper_of(agent.session)
     await keeper.catalogue.prepare()
-    word, _, name = args.partition(" ")
-    if word == "off" and name.strip():
-        found = keeper.catalogue.find(name.strip())
-        if found is None or not keeper.is_on(found.definition.mode_id):
-            return Reply(Phrase("modes.not_on", mode=name.strip()), ok=False)
-        mode_id = found.definition.mode_id
-        await set_modes(agent.session, SetModeState(keeper.target_without(mode_id)))
-        return Reply(Phrase("modes.off", mode=mode_id))
+    word, _, rest = args.partition(" ")
+    match word, rest.strip():
+        case "off", name if name:
+            return await _switch_off(agent, name)
+        case "show", line if line:
+            return await _show(agent, line)
+        case "reload", "":
+            return await _reload(agent)
     if args:
         return Reply(Phrase("modes.usage"), ok=False, data={"usage": True})
     return Reply(Joined([Phrase("mode.current", mode=agent.mode, names=_OPERATING), *_listed(agent)]))
@@ -125,4 +168,4 @@ def _listed(agent: Agent) -> list[Said]:
             *([state] if state else []),
         ]
         lines.append(Joined(words, "  "))
-    return lines or [Phrase("modes.none_here")]
+    return lines or [Phrase("modes.list_none", home=agent.place.home)]

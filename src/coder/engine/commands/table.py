@@ -12,10 +12,11 @@ import msgspec
 from coder.config.schema import OPERATING_MODES
 from coder.engine.agent import Agent
 from coder.engine.commands.diff import show_diff
+from coder.engine.commands.hooks import hooks_command
 from coder.engine.commands.jobs import ps_command, stop_command
 from coder.engine.commands.mcp import mcp_command
 from coder.engine.commands.memory import memory_answer, skills_answer
-from coder.engine.commands.modes import InstantLine, Reply, custom_mode, modes_command
+from coder.engine.commands.modes import InstantLine, Reply, custom_mode, mode_names, modes_command
 from coder.engine.commands.permissions import permissions_command
 from coder.engine.commands.sessions import new_command, resume_command, sessions_command
 from coder.engine.commands.status import status_command
@@ -51,7 +52,7 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
         custom = await custom_mode(agent, raw)
         if isinstance(custom, InstantLine):
             return custom
-        reply = custom or Reply(_unknown(name), ok=False, data={"usage": True})
+        reply = custom or Reply(await _unknown(agent, name), ok=False, data={"usage": True})
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
         hide = agent.session.redactor.redact
@@ -63,10 +64,10 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
     return CommandDone(command=raw, text=reply.text, ok=reply.ok, data=reply.data)
 
 
-def _unknown(name: str) -> Said:
+async def _unknown(agent: Agent, name: str) -> Said:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
+    near = get_close_matches(name, [*COMMANDS, *await mode_names(agent)], n=3, cutoff=0.5)
     names = ", ".join(f"/{n}" for n in near) or "/help"
     return f"Unknown command: /{name}\n" + Phrase("command.nearest", names=names)
 
@@ -76,7 +77,7 @@ async def _help(agent: Agent, args: str) -> Reply:
         name = args.removeprefix("/")
         command = COMMANDS.get(name)
         if command is None:
-            return Reply(_unknown(name), ok=False, data={"usage": True})
+            return Reply(await _unknown(agent, name), ok=False, data={"usage": True})
         return Reply(f"/{name} {command.arguments}".rstrip() + "  " + Phrase(f"help.{name}"))
     rows = [(f"/{c.name} {c.arguments}".rstrip(), Phrase(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
@@ -86,7 +87,7 @@ async def _help(agent: Agent, args: str) -> Reply:
 
 async def _model(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(Phrase("model.current", model=agent.chosen.name))
+        return Reply(Joined([Phrase("model.current", model=agent.chosen.name), *_model_of_mode(agent)]))
     if " " in args:
         return Reply(Phrase("model.one_name"), ok=False, data={"usage": True})
     from coder.config.save import save_model
@@ -94,8 +95,14 @@ async def _model(agent: Agent, args: str) -> Reply:
     agent.use_model(args)
     agent.session.record_state()
     problem = save_model(agent.root, args)
-    done = Phrase("model.set", model=args)
-    return Reply(done if problem is None else Joined([done, problem]))
+    lines: list[Said] = [Phrase("model.set", model=args), *([problem] if problem else [])]
+    return Reply(Joined([*lines, *_model_of_mode(agent)]))
+
+
+def _model_of_mode(agent: Agent) -> list[Said]:
+    """A custom mode that names a model wins while it is on."""
+    winner = agent.session.modes.model_from if agent.session.modes else None
+    return [Phrase("model.mode_wins", mode=winner.mode_id, model=winner.model)] if winner else []
 
 
 async def _mode(agent: Agent, args: str) -> Reply:
@@ -194,9 +201,10 @@ COMMANDS = {
         Command("permissions", "[PRESET|revoke NAME]", permissions_command),
         Command("mode", "[NAME]", _mode),
         *(Command(mode, "", _mode_named(mode)) for mode in OPERATING_MODES),
-        Command("modes", "[off NAME]", modes_command),
+        Command("modes", "[off NAME|show NAME|reload]", modes_command),
         Command("tools", "", _tools),
         Command("mcp", "[restart NAME]", mcp_command),
+        Command("hooks", "", hooks_command),
         Command("ps", "", ps_command),
         Command("stop", "[ID]", stop_command),
         Command("skills", "", _skills),

@@ -64,6 +64,8 @@ class ModeMenu:
         if one.shadowed_by is None:
             return about
         shadowed = say("modes.state_shadowed", scope=one.shadowed_by)
+        if not one.command:
+            shadowed = f"{shadowed}, {say('terminal.mode_runs_other', command=one.mode_id)}"
         return f"{shadowed} · {about}" if about else shadowed
 
     def _scope(self, one: ModeDefinition) -> str:

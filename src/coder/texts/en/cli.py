@@ -82,6 +82,12 @@ TEXTS: dict[str, str] = {
     "cli.help.mcp_name": "what to call it",
     "cli.help.mcp_target": "the program with its arguments (after --), or the address",
     "cli.help.mcp_writable": "a further folder that the program may write: for npx ~/.npm",
+    "cli.help.modes_action": (
+        "list (the default): show them; new: make a file; import: make some of another tool's commands"
+    ),
+    "cli.help.modes_global": "with new: among your own modes instead of this project's",
+    "cli.help.modes_kind": "with new: persistent or instant (the default)",
+    "cli.help.modes_name": "with new: the name of the mode, a:b for one in a folder",
     "cli.mcp_add_usage": "Give a name and what to start or reach: coder mcp add NAME -- PROGRAM ARG…, "
     "or coder mcp add NAME https://…",
     "cli.mcp_address": "{text} is not an address; one begins with http:// or https:// and a host.",
@@ -93,7 +99,6 @@ TEXTS: dict[str, str] = {
     "cli.mcp_remove_usage": "Give one name: coder mcp remove NAME",
     "cli.mcp_surplus": "That does not go together: --env and --writable are for a program, --header is for "
     "an address, and all of them are for add.",
-    "cli.help.modes_action": "list (the default): show them; import: make some of another tool's commands",
     "cli.help.once": "one turn, then exit",
     "cli.help.output": "how the answer is printed",
     "cli.help.question": "a first message; without --once the session goes on",
@@ -104,6 +109,8 @@ TEXTS: dict[str, str] = {
     "cli.help.ts": "TypeScript types instead of JSON Schema",
     "cli.help.version": "print the version",
     "cli.help.warn_prompt": "warn where a prompt has more tokens",
+    "cli.modes_new_alone": "NAME, --kind and --global belong to `coder modes new`.",
+    "cli.modes_no_name": "Say which: coder modes new NAME.",
     "cli.near_miss": "There is no subcommand {word}; did you mean {near}? To ask it: coder --once {word}",
     "cli.no_folder": "--cwd {folder} is not a folder.",
     "cli.no_mode": "--mode {name}: there is no such operating mode; there are {modes}. "

@@ -67,6 +67,7 @@ TEXTS: dict[str, str] = {
     "help.exit": "leave",
     "help.fork": "sessions are linear; says so",
     "help.help": "this list",
+    "help.hooks": "the hooks that are configured, and how each last ended",
     "help.keys": (
         "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
@@ -75,7 +76,7 @@ TEXTS: dict[str, str] = {
     ),
     "help.mode": "show or set the operating mode",
     "help.model": "show or set the model (kept in .coder/config.json)",
-    "help.modes": "the modes there are",
+    "help.modes": "the modes there are; off, show what one renders to, read the files again",
     "help.new": "start a new session",
     "help.permissions": "show what is allowed, set the preset, or revoke an “always”",
     "help.ps": "the background jobs of this session",
@@ -94,6 +95,7 @@ TEXTS: dict[str, str] = {
     "mode.set": "Operating mode: {mode}",
     "mode.unknown": "There is no operating mode {name}; there are {names}.",
     "model.current": "Model: {model}",
+    "model.mode_wins": "The mode {mode} is on and asks for {model}, which is used until it is off.",
     "model.retry": "{reason} Trying again in {wait} s (attempt {attempt}).",
     "model.one_name": "A model has one name without blanks: /model NAME.",
     "model.set": "Model: {model}",
@@ -160,6 +162,7 @@ TEXTS: dict[str, str] = {
     "view.verify.started": "verify: {command} …",
     "stopped.approval": "the question about {tool}",
     "stopped.compaction": "summarising older history",
+    "stopped.hook": "a hook",
     "stopped.model": "the model's answer",
     "stopped.servers": "the start of MCP servers",
     "stopped.verify": "verification ({command})",
@@ -257,6 +260,7 @@ TEXTS: dict[str, str] = {
     "terminal.copy_nothing": "There is no answer to copy yet.",
     "terminal.copy_too_long": "The answer is too long for the terminal's clipboard.",
     "terminal.leave_hint": "Press Ctrl+C again to leave.",
+    "terminal.mode_runs_other": "{command} runs that one",
     "terminal.paged": "({n} lines of differences, shown in the pager)",
     "terminal.pasted": "[pasted {n} lines]",
     "terminal.pasted.one": "[pasted 1 line]",

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "modes.allowed_list": "allowed are {allowed}",
     "modes.allowed_type": "a value of type {type} is needed",
     "modes.attributes": "attributes ({allowed})",
+    "modes.bad_name": "{name} is no name for a mode. Use letters, digits, _ and -, with : between folders.",
     "modes.block_long": (
         "{mode} would make the instructions of all modes {length} characters long; {limit} are "
         "allowed. Switch another mode off first."
@@ -24,13 +25,18 @@ TEXTS: dict[str, str] = {
         "{mode}: the value of {name} cannot be used in a command with `{construct}`, where the "
         "shell would read it again. Use the variable as a plain argument."
     ),
+    "modes.command_failed": "{mode}: `{command}` failed: {why}",
     "modes.command_lines": "{mode}: the value of {name} has line breaks, which a command cannot take.",
     "modes.command_option": "{mode}: the value of {name} is {value}; a command would read it as an option.",
     "modes.command_refused": "{mode}: `{command}` was not run: {why}",
     "modes.commands_many": "{mode} runs more than {limit} commands.",
+    "modes.created": (
+        "Made {path}. Edit it, then type {command} in a session (/modes reload in one that runs)."
+    ),
     "modes.default_wrong": "The default of {name} is not valid: {why}.",
     "modes.enum_empty": "The variable {name} is of type enum but lists no values; add enum: [a, b].",
     "modes.field_wrong": "`{name}` is {found}; allowed is {allowed}.",
+    "modes.file_exists": "{path} exists already and was left as it is.",
     "modes.files_many": "{mode} names more than {limit} files.",
     "modes.header_alias": "The frontmatter uses *{name}, which is not defined before it.",
     "modes.header_deep": "The frontmatter is nested more than {limit} levels deep.",
@@ -46,7 +52,6 @@ TEXTS: dict[str, str] = {
     "modes.import_failed": "{source}: {why}",
     "modes.import_none": "There is nothing to import: no .md files in {folder}.",
     "modes.import_outside": "the target leads out of {folder}",
-    "modes.import_quoted": "{command} takes its arguments as one variable now: type them in double quotes",
     "modes.import_summary": "{done} imported, {kept} kept, {failed} failed.",
     "modes.instant_as_flag": (
         '{mode} is run once, not switched on; give it as the message: coder --once "{mode} …".'
@@ -57,14 +62,15 @@ TEXTS: dict[str, str] = {
     "modes.leftover": "Not part of the mode, and not sent: {text}",
     "modes.leftover_flag": "--mode takes a mode and its values only; left over: {text}",
     "modes.list_none": (
-        "There are no custom modes here. They are Markdown files in .coder/modes of this folder or of {home}."
+        "There are no custom modes here. They are Markdown files in .coder/modes of this folder or in "
+        "{home}/modes; `coder modes new NAME` makes one."
     ),
     "modes.nearest": "The nearest are {near}.",
     "modes.no_file": "It is not a regular file.",
     "modes.no_utf8": "The file is not UTF-8 text.",
     "modes.none": "none",
-    "modes.none_here": "There are no custom modes here.",
     "modes.not_instant": "{mode} is a persistent mode: it is switched on, not run once.",
+    "modes.not_made": "{path} could not be made: {why}",
     "modes.not_on": "{mode} is not on.",
     "modes.not_persistent": "{mode} is an instant mode: it is run once, not switched on.",
     "modes.off": "Mode off: {mode}",
@@ -72,6 +78,11 @@ TEXTS: dict[str, str] = {
     "modes.one_of": "one of {allowed}",
     "modes.path_refused": "{mode}: @{path} cannot be read: {why}",
     "modes.quote_open": "A quote is not closed: {rest}",
+    "modes.reloaded": "Read again: {n} modes and saved prompts; on: {on}.",
+    "modes.reloaded.one": "Read again: one mode or saved prompt; on: {on}.",
+    "modes.rendered_empty": "{mode} renders to nothing with these values, so nothing was sent.",
+    "modes.renders_nothing": "(it renders to nothing)",
+    "modes.rest_twice": "The variable {name} has rest: true as well; only one can take the rest of the line.",
     "modes.see_list": "`coder modes` lists them.",
     "modes.shortcut_bare": "{shortcut} needs a value for {name}.",
     "modes.stale": "The request has revision {rev}, but {newest} was already done; nothing was changed.",
@@ -91,7 +102,7 @@ TEXTS: dict[str, str] = {
     "modes.unknown_variable": "{mode} has no variable {name}; it has: {declared}.",
     "modes.unreadable": "The file cannot be read: {why}.",
     "modes.untrusted": "this project's modes may run nothing until you trust it (`coder trust`)",
-    "modes.usage": "Say /modes to list them, or /modes off NAME.",
+    "modes.usage": "Say /modes to list them, /modes off NAME, /modes show NAME VALUES… or /modes reload.",
     "modes.value_boolean": "{value} is not true or false",
     "modes.value_enum": "{value} is not allowed; allowed are {allowed}",
     "modes.value_long": "the value is longer than {limit} characters",

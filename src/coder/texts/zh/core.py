@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "help.exit": "退出",
     "help.fork": "会话是线性的（仅作说明）",
     "help.help": "本列表",
+    "help.hooks": "已配置的钩子及其上次运行结果",
     "help.keys": (
         "Enter 发送；Alt+Enter、Ctrl+J 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
@@ -58,7 +59,7 @@ TEXTS: dict[str, str] = {
     ),
     "help.mode": "查看或切换运行模式",
     "help.model": "查看或切换模型（保存到 .coder/config.json）",
-    "help.modes": "可用的模式",
+    "help.modes": "可用的模式；关闭、查看渲染结果、重新读取文件",
     "help.new": "新建会话",
     "help.permissions": "显示权限、设置预设，或撤回“总是允许”",
     "help.ps": "本会话的后台任务",
@@ -77,6 +78,7 @@ TEXTS: dict[str, str] = {
     "mode.set": "运行模式：{mode}",
     "mode.unknown": "没有运行模式 {name}；可选 {names}。",
     "model.current": "模型：{model}",
+    "model.mode_wins": "模式 {mode} 已启用并指定了 {model}，在其关闭之前使用该模型。",
     "model.retry": "{reason} {wait} 秒后重试（第 {attempt} 次）。",
     "model.one_name": "模型名称是一个不含空格的词：/model 名称。",
     "model.set": "模型：{model}",
@@ -137,6 +139,7 @@ TEXTS: dict[str, str] = {
     "view.verify.started": "验证：{command} …",
     "stopped.approval": "对 {tool} 的询问",
     "stopped.compaction": "历史摘要",
+    "stopped.hook": "钩子",
     "stopped.model": "模型的回答",
     "stopped.servers": "MCP 服务器的启动",
     "stopped.verify": "验证（{command}）",
@@ -218,6 +221,7 @@ TEXTS: dict[str, str] = {
     "terminal.copy_nothing": "还没有可复制的回答。",
     "terminal.copy_too_long": "回答太长，终端剪贴板放不下。",
     "terminal.leave_hint": "再按一次 Ctrl+C 退出。",
+    "terminal.mode_runs_other": "{command} 运行的是后者",
     "terminal.paged": "（{n} 行差异，已在分页器中显示）",
     "terminal.pasted": "[已粘贴 {n} 行]",
     "terminal.queued": "已排队（按 Up 取回）：{text}",

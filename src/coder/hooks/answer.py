@@ -1,0 +1,96 @@
+"""What a hook's end means: exit status, stderr and JSON on stdout as one answer. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from coder.texts import shortened
+
+Decision = Literal["", "allow", "ask", "deny"]
+
+BLOCKED = 2  # the exit status that blocks
+MAX_SAID = 10_000  # characters of a reason or context: it is part of the conversation
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`blocked`: why this may not happen, for the model. `decision`, `reason`: about a tool call.
+    `changed`: its new arguments. `context`: for the model. `stop`: why the whole turn must end.
+    `shown`: for the person. `failed`: why the hook gave no answer."""
+
+    blocked: str | None = None
+    decision: Decision = ""
+    reason: str = ""
+    changed: dict[str, Any] | None = None
+    context: str = ""
+    stop: str | None = None
+    shown: str = ""
+    failed: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """One word for the record and `/hooks`."""
+        if self.failed:
+            return "failed"
+        if self.stop is not None:
+            return "stopped"
+        if self.blocked is not None or self.decision == "deny":
+            return "blocked"
+        if self.changed is not None:
+            return "changed"
+        return {"allow": "allowed", "ask": "asked"}.get(self.decision, "context" if self.context else "ok")
+
+
+def answer_of(event: str, exit_code: int, stdout: str, stderr: str, *, timed_out: bool = False) -> Answer:
+    stdout, stderr = (text.strip() for text in (stdout, stderr))
+    if timed_out:
+        return Answer(failed="it did not end in time")
+    if exit_code == BLOCKED:
+        return Answer(blocked=shortened(stderr, MAX_SAID) or "a hook blocked it and gave no reason")
+    if exit_code != 0:
+        said = shortened(stderr or stdout, 500)
+        return Answer(failed=f"exit status {exit_code}" + (f": {said}" if said else ""))
+    if not stdout.startswith("{"):
+        # Plain output is context where a person would expect the model to read it.
+        plain = stdout if event in ("SessionStart", "UserPromptSubmit") else ""
+        return Answer(context=shortened(plain, MAX_SAID))
+    try:
+        given = msgspec.json.decode(stdout, type=_Given)
+    except msgspec.DecodeError as error:
+        return Answer(failed=f"its JSON is not understood: {error}")
+    return _read(given)
+
+
+class _Specific(msgspec.Struct, rename="camel"):
+    permission_decision: Literal["", "allow", "ask", "deny"] = ""
+    permission_decision_reason: str = ""
+    updated_input: dict[str, Any] | None = None
+    additional_context: str = ""
+
+
+class _Given(msgspec.Struct, rename="camel"):
+    """The fields that other agents' hooks answer with; others are skipped."""
+
+    go_on: bool = msgspec.field(name="continue", default=True)
+    stop_reason: str = ""
+    system_message: str = ""
+    decision: Literal["", "approve", "block", "allow", "ask", "deny"] = ""
+    reason: str = ""
+    hook_specific_output: _Specific = msgspec.field(default_factory=_Specific)
+
+
+def _read(given: _Given) -> Answer:
+    own = given.hook_specific_output
+    old: Decision = {"approve": "allow", "block": "deny"}.get(given.decision, given.decision)  # type: ignore[assignment]
+    decision = own.permission_decision or old
+    reason = shortened(own.permission_decision_reason or given.reason, MAX_SAID)
+    return Answer(
+        blocked=(reason or "a hook blocked it and gave no reason") if decision == "deny" else None,
+        decision=decision,
+        reason=reason,
+        changed=own.updated_input,
+        context=shortened(own.additional_context, MAX_SAID),
+        stop=None if given.go_on else (shortened(given.stop_reason, MAX_SAID) or "a hook stopped the turn"),
+        shown=shortened(given.system_message, 500),
+    )
