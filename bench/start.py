@@ -5,17 +5,15 @@ python bench/start.py OLD_SRC      alternates between both, prints the ratios an
 
 from __future__ import annotations
 
-import compileall
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from place import Installed, Server, Workspace
+from place import Installed, Server, Workspace, compiled
 from processes import Run
 
 REPORT = Path(__file__).with_name("START.md")
@@ -33,13 +31,6 @@ from coder.cli import main
 main()
 """
 RUN = "from coder.cli import main; main()"
-
-
-def compiled(source: str, target: Path) -> Path:
-    """A copy with its byte code, which a machine may forbid to write when it is run."""
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(target, quiet=2)
-    return target
 
 
 def modules(python: str, workspace: Workspace) -> int:

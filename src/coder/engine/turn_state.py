@@ -47,6 +47,7 @@ class Turn:
         self.usage = Usage()
         self.edited: set[str] = set()
         self.checks = Checks()
+        self.named_checks: list[str] | None = None  # those in the person's words, once read
         self.unverified: Phrase | None = None  # why no verification ran, to report at the end
         self.checked_before: dict[str, frozenset[str]] = {}  # failures before the first edit, by command
         self.continuations = 0

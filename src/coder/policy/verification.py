@@ -115,6 +115,8 @@ def _inside(root: Path, folder: str) -> bool:
     """Whether the shell stays in the workspace. `cd -` and `cd ~` may go anywhere; `cd link/..` is lexical,
     so both the lexical and the real path must be inside.
     """
+    if not folder:
+        return True
     if folder.startswith(("-", "~", "/")):
         return False
     base = os.path.realpath(root)

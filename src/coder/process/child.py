@@ -2,7 +2,7 @@
 
 The child leads its own session, so that one signal to its process group reaches its descendants. Whoever
 creates a `Child` must call `end`: afterwards nothing of it is left. The event loop watches the pipes and a
-pidfd; no polling, and no threads but those of a `Mediated` line (and one that waits where there is no pidfd).
+pidfd; no polling, and no threads but those of a mediated line (and one that waits where there is no pidfd).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +31,37 @@ _owned: set[int] = set()  # children of other owners, who reap them themselves
 
 
 Starting = Callable[[], subprocess.Popen[bytes]]
+DESCRIPTOR = "<descriptor>"  # the word that `Prepared.opened` replaces
 
 
-class Mediated(list[str]):
-    """A command line that is started through a hook: `start` is passed the function that spawns it, and calls
-    it where the child comes under supervision (seccomp).
+class Prepared(list[str]):
+    """A command line that needs something of this process at its start. `file`: opened for the child, whose
+    descriptor's number replaces `DESCRIPTOR`. `start`: a hook that is passed the function that spawns the
+    child, and calls it where that comes under supervision (seccomp).
     """
 
-    def __init__(self, words: Iterable[str], start: Callable[[Starting], subprocess.Popen[bytes]]) -> None:
+    def __init__(
+        self,
+        words: Iterable[str],
+        *,
+        file: str = "",
+        start: Callable[[Starting], subprocess.Popen[bytes]] | None = None,
+    ) -> None:
         super().__init__(words)
+        self.file = file
         self.start = start
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+        """The words to start, and the descriptors to pass on."""
+        if not self.file:
+            yield self, ()
+            return
+        descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC)  # its own offset: read by one child only
+        try:
+            yield [str(descriptor) if word == DESCRIPTOR else word for word in self], (descriptor,)
+        finally:
+            os.close(descriptor)
 
 
 class Supervised(list[str]):
@@ -254,12 +274,15 @@ def _start(argv: list[str], cwd: Path, environment: Mapping[str, str], stdin: in
 
 
 def start_program(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """`subprocess.Popen`, for a line that may be `Mediated`."""
-
-    def start() -> subprocess.Popen[bytes]:
+    """`subprocess.Popen`, for a line that may be `Prepared`."""
+    if not isinstance(argv, Prepared):
         return subprocess.Popen(argv, **options)
+    with argv.opened() as (words, descriptors):
 
-    return argv.start(start) if isinstance(argv, Mediated) else start()
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(words, pass_fds=descriptors, **options)
+
+        return start() if argv.start is None else argv.start(start)
 
 
 def keep_secret(values: Iterable[str]) -> None:
@@ -308,12 +331,17 @@ else:  # Python has no waitid() there before 3.13
             queue.close()
 
 
-def _own_children() -> list[int]:
+def _children(pid: int | str) -> list[int]:
     found: list[int] = []
-    for task in glob("/proc/self/task/*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(word) for word in Path(task).read_bytes().split()]
+    with contextlib.suppress(OSError):  # it is gone
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - twice per command
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
     return found
+
+
+def _own_children() -> list[int]:
+    return _children("self")
 
 
 def _descendants(pid: int) -> list[int]:
@@ -321,11 +349,9 @@ def _descendants(pid: int) -> list[int]:
     found: list[int] = []
     waiting = [pid]
     while waiting:
-        for task in glob(f"/proc/{waiting.pop()}/task/*/children"):
-            with contextlib.suppress(OSError):
-                children = [int(word) for word in Path(task).read_bytes().split()]
-                waiting += children
-                found += [child for child in children if _stat(child)[:1] not in ([], ["Z"])]
+        children = _children(waiting.pop())
+        waiting += children
+        found += [child for child in children if _stat(child)[:1] not in ([], ["Z"])]
     return found
 
 

@@ -204,11 +204,14 @@ def _traffic() -> list[tuple[str, str]]:
 
 
 def _gone(pid: int) -> bool:
+    """Whether it has been ended, or is about to be: on a busy machine a kill takes its time."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return ") Z" in file.read()
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            fields = dict(line.split(":\t", 1) for line in file if ":\t" in line)
     except OSError:
         return True
+    killed = (int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)) >> (signal.SIGKILL - 1) & 1
+    return fields["State"].startswith(("Z", "X")) or bool(killed)
 
 
 def _command_line(pid: int) -> str:

@@ -195,8 +195,10 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
         return
     root = session.agent.root
     command = same_check(line, root, _allow(session))
-    if not command and " ".join(line.split()) in named(turn.words.said, root):
-        command = " ".join(line.split())
+    if not command:
+        if turn.named_checks is None:
+            turn.named_checks = named(turn.words.said, root)
+        command = next((check for check in turn.named_checks if check == " ".join(line.split())), "")
     if not command or (not result.ok and environment_fault(command, result, root, turn.edited)):
         return
     session.checked[command] = failing(result)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coder.policy.sandbox.places import AccessRules
+from coder.process.child import DESCRIPTOR, Prepared
 from coder.process.executables import find_program
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def bwrap_arguments(program: str, places: AccessRules, *, network: bool, search:
     if not places.writable:
         # TMPDIR is a private tmpfs, made by `--dev`.
         arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - private inside the sandbox
-        closed += places.temp  # last: mounts inside them are done by then
+        closed += [path for path in places.temp if _contains_mounts(path, places)]  # mounted by then
     for folder in closed:
         arguments += ["--remount-ro", folder]
     if search:
@@ -79,10 +80,8 @@ def bwrap_arguments(program: str, places: AccessRules, *, network: bool, search:
     return [*arguments, "--chdir", places.workspace, "--"]
 
 
-def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
-    """The line with a seccomp filter for what belongs to no namespace. It is passed as an open descriptor,
-    which needs a small shell in front.
-    """
+def with_filter(line: list[str], home: Path, sockets: Sockets) -> Prepared:
+    """The line with a seccomp filter for what belongs to no namespace, passed as an open descriptor."""
     file = home / FILTER_FILE.format(sockets=sockets)
     if not file.exists():
         from coder.fs.private import write_durably
@@ -90,7 +89,12 @@ def with_filter(line: list[str], home: Path, sockets: Sockets) -> list[str]:
 
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_durably(file, strong_filter(sockets))
-    return ["/bin/sh", "-c", 'exec "$@" 9<"$0"', str(file), line[0], "--seccomp", "9", *line[1:]]
+    return Prepared([line[0], "--seccomp", DESCRIPTOR, *line[1:]], file=str(file))
+
+
+def _contains_mounts(temp: str, places: AccessRules) -> bool:
+    inside = (*places.seen_in_temp, *places.hidden, *places.readable, places.scratch, places.workspace)
+    return any(path.startswith(temp + "/") for path in inside)
 
 
 def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
@@ -98,7 +102,8 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
         return path.rstrip("/").count("/"), rank, [*words, path]
 
     for path in places.temp:
-        yield mount(0, path, "--bind", places.scratch)
+        writable = places.writable or _contains_mounts(path, places)  # mount points are created in it
+        yield mount(0, path, "--bind" if writable else "--ro-bind", places.scratch)
     # At its own path as well, which the file tools use.
     yield mount(1, places.scratch, "--bind" if places.writable else "--ro-bind", places.scratch)
     for path in places.seen_in_temp:

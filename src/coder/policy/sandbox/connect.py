@@ -35,11 +35,12 @@ from coder.policy.sandbox.launch import (
     program_of,
 )
 from coder.policy.sandbox.seccomp import connect_filter
-from coder.process.child import Mediated, Starting
+from coder.process.child import Prepared, Starting
 
 _LIBC = ctypes.CDLL(None, use_errno=True)  # releases the GIL
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102  # SECCOMP_IOCTL_NOTIF_*
 _SET_FLAGS, _SYNC_WAKE_UP = 0x40082104, 1
+_TRIES = 1000  # of openat2: on a machine that mounts and renames all the time, a few are enough
 _REQUEST_BYTES, _ANSWER_BYTES = 80, 24
 _SECCOMP = {"x86_64": 317}.get(os.uname().machine, 277)
 _PIDFD_OPEN, _OPENAT2, _PIDFD_GETFD = 434, 437, 438
@@ -53,9 +54,9 @@ _Started = Future[subprocess.Popen[bytes]]
 _Cleanup = contextlib.ExitStack[bool | None]
 
 
-def mediated(line: list[str]) -> Mediated:
+def mediated(line: list[str]) -> Prepared:
     """The line, to be started with its connections mediated."""
-    return Mediated(line, _start)
+    return Prepared(line, file=line.file if isinstance(line, Prepared) else "", start=_start)
 
 
 def _start(starting: Starting) -> subprocess.Popen[bytes]:
@@ -228,7 +229,12 @@ def _open_in_namespace(pid: int, name: str) -> int:
     try:
         path = os.fsencode(os.path.join(os.readlink(f"/proc/{pid}/cwd"), name))
         how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _IN_ROOT | _NO_MAGIC_LINKS)
-        return checked(_LIBC.syscall(_OPENAT2, root, path, ctypes.byref(how), ctypes.c_size_t(24)))
+        for _ in range(_TRIES):
+            found: int = _LIBC.syscall(_OPENAT2, root, path, ctypes.byref(how), ctypes.c_size_t(24))
+            # EAGAIN: something was mounted or renamed meanwhile, anywhere, and `..` has to be resolved anew.
+            if found >= 0 or ctypes.get_errno() != errno.EAGAIN:
+                break
+        return checked(found)
     finally:
         os.close(root)
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -157,7 +158,7 @@ class Sandbox:
 
     def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
         """The command line that runs `argv` in the sandbox. Start it as it is, not a copy: it may be
-        `Mediated`. Raises OSError if there is no temporary directory.
+        `Prepared`. Raises OSError if there is no temporary directory.
         """
         places = self.places(git_settings=git_settings)
         path = system_first(self.environment.get("PATH", "")) if self.plan else ""
@@ -173,7 +174,10 @@ class Sandbox:
         return launcher_line(argv, places, network=self.network, shut_in=shut_in, path=path)
 
     def _bwrap_line(self, argv: list[str], places: AccessRules, path: str) -> list[str]:
-        network = self.network or not self.level.cuts_network
+        without_sockets = (
+            self.plan and self.level.filters
+        )  # by the filter: a namespace more costs a millisecond
+        network = self.network or not self.level.cuts_network or without_sockets
         line = [*bwrap_arguments(self.level.program, places, network=network, search=path), *argv]
         if not self.level.filters:
             return line
@@ -232,11 +236,19 @@ def launcher_line(
         "temp": places.scratch if shut_in and own_temp else "",
         "fresh": os.path.dirname(places.scratch) if shut_in and read_only else "",
         "path": path,
-        "network": network,
+        "filter": _weak_filter(network, read_only) if shut_in else b"",
         "shut_in": shut_in,
-        "read_only": read_only,
     }
     return Supervised([sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv])
+
+
+@cache
+def _weak_filter(network: bool, read_only: bool) -> bytes:
+    """Made here, once: the launcher starts for every command."""
+    from coder.policy.sandbox.launch import landlock_abi
+    from coder.policy.sandbox.seccomp import weak_filter
+
+    return weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
 
 
 def _guarded(locked: str) -> str:

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # `signal` imports `enum`: a third of the start-up time
 
-if TYPE_CHECKING or __package__:
-    from coder.policy.sandbox.seccomp import weak_filter
-else:
-    from seccomp import weak_filter
-
 LIBC = ctypes.PyDLL(None, use_errno=True)  # holds the GIL: for calls that do not block
 
 _PR_SET_PDEATHSIG = 1
@@ -173,8 +168,7 @@ def no_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), "no_new_privs")
 
 
-def restrict_calls(network: bool, read_only: bool) -> None:
-    data = weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
+def restrict_calls(data: bytes) -> None:
     program, _buffer = program_of(data)
     if LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "seccomp")
@@ -190,7 +184,7 @@ class _Stopped(Exception):
 def run(spec: dict[str, Any], command: list[str]) -> int:
     """Run `command` in the sandbox and return its exit status.
 
-    `spec`: hidden, readable, writable, devices, guarded (paths), network, shut_in, read_only (bool), cwd;
+    `spec`: hidden, readable, writable, devices, guarded (paths), filter (seccomp), shut_in (bool), cwd;
     temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
     """
     if spec["fresh"]:
@@ -290,7 +284,7 @@ def _exec_sandboxed(spec: dict[str, Any], command: list[str], parent: int) -> No
         if spec["shut_in"]:
             _drop_capabilities()
             restrict_files(spec)
-            restrict_calls(spec["network"], spec["read_only"])
+            restrict_calls(spec["filter"])
         _exec(command)
     except OSError as problem:
         os.write(2, f"coder: the sandbox could not be set up: {problem}\n".encode())

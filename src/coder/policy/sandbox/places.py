@@ -13,7 +13,7 @@ import msgspec
 
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
-from coder.policy.secrets.home import HOME_SECRETS
+from coder.policy.secrets.home import secrets_in
 
 
 class AccessRules(msgspec.Struct, frozen=True):
@@ -77,8 +77,8 @@ def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
 
 
 def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
-    named = [os.path.join(person, name) for name in HOME_SECRETS]
-    real = dict.fromkeys(os.path.realpath(path) for path in (*named, own) if os.path.lexists(path))
+    named = [*secrets_in(person), own]
+    real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
     real.update(dict.fromkeys(aliases(list(real))))
     return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]
 

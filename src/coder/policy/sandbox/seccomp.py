@@ -1,18 +1,16 @@
 """The seccomp filters of the sandbox, as BPF programs.
 
 They close what neither a mount nor a Landlock rule can: kernel keyrings, other processes' memory, sockets
-to programs outside. Used by the launcher too (`launch`), so it imports nothing of coder.
+to programs outside.
 """
 
 from __future__ import annotations
 
 import os
+from struct import pack
+from typing import Literal
 
-TYPE_CHECKING = False  # avoids importing `typing`, on the path of every command
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Sockets = Literal["none", "no-unix", "unix"]
+Sockets = Literal["none", "no-unix", "unix"]
 
 Step = tuple[int, int, int, int]
 
@@ -108,8 +106,6 @@ def connect_filter() -> bytes:
 
 
 def packed(program: list[Step]) -> bytes:
-    from struct import pack
-
     return b"".join(pack("=HBBI", *step) for step in program)
 
 

@@ -66,6 +66,15 @@ HOME_SECRETS = (
 _PLACES = frozenset(HOME_SECRETS)
 
 
+def secrets_in(home: str) -> list[str]:
+    """Those paths whose first part is in the directory: one listing instead of a look-up for each path."""
+    try:
+        names = {name.casefold() for name in os.listdir(home)}  # noqa: PTH208 - per command; some file systems ignore case
+    except OSError:  # it may be searched, perhaps
+        return [f"{home}/{name}" for name in HOME_SECRETS]
+    return [f"{home}/{name}" for name in HOME_SECRETS if name.partition("/")[0].casefold() in names]
+
+
 def closed_inside(root: str, person: str, own: str) -> list[str]:
     """The places for secrets of the home `person`, and coder's own folder, that lie inside `root` or would:
     as a rule none. Where one is a link, what it leads to is such a place too."""
