@@ -184,8 +184,8 @@ class Child:
         if gently and not self.exited.is_set():
             self.signal_group(signal.SIGTERM)
             self._wait_for_leader(_TERM_GRACE)
-        # Descendants of a supervisor are found below it only while it lives.
-        self._end_tree()
+        if not _has_ended(self.pid):  # else nothing is below it any more
+            self._end_tree()
         if self._has_supervisor and not _has_ended(self.pid):
             os.kill(self.pid, signal.SIGCONT)
             self._wait_for_leader(_SUPERVISOR_GRACE)

@@ -16,7 +16,7 @@ from pathlib import Path
 def find_program(name: str, path: str | None, workspace: Path | str) -> str | None:
     """The first trusted `name` on `path` (a PATH; None for this process's own). Cached."""
     searched = os.environ.get("PATH", os.defpath) if path is None else path
-    return _search(name, searched, Path(workspace).resolve())
+    return _search(name, searched, str(workspace))
 
 
 def find_outside(name: str, path: str | None, workspace: Path | str) -> str | None:
@@ -24,7 +24,7 @@ def find_outside(name: str, path: str | None, workspace: Path | str) -> str | No
     the person has named, and that runs in the sandbox.
     """
     searched = os.environ.get("PATH", os.defpath) if path is None else path
-    return _search(name, searched, Path(workspace).resolve(), shared=True)
+    return _search(name, searched, str(workspace), shared=True)
 
 
 def own_command(word: str, path: str | None) -> str | None:
@@ -33,10 +33,11 @@ def own_command(word: str, path: str | None) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _search(name: str, path: str, workspace: Path, shared: bool = False) -> str | None:
+def _search(name: str, path: str, workspace: str, shared: bool = False) -> str | None:
+    root = Path(workspace).resolve()
     for folder in map(Path, path.split(os.pathsep)):
         program = folder / name
-        if folder.is_absolute() and os.access(program, os.X_OK) and _is_trusted(program, workspace, shared):
+        if folder.is_absolute() and os.access(program, os.X_OK) and _is_trusted(program, root, shared):
             return str(program)
     return None
 

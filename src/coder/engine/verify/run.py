@@ -195,7 +195,7 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
         return
     root = session.agent.root
     command = same_check(line, root, _allow(session))
-    if not command:
+    if not command and line.split()[0] in turn.words.said:  # else it is not named there: spare the patterns
         if turn.named_checks is None:
             turn.named_checks = named(turn.words.said, root)
         command = next((check for check in turn.named_checks if check == " ".join(line.split())), "")

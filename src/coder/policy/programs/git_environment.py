@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from coder.policy.programs.tables import names
@@ -129,6 +130,7 @@ def _is_dropped(name: str) -> bool:
     return name in _DROPPED or name.startswith(("GIT_TRACE", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
 
 
+@lru_cache(maxsize=8)
 def _trusted_path(path: str, workspace: Path) -> str:
     """PATH without the workspace, where the model may have written a program."""
     root = os.path.realpath(workspace)

@@ -210,6 +210,7 @@ class Sandbox:
         return note(self, output)
 
 
+@cache
 def system_first(path: str) -> str:
     """PATH with the system directories first, so that a project cannot shadow their programs."""
     folders = [folder for folder in _SYSTEM_FOLDERS if os.path.isdir(folder)]

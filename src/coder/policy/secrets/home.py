@@ -64,6 +64,7 @@ HOME_SECRETS = (
     ".config/Bitwarden CLI",
 )
 _PLACES = frozenset(HOME_SECRETS)
+_FIRST_PARTS = [(name.partition("/")[0].casefold(), name) for name in HOME_SECRETS]
 
 
 def secrets_in(home: str) -> list[str]:
@@ -72,7 +73,7 @@ def secrets_in(home: str) -> list[str]:
         names = {name.casefold() for name in os.listdir(home)}  # noqa: PTH208 - per command; some file systems ignore case
     except OSError:  # it may be searched, perhaps
         return [f"{home}/{name}" for name in HOME_SECRETS]
-    return [f"{home}/{name}" for name in HOME_SECRETS if name.partition("/")[0].casefold() in names]
+    return [f"{home}/{name}" for first, name in _FIRST_PARTS if first in names]
 
 
 def closed_inside(root: str, person: str, own: str) -> list[str]:

@@ -20,7 +20,8 @@ class WorkingDirectories:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.real_root = os.path.realpath(root)
+        self._real: dict[Path, str] = {}  # one look for each path of the line
+        self.real_root = self.real(root)
         self.folders = [root]
         self.known = True
         self.cd_count = 0  # number of `cd`s
@@ -67,13 +68,13 @@ class WorkingDirectories:
         """Whether `target` certainly lies in the workspace, from every possible directory."""
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
-        return all(self._contains(_real(folder / target)) for folder in self.folders)
+        return all(self._contains(self.real(folder / target)) for folder in self.folders)
 
     def in_scratch(self, target: str) -> bool:
         """Whether `target` certainly lies in the scratch directory."""
         if not target.startswith("/"):
             return False
-        return _real(Path(target)).startswith(_real(Path(self.scratch)) + "/")
+        return self.real(Path(target)).startswith(self.real(Path(self.scratch)) + "/")
 
     @property
     def scratch(self) -> str:
@@ -87,12 +88,12 @@ class WorkingDirectories:
         shell's lookup, not `process.executables`: nothing is started here.
         """
         found = shutil.which(name)
-        return found is not None and (self._contains(_real(Path(found))) or not Path(found).is_absolute())
+        return found is not None and (self._contains(self.real(Path(found))) or not Path(found).is_absolute())
 
     def protected(self, target: str) -> bool:
         """Whether `target` is among the files that control git or coder itself."""
         for folder in self.folders:
-            real = _real(folder / target)
+            real = self.real(folder / target)
             below = real.removeprefix(self.real_root) if self._contains(real) else real
             if any(part in _PROTECTED for part in Path(below).parts):
                 return True
@@ -107,9 +108,11 @@ class WorkingDirectories:
         except (OSError, ValueError):
             return True
 
+    def real(self, path: Path) -> str:
+        """Its real path, looked up once."""
+        if path not in self._real:
+            self._real[path] = os.path.realpath(path)
+        return self._real[path]
+
     def _contains(self, real: str) -> bool:
         return real == self.real_root or real.startswith(self.real_root.rstrip("/") + "/")
-
-
-def _real(path: Path) -> str:
-    return os.path.realpath(path)

@@ -94,21 +94,20 @@ def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
         if not text:
             return False
         reached = _resolved(text, places)
-        return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
+        return _is_secret(reached, places) or (not places.inside(text) and _at_home(reached))
     if not exact and text.count("/") < 2:
         return True  # `/p*/self/environ`: a glob at the root may match any of them
     reached = [os.path.realpath(text), os.path.normpath(text)]
-    return _is_secret(reached) or (not places.inside(text) and _at_home(reached))
+    return _is_secret(reached, places) or (not places.inside(text) and _at_home(reached))
 
 
 def _resolved(text: str, places: WorkingDirectories) -> list[str]:
-    return [os.path.realpath(folder / text) for folder in places.folders]
+    return [places.real(folder / text) for folder in places.folders]
 
 
-def _is_secret(paths: list[str]) -> bool:
+def _is_secret(paths: list[str], places: WorkingDirectories) -> bool:
     """Applies even where the workspace is the home directory, or contains keys."""
-    home = os.path.realpath(Path("~").expanduser())
-    return names_home_secret(paths, home)
+    return names_home_secret(paths, places.real(Path("~").expanduser()))
 
 
 def _at_home(paths: list[str]) -> bool:
