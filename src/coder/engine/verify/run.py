@@ -195,10 +195,11 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
         return
     root = session.agent.root
     command = same_check(line, root, _allow(session))
-    if not command and line.split()[0] in turn.words.said:  # else it is not named there: spare the patterns
+    words = line.split()
+    if not command and words and words[0] in turn.words.said:  # else it is not named there: spare the patterns
         if turn.named_checks is None:
             turn.named_checks = named(turn.words.said, root)
-        command = next((check for check in turn.named_checks if check == " ".join(line.split())), "")
+        command = next((check for check in turn.named_checks if check == " ".join(words)), "")
     if not command or (not result.ok and environment_fault(command, result, root, turn.edited)):
         return
     session.checked[command] = failing(result)
