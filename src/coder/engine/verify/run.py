@@ -196,7 +196,9 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     root = session.agent.root
     command = same_check(line, root, _allow(session))
     words = line.split()
-    if not command and words and words[0] in turn.words.said:  # else it is not named there: spare the patterns
+    if (
+        not command and words and words[0] in turn.words.said
+    ):  # else it is not named there: spare the patterns
         if turn.named_checks is None:
             turn.named_checks = named(turn.words.said, root)
         command = next((check for check in turn.named_checks if check == " ".join(words)), "")

@@ -174,11 +174,14 @@ class Sandbox:
         return launcher_line(argv, places, network=self.network, shut_in=shut_in, path=path)
 
     def _bwrap_line(self, argv: list[str], places: AccessRules, path: str) -> list[str]:
-        without_sockets = (
-            self.plan and self.level.filters
-        )  # by the filter: a namespace more costs a millisecond
-        network = self.network or not self.level.cuts_network or without_sockets
-        line = [*bwrap_arguments(self.level.program, places, network=network, search=path), *argv]
+        before = bwrap_arguments(
+            self.level.program,
+            places,
+            network=self.network or not self.level.cuts_network,
+            filtered=self.plan and self.level.filters,
+            search=path,
+        )
+        line = [*before, *argv]
         if not self.level.filters:
             return line
         if self.plan:

@@ -39,6 +39,13 @@ _METADATA = {
     "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88),
     "riscv64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88),
 }
+# System V and POSIX message queues, semaphores and shared memory.
+_IPC = {
+    "x86_64": (29, 30, 31, 64, 65, 66, 68, 69, 70, 71, 220, 240, 241),
+    "aarch64": (180, 181, *range(186, 197)),
+    "riscv64": (180, 181, *range(186, 197)),
+    "i386": (117, 277, 278, *range(393, 403), 420),
+}
 _MACHINES = {
     "x86_64": (0xC000003E, _X86_64),
     "aarch64": (0xC00000B7, _GENERIC),
@@ -62,13 +69,20 @@ def strong_filter(sockets: Sockets) -> bytes:
     """For bubblewrap: closes kernel keyrings, vsock and control groups, which belong to no namespace.
     Empty on an unknown architecture.
 
-    `sockets`: "unix" if `connect` mediates connections, "no-unix" if it cannot.
+    `sockets`: "unix" if `connect` mediates connections, "no-unix" if it cannot; with "none" nothing of the
+    network and IPC namespaces can be reached, which saves making them.
     """
-    if os.uname().machine not in _MACHINES:
+    machine = os.uname().machine
+    if machine not in _MACHINES:
         return b""
-    architecture, numbers = _MACHINES[os.uname().machine]
-    own = [*_x32(), *_common(numbers), *_no_cgroup_namespace(numbers), *_sockets(numbers, sockets)]
-    other = [*_common(_I386), *_no_cgroup_namespace(_I386), *_sockets(_I386, sockets)]
+    architecture, numbers = _MACHINES[machine]
+    own = [*_x32(), *_common(numbers), *_no_cgroup_namespace(numbers)]
+    other = [*_common(_I386), *_no_cgroup_namespace(_I386)]
+    if sockets == "none":
+        own += _no_ipc(machine)
+        other += _no_ipc("i386")
+    own += _sockets(numbers, sockets)
+    other += _sockets(_I386, sockets)
     return packed(_by_architecture(architecture, own, other))
 
 
@@ -147,6 +161,10 @@ def _no_cgroup_namespace(numbers: dict[str, int]) -> list[Step]:
         program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), (0x45, 0, 1, _NEW_CGROUP)]
         program += [_answer(_DENY), _load(0)]
     return program
+
+
+def _no_ipc(machine: str) -> list[Step]:
+    return [step for number in _IPC[machine] for step in _when(number, _LACKS)]
 
 
 def _sockets(numbers: dict[str, int], sockets: Sockets) -> list[Step]:
