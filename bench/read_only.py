@@ -22,7 +22,7 @@ from place import CHECKOUT, Installed, Server, Workspace, compiled
 from processes import Run
 
 REPORT = Path(__file__).with_name("READ_ONLY.md")
-STEPS, ROUNDS = 40, 12
+STEPS, ROUNDS = 40, 30
 RUN = "from coder.cli import main; main()"
 
 
