@@ -20,7 +20,7 @@ from coder.texts import Texts
 from config.place import Place
 
 SPEC_TABLE = {
-    "provider": "base_url api_key model dialect timeout_ms headers",
+    "provider": "base_url api_key model dialect timeout_ms headers models",
     "routing": "fast strong",
     "runtime": "max_steps context_window max_session_turns max_continuations next_speaker loop_guard",
     "compaction": "auto threshold keep",

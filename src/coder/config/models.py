@@ -6,6 +6,7 @@ o200k_base and `runtime.context_window` or the default.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from coder.config.schema import DEFAULT_CONTEXT_WINDOW, Config
@@ -122,8 +123,29 @@ def context_window_of(model: str) -> int | None:
 
 
 def window_for(config: Config, model: str) -> int:
-    """`runtime.context_window`, else the model's, else the default."""
-    return config.runtime.context_window or context_window_of(model) or DEFAULT_CONTEXT_WINDOW
+    """`runtime.context_window`, else what is set for the model, else the model's, else the default."""
+    own = config.provider.models.get(model)
+    window = config.runtime.context_window or (own.context_window if own else None)
+    return window or context_window_of(model) or DEFAULT_CONTEXT_WINDOW
+
+
+def dialect_of(config: Config, home: Path, base_url: str, model: str) -> str:
+    """The dialect to speak with a model: set for it, set for all, or found out; else `auto`."""
+    own = config.provider.models.get(model)
+    if own is not None and own.dialect != "auto":
+        return own.dialect
+    if config.provider.dialect != "auto" or not (home / "models.json").exists():
+        return config.provider.dialect
+    from coder.config.model_memory import ModelMemory
+
+    return ModelMemory(home, base_url).dialect(model) or "auto"
+
+
+def keep_dialect(home: Path, base_url: str, model: str, dialect: str) -> None:
+    """Remember what was found out."""
+    from coder.config.model_memory import ModelMemory
+
+    ModelMemory(home, base_url).keep(model, dialect)
 
 
 def _known(model: str) -> tuple[str, int | None] | None:

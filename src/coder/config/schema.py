@@ -44,6 +44,13 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all sections."""
 
 
+class ModelSection(Section, frozen=True):
+    """What suits one model, by its name."""
+
+    dialect: Dialect = "auto"
+    context_window: Positive | None = None
+
+
 class ProviderSection(Section, frozen=True):
     """Who answers. Empty texts mean: from the environment (see `provider`)."""
 
@@ -53,6 +60,7 @@ class ProviderSection(Section, frozen=True):
     dialect: Dialect = "auto"
     timeout_ms: Milliseconds = 120_000
     headers: dict[str, str] = {}
+    models: dict[str, ModelSection] = {}
 
     def __repr__(self) -> str:
         """Omits key and headers, so that logs cannot leak them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
 from coder.config.files import ensure_folder
 from coder.config.load import Loaded, home_folder
+from coder.config.models import dialect_of, keep_dialect
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider
 from coder.config.schema import OPERATING_MODES, Config, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
@@ -149,7 +151,8 @@ def _model_of(provider: Provider, settings: Settings, config: Config) -> ChatMod
         provider.api_key,
         provider.headers,
         config.provider.timeout_ms,
-        config.provider.dialect,
+        dialect_of=partial(dialect_of, config, settings.home, provider.base_url),
+        found=partial(keep_dialect, settings.home, provider.base_url),
         names=_names_of(provider, settings),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from coder.model.base import ChatModel
@@ -19,22 +19,17 @@ def make_model(
     timeout_ms: int = 120_000,
     dialect: Dialect = "auto",
     *,
+    dialect_of: Callable[[str], str] | None = None,
+    found: Callable[[str, str], None] = lambda model, dialect: None,
     max_attempts: int = 5,
     names: Sequence[str] = (),
 ) -> ChatModel:
-    """`names`: the variables or settings that key and address come from."""
+    """`names`: the variables or settings of key and address. `dialect_of`: what is known of a model,
+    instead of `dialect` for all; `found` is told what was found out."""
     wire = ChatCompletions(base_url, api_key, headers, timeout_ms, names=names)
     model = RetryingModel(wire, max_attempts=max_attempts)
-    if dialect == "react-xml":
-        from coder.model.react.xml import ReactXml
+    from coder.model.dialect import AutoDialect, in_dialect
 
-        return ReactXml(model)
-    if dialect == "guided":
-        from coder.model.guided.dialect import Guided
-
-        return Guided(model)
-    if dialect == "auto":
-        from coder.model.dialect import AutoDialect
-
-        return AutoDialect(model)
-    return model
+    if dialect_of is None and dialect != "auto":
+        return in_dialect(model, dialect)
+    return AutoDialect(model, dialect_of or (lambda model: "auto"), found)

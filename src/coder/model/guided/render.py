@@ -29,8 +29,8 @@ PROMPT = """\
 You work in a folder of files. Each answer is one JSON action, for example:
 {"do": "read", "path": "app.py"}
 {"do": "edit", "path": "app.py", "old": "    return a\\n", "new": "    return a + 1\\n"}
-{"do": "write", "path": "app.py", "content": "the whole new text of the file\\n"}
-{"do": "done", "answer": "what you did, or the answer to the question"}
+{"do": "write", "path": "app.py", "content": "import sys\\n\\nprint(1)\\n"}
+{"do": "done", "answer": "f in app.py now returns a + 1"}
 "old" is copied exactly from the file: the lines that change, with their indentation. "new" replaces them.
 Change only what the task asks for. Keep everything else as it is."""
 
