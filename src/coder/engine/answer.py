@@ -162,7 +162,9 @@ def _reading(session: Session, request: ModelRequest, turn: Turn) -> CallSalvage
     """Imported lazily, while the model thinks."""
     from coder.model.salvage.wrap import CallSalvager
 
-    return CallSalvager(request.tools, partial(_is_plain, session), turn.text)
+    return CallSalvager(
+        request.tools, partial(_is_plain, session), turn.text, read=request.messages, typed=turn.words.typed
+    )
 
 
 def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:

@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from coder.model.base import Chunk, ReasoningDelta, Restarted, TextDelta
+from coder.model.quotation import FAULT, is_quoted
 from coder.model.react.call import Action, attributes_of, react_call
-from coder.protocol.messages import ToolSpec
+from coder.protocol.messages import Message, ToolSpec
 
 _THOUGHT = r"<(?P<thought>thought|thinking|think)\s{0,8}>"
 _FINAL = r"<(?P<final>final)\s{0,8}>"
@@ -50,8 +52,10 @@ _HELD_LIMIT = 400  # characters of untagged text after which it is emitted as th
 class ReactParser:
     """`feed` text, then `finish`. `cut`: the model began to invent an observation; the rest is ignored."""
 
-    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+    def __init__(self, tools: Sequence[ToolSpec], read: Sequence[Message] = ()) -> None:
+        """`read`: what the model may be quoting."""
         self._tools = tools
+        self._read = read
         self._openers = _OPENERS if tools else _OPENERS_WITHOUT_TOOLS
         self.cut = False
         self._mode: Callable[[], bool] = self._outside
@@ -69,6 +73,8 @@ class ReactParser:
         self._scanned = 0  # the prefix of an action's body known not to contain its end
         self._attributes: dict[str, str] = {}
         self._actions: list[Action] = []
+        self._tag = ""  # of the current action
+        self._written: list[str] = []  # each action as the model wrote it
 
     def feed(self, text: str) -> list[Chunk]:
         self._buffer += text
@@ -86,7 +92,7 @@ class ReactParser:
         elif mode == self._in_thought:
             self._think(rest, last=True)
         elif mode == self._in_action:
-            self._actions.append((self._tool, _unclosed_body(rest), self._attributes))
+            self._add_action(_unclosed_body(rest))
         elif mode == self._outside:
             self._untagged(rest)
         if mode != self._after_final and mode != self._in_final:
@@ -104,10 +110,15 @@ class ReactParser:
             self._text(before)
         if after:
             self._reason(after)
-        for at, action in enumerate(self._actions):
+        for at, (action, written) in enumerate(zip(self._actions, self._written, strict=True)):
             last = at == len(self._actions) - 1
             call_id = f"call_{os.urandom(9).hex()}"
-            self._out.append(react_call(call_id, action, self._tools, reason if last else ""))
+            ready = react_call(call_id, action, self._tools, reason if last else "")
+            self._out.append(replace(ready, fault=FAULT) if is_quoted(written, self._read) else ready)
+
+    def _add_action(self, body: str) -> None:
+        self._actions.append((self._tool, body, self._attributes))
+        self._written.append(self._tag + body)
 
     # outside any tag
 
@@ -142,10 +153,11 @@ class ReactParser:
             if not self._actions and not self._showing:
                 self._preamble, self._held = self._held, ""
             self._tool, self._attributes = named
+            self._tag = tag.group()
             self._mode = self._in_action
             self._scanned = 0
             if names["empty"]:
-                self._actions.append((self._tool, "", self._attributes))
+                self._add_action("")
                 self._mode = self._outside
 
     def _untagged(self, text: str) -> None:
@@ -178,7 +190,7 @@ class ReactParser:
         if tag is None:
             self._scanned = max(0, len(self._buffer) - _TAG_LIMIT)
             return False
-        self._actions.append((self._tool, self._buffer[: tag.start()], self._attributes))
+        self._add_action(self._buffer[: tag.start()])
         self._buffer = self._buffer[tag.end() if tag.group("close") else tag.start() :]
         self._mode = self._outside
         return True

@@ -6,6 +6,7 @@ sees the same chunks as from a native model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
@@ -23,6 +24,7 @@ from coder.model.base import (
 from coder.model.react.parser import ReactParser
 from coder.protocol.messages import Message, ToolSpec
 
+_CLOSING = re.compile(r"<\s*/\s*observation", re.IGNORECASE)
 _PROTOCOL = """# How to answer
 
 You work in steps. In each step write one of these, and nothing after it:
@@ -50,7 +52,7 @@ class ReactXml:
         self._inner = inner
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        parser = ReactParser(request.tools)
+        parser = ReactParser(request.tools, request.messages)
         completed = Completed(finish_reason="stop")
         native_calls = False
         raw: list[str] = []
@@ -66,7 +68,7 @@ class ReactXml:
                     completed = chunk
                 else:
                     if isinstance(chunk, Restarted):
-                        parser = ReactParser(request.tools)
+                        parser = ReactParser(request.tools, request.messages)
                         native_calls = False
                         raw.clear()
                     native_calls = native_calls or isinstance(chunk, CallReady)
@@ -122,7 +124,7 @@ def _as_text(message: Message, names: dict[str, str]) -> Message:
     if message.role == "tool":
         tool = message.name or names.get(message.tool_call_id or "", "")
         # Escape the closing tag, so that a result cannot end the observation (prompt injection).
-        content = message.content.replace("</observation", "&lt;/observation")
+        content = _CLOSING.sub("&lt;/observation", message.content)
         return Message(role="user", content=f'<observation tool="{tool}">\n{content}\n</observation>')
     return message
 

@@ -70,10 +70,11 @@ _ASKS_TO_SEE = re.compile(
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`start`: the offset of the first call."""
+    """`start`: the offset of the first call; `blocks`: the text of the calls."""
 
     start: int
     calls: list[Call]
+    blocks: list[str]
 
 
 def asks_to_see_calls(text: str) -> bool:
@@ -92,6 +93,7 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
     at = prose_from = thinking.end() if thinking else 0
     start = -1
     calls: list[Call] = []
+    blocks: list[str] = []
     prose = ""
     while opening := _OPENING.search(reader.text, at):
         if opening.start() - prose_from + len(prose) > MOST_PROSE:
@@ -103,10 +105,11 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
         prose += reader.text[prose_from : opening.start()]
         start = opening.start() if start < 0 else start
         calls += block[0]
+        blocks.append(FENCE.sub("", reader.text[opening.start() : block[1]], count=1))
         at = prose_from = block[1]
     if not calls or prose_from < end or _EXAMPLE.search(prose[-200:]):
         return None
-    return Found(start, calls)
+    return Found(start, calls, blocks)
 
 
 def _past(text: str, at: int) -> int:

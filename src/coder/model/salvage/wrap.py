@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.model.base import CallReady, Chunk, Completed, Restarted, TextDelta
-from coder.protocol.messages import ToolSpec, tool_call
+from coder.protocol.messages import Message, ToolSpec, tool_call
 
 if TYPE_CHECKING:
     from coder.model.salvage.find import IsCall
@@ -25,11 +25,21 @@ _MAY_BEGIN_A_CALL = "{<[`~"
 class CallSalvager:
     """`take` every chunk of an answer; it returns the chunks to use instead."""
 
-    def __init__(self, tools: Sequence[ToolSpec], is_call: IsCall, asked: str = "") -> None:
-        """`asked`: the person's message, which may ask what a call looks like."""
+    def __init__(
+        self,
+        tools: Sequence[ToolSpec],
+        is_call: IsCall,
+        asked: str = "",
+        *,
+        read: Sequence[Message] = (),
+        typed: str = "",
+    ) -> None:
+        """`asked`: the person's message, which may ask what a call looks like. `read`: what the model may
+        be quoting; `typed`: see `is_quoted`."""
         self._tools = tools
         self._is_call = is_call
         self._asked = asked
+        self._read, self._typed = read, typed
         self._begin()
 
     def _begin(self) -> None:
@@ -75,6 +85,7 @@ class CallSalvager:
         buffer = self._buffer
         if buffer is None or self._calls:
             return (*self._released(), end)
+        from coder.model.quotation import is_quoted
         from coder.model.salvage.find import asks_to_see_calls, find_calls
 
         text = "".join(self._texts)
@@ -87,7 +98,7 @@ class CallSalvager:
             self._buffer = None
             return ready, _as_calls(end, text)
         found = find_calls(text, self._tools, self._is_call)
-        if found is None:
+        if found is None or any(is_quoted(block, self._read, self._typed) for block in found.blocks):
             return (*self._released(), end)
         self._buffer = None
         shown = len(text) - len(buffer.held)
