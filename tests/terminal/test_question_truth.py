@@ -147,3 +147,16 @@ def test_a_terminal_of_lines_shows_the_same(project: Project) -> None:
         assert squeezed(f"{TRICK}⟨U+200B⟩") in unbroken(terminal)
         terminal.send("n")
         terminal.until("finished")
+
+
+def test_once_is_not_answered_by_what_was_typed_before(project: Project) -> None:
+    with (
+        ScriptedServer([bash_step("touch made"), {"text": "finished"}]) as server,
+        Terminal(project, server.url, "--once", "go") as terminal,
+    ):
+        terminal.type("y\r")
+        terminal.until("Allow?")
+        terminal.send("n")
+        terminal.until("finished")
+        terminal.ended()
+    assert not (project.cwd / "made").exists()

@@ -90,3 +90,15 @@ def test_the_command_shows_every_value_whole(project: Project) -> None:
     commands = ["make " + "y" * 2000 + " evil"]
     project.write(".coder/config.json", json.dumps({"workflow": {"verify_commands": commands}}))
     assert project.coder("trust").stdout.count("y" * 2000 + " evil") == 2
+
+
+def test_what_was_typed_before_the_question_is_no_answer(project: Project) -> None:
+    project.write(".coder/config.json", '{"permission": {"preset": "yolo"}}')
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.type("y" + ENTER)
+        terminal.until("[y/N]")
+        terminal.type("n" + ENTER)
+        terminal.until_idle()
+        terminal.type(CTRL_D)
+        terminal.ended()
+    assert not (project.home / ".coder" / "trust.json").exists()

@@ -9,7 +9,7 @@ import sys
 
 from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
-from coder.terminal.ask.question import ask_approval
+from coder.terminal.ask.question import ask_approval, discard_type_ahead
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.render.width import plain, wrap
 from coder.texts import Texts
@@ -32,6 +32,7 @@ class Asker:
             self._asking = None
 
     async def _ask(self, event: ApprovalRequested) -> None:
+        discard_type_ahead()
         self._engine.submit(await ask_approval(event, self._texts, _line, _say))
 
 

@@ -5,10 +5,12 @@ Used by the prompt, the line REPL and `--once`; and before a session for trust a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
+import termios
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -92,9 +94,16 @@ async def ask_approval(
     return Cancel()
 
 
+def discard_type_ahead() -> None:
+    """Drop what was typed before the question appeared: it is not its answer."""
+    with contextlib.suppress(termios.error, ValueError, OSError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
 def ask_at_start(prompt: str, texts: Texts) -> bool | None:
     """A blocking yes/no question; Enter alone is no. None at Ctrl+C and end of input."""
     question = Question(prompt, texts.say("terminal.yes_or_no"), empty="no")
+    discard_type_ahead()
     while (line := _line_after(question.choices)) is not None:
         parsed = question.parse(line)
         if parsed is not None:
