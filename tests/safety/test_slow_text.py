@@ -10,6 +10,8 @@ import pytest
 
 from coder.engine.verify.words import asked_for, refused
 from coder.policy.secrets.formats import find_secrets
+from coder.policy.shell import tree
+from coder.policy.shell.judge import judge
 from coder.tools.patching.envelope import parse_envelope
 from coder.tools.search.ignore import Rules
 
@@ -51,3 +53,39 @@ def test_an_ignore_pattern_of_many_stars_hides_nothing(tmp_path: Path) -> None:
     assert not rules.hide(f"{tmp_path}/{'a' * 250}", is_folder=False)
     assert not rules.hide(f"{tmp_path}/{'a/' * 1500}c", is_folder=False)
     assert rules.hide(f"{tmp_path}/x.log", is_folder=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls | " * 8000 + "ls",
+        "ls " + "${" * 30000,
+        "a=(" * 20000,
+        "a=(" * 9000 + ")" * 9000,
+        "cat <<E\nE\n" * 6000,
+        "ls " + "2>&1 " * 12000,
+        "env " * 15000 + "ls",
+        "git " + "-C a " * 12000 + "status",
+        "! " * 30000 + "ls",
+    ],
+    ids=lambda line: line[:9],
+)
+def test_a_shell_line_beyond_its_bounds_is_asked_about_before_it_is_parsed(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tree-sitter and the rules of programs are quadratic in some of these."""
+
+    def parse(_line: str) -> None:
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr(tree, "parse", parse)
+    verdict = judge(line, tmp_path)
+    assert not verdict.parsed
+    assert not verdict.read_only
+    assert verdict.risks
+
+
+def test_a_long_document_in_a_line_is_still_read(tmp_path: Path) -> None:
+    body = "if (a | b; ${c}) > d && $(e) " * 1500
+    verdict = judge(f"cat > made.py <<'END'\n{body}\nEND\n", tmp_path)
+    assert verdict.parsed

@@ -143,6 +143,8 @@ class _Lexer:
             assigned = self._at > 0 and self._text[self._at - 1] == "="
             self._mark("(")
             level.open.append("(")
+            if len(level.open) > _DEEPEST:
+                raise Unsupported
             level.start = not assigned
 
     def _angle(self, level: _Level) -> None:

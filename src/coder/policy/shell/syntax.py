@@ -5,12 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.words import NotUnderstood
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_LINE_BYTES = 64 * 1024
+_MAX_OPERATORS = 2000  # tree-sitter's time grows with their square
+_MAX_WORDS = 5000  # ours does with theirs
+_SHORT = 4000  # bytes; nothing shorter takes long
+_NO_OPERATORS = frozenset({" ", "\n", "'", '"', "#", "<<", ">>"})
 # The grammar's scanner indexes C tables by code point and crashes on some beyond ASCII (`{` and U+EAB86).
 # To bash these are ordinary letters, so each of their bytes is parsed as a letter that no keyword has; texts
 # are still taken from the original line.
@@ -30,6 +35,21 @@ def parse(line: str) -> tuple[bytes, Node]:
     if root.end_byte < len(data.rstrip()) or data[: root.start_byte].strip():
         raise NotUnderstood("policy.unread.not_shell")
     return data, root
+
+
+def check_size(line: str) -> None:
+    """Bound the time that a hostile line takes: of a long one the second parser, which is linear, goes
+    first."""
+    if len(line) <= _SHORT or len(line) > MAX_LINE_BYTES:
+        return
+    try:
+        marks = marks_of(line.encode("utf-8", errors="replace"))
+    except (Unsupported, RecursionError):
+        raise NotUnderstood("policy.unread.disagreed") from None
+    operators = sum(kind not in _NO_OPERATORS for _, kind in marks)
+    words = sum(kind == " " and (at - 1, " ") not in marks for at, kind in marks)
+    if operators > _MAX_OPERATORS or words > _MAX_WORDS:
+        raise NotUnderstood("policy.unread.many")
 
 
 def count_commands(root: Node) -> int:

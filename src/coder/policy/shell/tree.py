@@ -17,7 +17,7 @@ from coder.policy.shell.expansions import WordReader
 from coder.policy.shell.heredocs import check_heredoc
 from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.marks import tree_marks
-from coder.policy.shell.syntax import count_commands, parse
+from coder.policy.shell.syntax import check_size, count_commands, parse
 from coder.policy.shell.words import NotUnderstood, Word
 from coder.texts import Phrase
 
@@ -63,6 +63,7 @@ def read_line(line: str, depth: int = 0) -> Line:
     """
     if depth > MAX_NESTED_LINES:
         raise NotUnderstood("policy.unread.deep_lines")
+    check_size(line)
     data, root = parse(line)
     walker = _Walker(data)
     walker.statement(root, 0)
