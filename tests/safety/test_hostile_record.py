@@ -11,7 +11,9 @@ from coder.protocol.history import HistoryEvent
 from coder.record.replay import replay
 from coder.record.sinks import LegacyXmlSink
 from kit import ScriptedServer
+from kit.calls import step
 from kit.driving import Project
+from kit.wire import play
 
 WRITES = {"calls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x\n"}}]}
 
@@ -103,3 +105,31 @@ def test_records_of_both_kinds_are_private(project: Project, tmp_path: Path) -> 
     old.chmod(0o644)
     LegacyXmlSink(old).close()
     assert old.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_record_copied_from_another_project_does_not_reach_that_ones_files(project: Project) -> None:
+    """It is sealed by this person, and its id names the journal and the outputs of the other workspace."""
+    project.write("a.txt", "before\n")
+    script = [
+        step("read", path="a.txt"),
+        step("write", path="a.txt", content="after\n"),
+        {"text": "finished"},
+    ]
+    play(project, [*script], ["go"], mode="auto-edit")
+    (log,) = project.logs()
+    outputs = project.home / ".coder" / "outputs" / log.stem
+    outputs.mkdir(parents=True, exist_ok=True)
+    (outputs / "bash-1.txt").write_text("of the other project", encoding="utf-8")
+    other = Project.__new__(Project)
+    other.cwd, other.home = project.cwd.parent / "other", project.home
+    copied = other.write(f".coder/history/{log.name}", log.read_bytes())
+    driver = play(
+        other,
+        [step("read", path=str(outputs / "bash-1.txt")), {"text": "done"}],
+        ["/undo", "go"],
+        resume=copied.stem,
+    )
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == "after\n"
+    assert "of the other project" not in str(driver.chats[-1]["messages"][-1])
+    play(project, [], ["/undo"], resume=log.stem)
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == "before\n"

@@ -17,7 +17,7 @@ from coder.record.jobs_left import JobsLeft
 from coder.record.log import read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
-from coder.record.seal import is_trusted
+from coder.record.seal import is_made_in, is_trusted
 from coder.record.sinks import JsonlHistorySink
 from coder.record.turn_so_far import NewestTurn
 from coder.texts import Phrase
@@ -39,7 +39,8 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     for event in read_log(path):
         for taker in (state, ledger, recent, choices, newest, jobs):
             taker.take(event)
-    session = Session(agent, session_id, [sink], state.created_at, believed=believed)
+    made_here = is_made_in(agent.root, agent.place.home, agent.place.store, session_id)
+    session = Session(agent, session_id, [sink], state.created_at, made_here=made_here)
     session.ledger = ledger
     session.budget.limit = choices.limit(session.budget.limit)
     if choices.loop_guard is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,12 @@ class _Undo:
         self._session.undo.before_change(path, after, mode)
 
 
+def _name_here(session_id: str, root: Path) -> str:
+    from hashlib import blake2b
+
+    return f"{session_id}.{blake2b(os.fsencode(root), digest_size=6).hexdigest()}"
+
+
 class Session:
     """A conversation that is recorded as it happens."""
 
@@ -75,12 +82,13 @@ class Session:
         sinks: list[HistorySink],
         created_at: str,
         *,
-        believed: bool = True,
+        made_here: bool = True,
     ) -> None:
-        """`believed`: the record is this person's. Anybody else's could bear the id of any session."""
+        """`made_here`: by this person in this workspace. Any other record may bear the id of any session, and
+        gets no undo journal and no outputs by it."""
         self.agent = agent
         self.id = session_id
-        self._kept_as = session_id if believed else f"{session_id}.foreign"
+        self._kept_as = session_id if made_here else _name_here(session_id, agent.root)
         self.created_at = created_at
         self.title = ""
         self.log = SessionLog(

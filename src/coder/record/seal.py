@@ -52,6 +52,17 @@ def is_trusted(home: Path, store: SessionStore, session_id: str) -> bool:
     return first is None
 
 
+def is_made_in(root: Path, home: Path, store: SessionStore, session_id: str) -> bool:
+    """Whether this person made the record in the workspace `root`. A copy of one of their records in another
+    project is trusted, but what is found by its id (undo journal, outputs) is the other workspace's."""
+    first = next(iter(read_log(store.log_path(session_id))), None)
+    if first is None or not isinstance(first.entry, SessionStart):
+        return False
+    key = _key(home)
+    own = store.is_elsewhere or (key is not None and _has_seal(first, key, "made", first))
+    return own and os.path.realpath(first.entry.cwd) == os.path.realpath(root)
+
+
 def accept(home: Path, store: SessionStore, session_id: str) -> None:
     """Mark a foreign record as trusted. Raises `RecordError`."""
     path = store.log_path(session_id)
