@@ -16,7 +16,7 @@ from records import turn_of, write
 from coder.lookback.index.search import Found, search
 from coder.lookback.index.words import terms_of, tokenizable
 from kit import ScriptedServer
-from kit.driving import Driver, Project
+from kit.driving import Driver, Project, play
 
 
 @pytest.fixture
@@ -43,7 +43,16 @@ def rows(project: Project, *args: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_session_is_indexed_when_it_ends_and_found_by_the_command(project: Project) -> None:
+def test_a_session_is_indexed_when_it_ends(project: Project) -> None:
+    play(project, [{"text": "The zebra is striped."}], ["look at the okapi"], session_kind="interactive")
+    index = sqlite3.connect(project.home / ".coder" / "index.db")
+    assert index.execute("SELECT title, turns FROM session").fetchall() == [("look at the okapi", 1)]
+    index.close()
+
+
+def test_a_script_does_not_wait_for_the_index_and_its_session_is_found_by_the_command(
+    project: Project,
+) -> None:
     script = [
         {"calls": [{"name": "bash", "arguments": {"command": "echo zeppelin-output"}}]},
         {"reasoning": "pondering quasars", "text": "The zebra is striped."},
@@ -51,9 +60,7 @@ def test_a_session_is_indexed_when_it_ends_and_found_by_the_command(project: Pro
     with ScriptedServer(script) as server:
         done = project.coder("--mode", "yolo", "--once", "look at the okapi", url=server.url)
     assert done.returncode == 0, done.stderr
-    index = sqlite3.connect(project.home / ".coder" / "index.db")
-    assert index.execute("SELECT title, turns FROM session").fetchall() == [("look at the okapi", 1)]
-    index.close()
+    assert not (project.home / ".coder" / "index.db").exists()
     (session,) = [log.stem for log in project.logs()]
     for word, kind in {"okapi": "person", "striped": "answer", "echo": "call"}.items():
         (row,) = rows(project, word)

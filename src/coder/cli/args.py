@@ -34,6 +34,10 @@ def _no_text(key: str, /, **values: object) -> str:
     return ""
 
 
+# `_complaint` translates its messages; looking for catalogues of them costs 2 ms at every start.
+argparse._ = str  # type: ignore[attr-defined]
+
+
 class Parser(argparse.ArgumentParser):
     """Reports errors in one sentence, without usage. `say` looks up help texts."""
 

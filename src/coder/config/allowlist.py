@@ -6,6 +6,7 @@ Every change is a read-modify-replace under a lock, so concurrent processes lose
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,9 +34,13 @@ class Allowlist:
     """
 
     def __init__(self, home: Path, root: Path) -> None:
-        self._root = str(root.resolve())
-        self.path = project_folder(home, root) / "allowlist.json"
+        self._home, self._root = home, root.resolve()
         self.problem: Phrase | None = None
+
+    @cached_property
+    def path(self) -> Path:
+        """Made when it is needed: a digest loads OpenSSL, which the first request need not wait for."""
+        return project_folder(self._home, self._root) / "allowlist.json"
 
     def names(self) -> list[str]:
         """In the order of approval."""
@@ -67,7 +72,7 @@ class Allowlist:
     def _change(self, change: Callable[[list[str]], Iterable[str]]) -> None:
         try:
             with locked(self.path):
-                file = _AllowFile(project=self._root, names=list(change(self.names())))
+                file = _AllowFile(project=str(self._root), names=list(change(self.names())))
                 if self.problem is not None:
                     set_aside(self.path)
                 write_durably(self.path, msgspec.json.format(msgspec.json.encode(file)))

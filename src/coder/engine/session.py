@@ -257,9 +257,20 @@ class Session:
         self.log.append(entry)
         self.log.close()
         if self.agent.keeps_snapshot and self.log.turn:  # not for a subagent
-            from coder.lookback.index.update import session_ended
+            self._make_searchable()
 
-            session_ended(self.agent.place.home, self.agent.place.project, self.id)
+    def _make_searchable(self) -> None:
+        home, project = self.agent.place.home, self.agent.place.project
+        if self.agent.front.kind == "once":
+            # The index costs 10 ms, which a script waits for: the next search does it.
+            from coder.lookback.projects import remember_project
+
+            with contextlib.suppress(OSError):
+                remember_project(home, project)
+            return
+        from coder.lookback.index.update import session_ended
+
+        session_ended(home, project, self.id)
 
     def end_jobs(self) -> None:
         """With the session; the person is told which."""

@@ -91,7 +91,12 @@ def _has_seal(event: HistoryEvent, key: bytes, kind: str, first: HistoryEvent) -
 
 def _seal(key: bytes, kind: str, first: HistoryEvent) -> str:
     """MAC over the first event without its seal; it holds session, time, workspace and system message."""
-    from hashlib import blake2b
+    try:
+        from _blake2 import (
+            blake2b,
+        )  # hashlib's own, without OpenSSL, which costs 2 ms before the first request
+    except ImportError:
+        from hashlib import blake2b
 
     bare = {name: value for name, value in first.meta.items() if name != "seal"}
     # Listed one by one: a field added to events later must not invalidate existing seals.

@@ -4,17 +4,27 @@ have no such marks between words, so their runs are indexed as overlapping pairs
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _CJK = "぀-ヿ㐀-䶿一-鿿豈-﫿가-힯\U00020000-\U000323af"
-_RUN = re.compile(f"[{_CJK}]+")
-_PIECE = re.compile(f"[{_CJK}]+|[^\\W{_CJK}]+")  # runs, and words as the tokenizer would see them
 _PHRASE = re.compile(r'"([^"]*)"|(\S+)')
 _SHORTEST_PREFIX = 3  # a shorter one stands for too many words
 
 
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}]+")
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    """Runs, and words as the tokenizer would see them. Compiled when it is needed: that takes 10 ms."""
+    return re.compile(f"[{_CJK}]+|[^\\W{_CJK}]+")
+
+
 def tokenizable(text: str) -> str:
     """`text` with its CJK runs as pairs, and the last character alone, so that one character is found too."""
-    return _RUN.sub(_pairs, text)
+    return text if text.isascii() else _run().sub(_pairs, text)
 
 
 def _pairs(found: re.Match[str]) -> str:
@@ -26,8 +36,8 @@ def terms_of(query: str) -> list[str]:
     """FTS5 expressions, all of which must match. A quoted part is a phrase; other words match as prefixes."""
     terms: dict[str, None] = {}
     for quoted, word in _PHRASE.findall(query):
-        pieces = _PIECE.findall((quoted or word).replace("_", " "))
-        if pieces and not any(_RUN.match(piece) for piece in pieces) and (quoted or len(pieces) > 1):
+        pieces = _piece().findall((quoted or word).replace("_", " "))
+        if pieces and not any(_run().match(piece) for piece in pieces) and (quoted or len(pieces) > 1):
             terms[f'"{" ".join(pieces)}"'] = None
             continue
         terms.update(dict.fromkeys(_term(piece, exact=bool(quoted)) for piece in pieces))
@@ -35,7 +45,7 @@ def terms_of(query: str) -> list[str]:
 
 
 def _term(piece: str, *, exact: bool) -> str:
-    if _RUN.match(piece):
+    if _run().match(piece):
         if len(piece) == 1:
             return f'"{piece}"*'
         return f'"{" ".join(piece[at : at + 2] for at in range(len(piece) - 1))}"'
@@ -47,7 +57,7 @@ def marks_of(query: str) -> list[str]:
     found = {
         piece.lower()
         for quoted, word in _PHRASE.findall(query)
-        for piece in ([quoted] if quoted else [word, *_PIECE.findall(word.replace("_", " "))])
+        for piece in ([quoted] if quoted else [word, *_piece().findall(word.replace("_", " "))])
         if piece.strip()
     }
     return sorted(found, key=len, reverse=True)
