@@ -280,15 +280,3 @@ def test_at_a_refusal_the_model_is_told_the_rule(project: Project, rung: str) ->
     played(project, rung, ESCAPE, "cat linked", "./script", mode="yolo")
     told = results(project)[0]["content"]
     assert f"Commands may not write {project.cwd.parent}/outside, only the workspace and $TMPDIR" in told
-
-
-def test_one_sentence_tells_the_model_what_it_may(project: Project, rung: str) -> None:
-    from coder.engine.isolation import sandbox_for_model
-
-    driver = played(project, rung, "true", mode="yolo")
-    said = sandbox_for_model(driver.engine.agent.session)
-    assert "write only in the workspace" in said
-    assert "the network is on" in said
-    assert "\n" not in said
-    driver = played(project, "none", "true", mode="yolo")
-    assert sandbox_for_model(driver.engine.agent.session) == "Commands run without a sandbox."

@@ -366,3 +366,28 @@ def test_a_subagents_calls_are_its_own(project: Project) -> None:
         assert ended == ["completed", "completed", "completed", "failed"]  # it has not read what is there now
 
     converse(project, [*turn, {"text": "written"}, {"text": "done"}] * 2, scenario)
+
+
+def test_a_list_of_one_item_is_for_the_model_alone(project: Project) -> None:
+    """It repeats the person's message: neither a plan nor a call, live or loaded."""
+    asked = "Please look through all modules here and tell me in a few words how they hang together. " * 3
+    sessions: list[str] = []
+
+    async def live(ed: Editor) -> None:
+        sessions.append(await ed.new())
+        assert (await ed.prompt(sessions[0], asked)).stop_reason == "end_turn"
+        assert (ed.client.of("plan"), ed.client.calls()) == ([], {})
+
+    async def loaded(ed: Editor) -> None:
+        await ed.agent.load_session(mcp_servers=[], cwd=str(project.cwd), session_id=sessions[0])
+        assert ed.client.text() == "They do not."
+        assert (ed.client.of("plan"), ed.client.calls()) == ([], {})
+
+    converse(project, [{"text": "They do not."}], live)
+    (made,) = [e for e in project.of_type("observation") if e["meta"]["tool"] == "todowrite"]
+    assert len(made["meta"]["todos"]) == 1
+    converse(project, [], loaded)
+    project.coder("export", sessions[0], "--html", "out.html")
+    page = (project.cwd / "out.html").read_text(encoding="utf-8")
+    assert "They do not." in page
+    assert "todowrite" not in page

@@ -320,17 +320,3 @@ def sandbox_text(session: Session) -> Phrase:
     if agent.sandbox_level is None:
         return Phrase("sandbox.untried")
     return agent.sandbox_level.describe()
-
-
-def sandbox_for_model(session: Session) -> str:
-    """One sentence for the prompt: what commands may do here. Does not probe."""
-    from coder.policy.sandbox.probe import kept
-
-    agent = session.agent
-    settings = agent.config.sandbox
-    if settings.mode == "off":
-        return SandboxLevel().describe_for_model(network=True)
-    level = agent.sandbox_level or kept(agent.place.home, agent.place.environment.get("PATH"), agent.root)
-    if level is None:
-        return "Commands run in a sandbox where this machine has one."
-    return level.describe_for_model(network=settings.network)

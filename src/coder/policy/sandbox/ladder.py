@@ -74,16 +74,6 @@ class SandboxLevel(msgspec.Struct, frozen=True):
             return Phrase("sandbox.level.none", reason=self.reason or "-")
         return Phrase(f"sandbox.level.{self.rung}", program=self.program)
 
-    def describe_for_model(self, *, network: bool) -> str:
-        if self.rung == "none":
-            return "Commands run without a sandbox."
-        online = "the network is on" if network else "the network is off"
-        return (
-            "Commands run in a sandbox: they write only in the workspace (not in .git/config, .git/hooks, "
-            f".coder) and $TMPDIR, secrets of the home folder are hidden, {online}; lines that only read run "
-            "unasked, with everything but $TMPDIR read-only and no network."
-        )
-
 
 def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
     """The strongest rung that works here, cached in `cache_dir` ($CODER_HOME)."""
