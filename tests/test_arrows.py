@@ -164,10 +164,7 @@ def test_the_language_is_the_front_end_s() -> None:
 def test_no_module_of_the_engine_knows_a_wire() -> None:
     wires = ("model.wires", "model.http")
     named = {(name_of(p), n) for p in FILES if room(name_of(p)) == "engine" for n, _ in imports(p)}
-    # asking a server of one's own which models it has is part of setting up, not of the loop
-    assert {(who, wire) for who, wire in named if wire.startswith(wires)} <= {
-        ("engine.setup", "model.wires.chat_completions.client")
-    }
+    assert {(who, wire) for who, wire in named if wire.startswith(wires)} == set()
 
 
 def test_no_file_is_too_long() -> None:

@@ -14,7 +14,7 @@ from coder import run_agent
 from coder.model.base import Completed, ReasoningDelta, Restarted, TextDelta
 from coder.model.retry import RetryingModel
 from coder.model.scripted import Recorded, ScriptedServer, Turn, events, http_head
-from coder.model.wires.chat_completions.client import ChatCompletions
+from coder.model.wires.chat_completions import ChatCompletions
 from coder.protocol.events import AnyEvent, Content, ContentRestarted, Notice, TurnEnded
 from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme

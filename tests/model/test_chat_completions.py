@@ -20,7 +20,7 @@ from coder.model.base import (
     ReasoningDelta,
     TextDelta,
 )
-from coder.model.wires.chat_completions.client import ChatCompletions
+from coder.model.wires.chat_completions import ChatCompletions
 from coder.protocol.messages import FunctionSpec, Message, ToolSpec, tool_call
 from coder.protocol.usage import Usage
 from kit import Chaos, ScriptedServer, ask, collect, text_of

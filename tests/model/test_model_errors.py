@@ -11,7 +11,7 @@ import pytest
 
 from coder.model.base import ModelError
 from coder.model.http.waits import retry_after_seconds
-from coder.model.wires.chat_completions.client import ChatCompletions
+from coder.model.wires.chat_completions import ChatCompletions
 from kit import Chaos, ask
 
 KEY = "sk-very-secret-0123456789"

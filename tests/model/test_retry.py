@@ -20,7 +20,7 @@ from coder.model.base import (
     TextDelta,
 )
 from coder.model.retry import RetryingModel
-from coder.model.wires.chat_completions.client import ChatCompletions
+from coder.model.wires.chat_completions import ChatCompletions
 from coder.protocol.messages import tool_call
 from kit import Chaos, FakeModel, ask, collect, text_of
 

@@ -23,7 +23,7 @@ from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.engine.agent import Agent, Capabilities, FrontEnd, ModelChoice, Place, PromptLimits
 from coder.model.base import ChatModel
-from coder.model.make import make_model
+from coder.model.make import make_model, make_wire
 from coder.policy.decide import preset_gives
 from coder.policy.workspace import FolderWorkspace
 from coder.process.child import keep_secret
@@ -313,10 +313,8 @@ async def listed_models(provider: Provider, seconds: float | None = None) -> lis
     """The models that the server says it has. Raises `ModelError`, or `TimeoutError` after `seconds`."""
     import asyncio
 
-    from coder.model.wires.chat_completions.client import ChatCompletions
-
     names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
-    wire = ChatCompletions(provider.base_url, provider.api_key, provider.headers, names=names)
+    wire = make_wire("chat", provider.base_url, provider.api_key, provider.headers, names=names)
     try:
         async with asyncio.timeout(seconds):
             return await wire.list_models()

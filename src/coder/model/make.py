@@ -1,15 +1,58 @@
-"""Composes a `ChatModel`: the wire, wrapped by retries, wrapped by the dialect."""
+"""Composes a `ChatModel`: the wires, wrapped by retries, wrapped by the dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from coder.model.base import ChatModel
+from coder.model.base import ChatModel, Chunk, ModelRequest, closing
 from coder.model.retry import RetryingModel
-from coder.model.wires.chat_completions.client import ChatCompletions
+
+if TYPE_CHECKING:
+    from coder.model.wires.client import HttpWire
 
 Dialect = Literal["native", "react-xml", "guided", "auto"]
+Wire = Literal["chat", "responses", "messages", "gemini"]
+
+
+class ByModel:
+    """A `ChatModel` that reaches each model by its wire, which is made with the first request."""
+
+    def __init__(self, wire_of: Callable[[str], Wire], make: Callable[[Wire], HttpWire]) -> None:
+        self._wire_of = wire_of
+        self._make = make
+        self._wires: dict[Wire, HttpWire] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        name = self._wire_of(request.model)
+        wire = self._wires.get(name) or self._wires.setdefault(name, self._make(name))
+        async with closing(wire.stream(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def close(self) -> None:
+        for wire in self._wires.values():
+            await wire.close()
+
+
+def make_wire(
+    wire: Wire,
+    base_url: str,
+    api_key: str = "",
+    headers: Mapping[str, str] | None = None,
+    timeout_ms: int = 120_000,
+    *,
+    names: Sequence[str] = (),
+) -> HttpWire:
+    """`names`: the variables or settings that key and address come from."""
+    return _class_of(wire)(base_url, api_key, headers, timeout_ms, names=names)
+
+
+def _class_of(wire: Wire) -> type[HttpWire]:
+    """Imported lazily: only the wire in use is loaded."""
+    from coder.model.wires.chat_completions import ChatCompletions
+
+    return ChatCompletions
 
 
 def make_model(
@@ -19,15 +62,19 @@ def make_model(
     timeout_ms: int = 120_000,
     dialect: Dialect = "auto",
     *,
+    wire_of: Callable[[str], Wire] = lambda model: "chat",
     dialect_of: Callable[[str], str] | None = None,
     found: Callable[[str, str], None] = lambda model, dialect: None,
     max_attempts: int = 5,
     names: Sequence[str] = (),
 ) -> ChatModel:
-    """`names`: the variables or settings of key and address. `dialect_of`: what is known of a model,
-    instead of `dialect` for all; `found` is told what was found out."""
-    wire = ChatCompletions(base_url, api_key, headers, timeout_ms, names=names)
-    model = RetryingModel(wire, max_attempts=max_attempts)
+    """`names`: the variables or settings of key and address. `wire_of`: the wire of a model at this address.
+    `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what was found out."""
+
+    def make(wire: Wire) -> HttpWire:
+        return make_wire(wire, base_url, api_key, headers, timeout_ms, names=names)
+
+    model = RetryingModel(ByModel(wire_of, make), max_attempts=max_attempts)
     from coder.model.dialect import AutoDialect, in_dialect
 
     if dialect_of is None and dialect != "auto":

@@ -1,1 +1,4 @@
-"""The wire formats of providers, one package each."""
+"""Wires: one folder for each API that models are reached by; `client.py` has what they share.
+
+A wire's folder exports its `HttpWire` and imports no other wire; `make.py` imports the ones in use.
+"""

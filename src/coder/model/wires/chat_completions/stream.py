@@ -1,19 +1,17 @@
 """Converts Chat Completions events to chunks, tolerating the deviations of known servers.
 
-Takes decoded events, or one non-streamed response. Tool calls are emitted at the end, when it is known
-whether the answer is complete.
+Takes decoded events, or one non-streamed response.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from coder.model.arguments import call_ready
-from coder.model.base import CallReady, Chunk, CitationFound, Completed, Progress, ReasoningDelta, TextDelta
+from coder.model.base import Progress
+from coder.model.wires.client import AnswerStream, count, dicts, source
 from coder.protocol.usage import Usage
 
 
@@ -44,24 +42,19 @@ class _Call:
             return False
 
 
-class ChatStream:
-    """One answer. `ended`: the finish reason has arrived; `error`: the server's error object."""
+class ChatStream(AnswerStream):
+    """One answer."""
 
     def __init__(self, used_ids: Iterable[str] = ()) -> None:
-        self.ended = False
-        self.error: Any = None
-        self._finish = ""
-        self._usage: Usage | None = None
-        self._model = ""
+        super().__init__(used_ids)
         self._calls: list[_Call] = []
-        self._used = set(used_ids)
-        self._cited: set[str] = set()
-        self._out: list[Chunk] = []
 
-    def take(self) -> list[Chunk]:
-        """The chunks since the last `take`."""
-        out, self._out = self._out, []
-        return out
+    def calls(self) -> list[_Call]:
+        return [call for call in self._calls if call.name]
+
+    def whole(self, data: Any) -> bool:
+        self.event(data)
+        return bool(data.get("choices"))
 
     def event(self, data: Any) -> None:
         """One decoded event."""
@@ -105,18 +98,12 @@ class ChatStream:
                 self._text(text)
         if isinstance(delta.get("refusal"), str) and delta["refusal"]:
             self._text(delta["refusal"])
-        for at, call in enumerate(_dicts(delta.get("tool_calls"))):
+        for at, call in enumerate(dicts(delta.get("tool_calls"))):
             self._call_delta(call, at)
         function = delta.get("function_call")
         if isinstance(function, dict):
             self._call_delta({"index": "function_call", "function": function}, 0)
         self._annotations(delta.get("annotations"))
-
-    def _text(self, text: str) -> None:
-        self._out.append(TextDelta(text))
-
-    def _reason(self, text: str) -> None:
-        self._out.append(ReasoningDelta(text))
 
     # tool calls
 
@@ -163,12 +150,6 @@ class ChatStream:
             return name != latest.name or text != latest.arguments
         return index is None and bool(latest.name) and name != latest.name
 
-    def _call_id(self, wanted: str) -> str:
-        while not wanted or wanted in self._used:
-            wanted = f"call_{os.urandom(9).hex()}"
-        self._used.add(wanted)
-        return wanted
-
     # metadata
 
     def _beside(self, data: dict[str, Any]) -> None:
@@ -185,76 +166,29 @@ class ChatStream:
         citations = data.get("citations")
         if isinstance(citations, list):
             for citation in citations:
-                self._cite(citation if isinstance(citation, str) else _source(citation))
+                self._cite(citation if isinstance(citation, str) else source(citation))
 
     def _annotations(self, annotations: Any) -> None:
-        for annotation in _dicts(annotations):
+        for annotation in dicts(annotations):
             inner = annotation.get("url_citation")
-            self._cite(_source(inner if isinstance(inner, dict) else annotation))
-
-    def _cite(self, text: str) -> None:
-        if text and text not in self._cited:
-            self._cited.add(text)
-            self._out.append(CitationFound(text))
-
-    def finish(self) -> list[Chunk]:
-        """The last chunks: calls, then `Completed`."""
-        out = self.take()
-        calls: list[CallReady] = [
-            call_ready(self._call_id(call.id), call.name, call.arguments, self._finish)
-            for call in self._calls
-            if call.name
-        ]
-        reason = self._finish or ("tool_calls" if calls else "stop")
-        return [*out, *calls, Completed(finish_reason=reason, usage=self._usage, model=self._model)]
-
-
-def merged(chunks: list[Chunk]) -> list[Chunk]:
-    """Merge neighbouring deltas of the same kind."""
-    out: list[Chunk] = []
-    run: list[str] = []
-    kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
-    for chunk in chunks:
-        if isinstance(chunk, TextDelta | ReasoningDelta):
-            if run and chunk.__class__ is not kind:
-                out.append(kind("".join(run)))
-                run = []
-            kind = chunk.__class__
-            run.append(chunk.text)
-            continue
-        if run:
-            out.append(kind("".join(run)))
-            run = []
-        out.append(chunk)
-    if run:
-        out.append(kind("".join(run)))
-    return out
+            self._cite(source(inner if isinstance(inner, dict) else annotation))
 
 
 def read_usage(usage: dict[str, Any]) -> Usage:
     """Token counts, under the names that different servers use."""
-    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    prompt = prompt or _count(usage, "input_tokens")
-    completion = completion or _count(usage, "output_tokens")
+    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+    prompt = prompt or count(usage, "input_tokens")
+    completion = completion or count(usage, "output_tokens")
     details = usage.get("prompt_tokens_details")
-    cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
-    cached = cached or _count(usage, "prompt_cache_hit_tokens") or _count(usage, "cached_tokens")
+    cached = count(details, "cached_tokens") if isinstance(details, dict) else 0
+    cached = cached or count(usage, "prompt_cache_hit_tokens") or count(usage, "cached_tokens")
     return Usage(
         prompt=prompt,
         completion=completion,
-        total=_count(usage, "total_tokens") or prompt + completion,
+        total=count(usage, "total_tokens") or prompt + completion,
         cached=min(cached, prompt),  # some servers count more than they were sent
         source="provider",
     )
-
-
-def _count(usage: dict[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _reasoning(delta: dict[str, Any]) -> str:
@@ -262,7 +196,7 @@ def _reasoning(delta: dict[str, Any]) -> str:
         if isinstance(delta.get(name), str) and delta[name]:
             return str(delta[name])
     # OpenRouter's structured form repeats the plain one, so it is a fallback.
-    details = _dicts(delta.get("reasoning_details"))
+    details = dicts(delta.get("reasoning_details"))
     return "".join(str(d.get("text") or d.get("summary") or "") for d in details)
 
 
@@ -271,18 +205,11 @@ def _parts(content: Any) -> list[tuple[str, str]]:
     if isinstance(content, str):
         return [("text", content)] if content else []
     found: list[tuple[str, str]] = []
-    for part in _dicts(content):
+    for part in dicts(content):
         kind = "thinking" if part.get("type") in ("thinking", "reasoning") else "text"
         text = part.get("thinking") if "thinking" in part else part.get("text")
         if isinstance(text, list):
-            text = "".join(str(inner.get("text") or "") for inner in _dicts(text))
+            text = "".join(str(inner.get("text") or "") for inner in dicts(text))
         if isinstance(text, str) and text:
             found.append((kind, text))
     return found
-
-
-def _source(citation: Any) -> str:
-    if not isinstance(citation, dict):
-        return ""
-    url, title = str(citation.get("url") or ""), str(citation.get("title") or "").strip()
-    return f"{title} ({url})" if title and url else url or title

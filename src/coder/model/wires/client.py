@@ -1,21 +1,32 @@
-"""Client for the OpenAI Chat Completions API at any base URL."""
+"""What all wires share: one POST, its event stream, and what can go wrong with either."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from coder import __version__
-from coder.model.base import Chunk, ModelError, ModelRequest, closing
+from coder.model.arguments import call_ready
+from coder.model.base import (
+    CallReady,
+    Chunk,
+    CitationFound,
+    Completed,
+    ModelError,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    closing,
+)
 from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong, SseParser
-from coder.model.wires.chat_completions.stream import ChatStream, merged
-from coder.protocol.messages import FunctionCall, Message, ToolCall
+from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -23,7 +34,7 @@ if TYPE_CHECKING:
 
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
 _ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
-_PATIENCE_AFTER_END = 5.0  # seconds to wait for usage and [DONE] after the finish reason
+_PATIENCE_AFTER_END = 5.0  # seconds to wait for usage and the end mark after the finish reason
 
 # Words in names of headers whose values are redacted.
 _SECRET_NAMES = {"authorization", "key", "apikey", "token", "secret", "cookie", "auth"}
@@ -31,8 +42,85 @@ _SECRET_NAMES = {"authorization", "key", "apikey", "token", "secret", "cookie", 
 _decode = msgspec.json.decode
 
 
-class ChatCompletions:
-    """A `ChatModel` for one server, without retries (see `RetryingModel`)."""
+class SentCall(Protocol):
+    """A tool call as a stream has assembled it."""
+
+    id: str
+    name: str
+
+    @property
+    def arguments(self) -> str: ...
+
+
+class AnswerStream:
+    """One answer: decoded events in, chunks out.
+
+    `ended`: the finish reason has arrived; `done`: nothing follows; `error`: the server's error object. Tool
+    calls are emitted at the end, when it is known whether the answer is complete.
+    """
+
+    def __init__(self, used_ids: Iterable[str] = ()) -> None:
+        self.ended = False
+        self.done = False
+        self.error: Any = None
+        self._finish = ""
+        self._usage: Usage | None = None
+        self._model = ""
+        self._used = set(used_ids)
+        self._cited: set[str] = set()
+        self._out: list[Chunk] = []
+
+    def event(self, data: Any) -> None:
+        """One decoded event."""
+        raise NotImplementedError
+
+    def whole(self, data: Any) -> bool:
+        """A complete, non-streamed answer; false if it is none."""
+        raise NotImplementedError
+
+    def calls(self) -> Sequence[SentCall]:
+        raise NotImplementedError
+
+    def take(self) -> list[Chunk]:
+        """The chunks since the last `take`."""
+        out, self._out = self._out, []
+        return out
+
+    def finish(self) -> list[Chunk]:
+        """The last chunks: calls, then `Completed`."""
+        out = self.take()
+        calls: list[CallReady] = [
+            call_ready(self._call_id(call.id), call.name, call.arguments, self._finish)
+            for call in self.calls()
+        ]
+        reason = self._finish or ("tool_calls" if calls else "stop")
+        return [*out, *calls, Completed(finish_reason=reason, usage=self._usage, model=self._model)]
+
+    def _text(self, text: str) -> None:
+        self._out.append(TextDelta(text))
+
+    def _reason(self, text: str) -> None:
+        self._out.append(ReasoningDelta(text))
+
+    def _cite(self, text: str) -> None:
+        if text and text not in self._cited:
+            self._cited.add(text)
+            self._out.append(CitationFound(text))
+
+    def _call_id(self, wanted: str) -> str:
+        while not wanted or wanted in self._used:
+            wanted = f"call_{os.urandom(9).hex()}"
+        self._used.add(wanted)
+        return wanted
+
+
+class HttpWire:
+    """A `ChatModel` for one server, without retries (see `RetryingModel`).
+
+    A wire defines `url`, `models_url`, `body` and `answer`, and overrides what its API does otherwise.
+    """
+
+    key_header = "authorization"  # in lower case
 
     def __init__(
         self,
@@ -45,14 +133,12 @@ class ChatCompletions:
         names: Sequence[str] = (),
     ) -> None:
         """`names`: the variables or settings that key and address come from."""
-        self._base_url = base_url
-        self._key = api_key.strip()
+        self.base_url = base_url
+        self.key = api_key.strip()
         self._headers = dict(headers or {})
         self._names = list(names) or ["CODER_API_KEY"]
         self._timeout = timeout_ms / 1000
         self._http = HttpClient(idle=self._timeout, environment=environment)
-        self._urls = _chat_urls(base_url)
-        self._include_usage = True
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         response: Response | None = None
@@ -76,9 +162,8 @@ class ChatCompletions:
     async def list_models(self) -> list[str]:
         from coder.model import errors
 
-        url = self._urls[0].replace("/chat/completions", "/models")
         try:
-            response = await self._http.request("GET", url, self._head(""))
+            response = await self._http.request("GET", self.models_url(), self._head(""))
             try:
                 body = await response.read(_ANSWER_LIMIT)
                 response.release()
@@ -92,18 +177,43 @@ class ChatCompletions:
             data = _decode(body)
         except msgspec.DecodeError:
             raise errors.not_a_model(self._shown, body, self._secrets()) from None
+        return self.model_names(data)
+
+    # what a wire defines
+
+    def url(self, model: str) -> str:
+        raise NotImplementedError
+
+    def models_url(self) -> str:
+        raise NotImplementedError
+
+    def model_names(self, data: Any) -> list[str]:
+        """The names in the answer to `models_url`."""
         entries = data.get("data") or data.get("models") if isinstance(data, dict) else data
-        names = [e.get("id") or e.get("name") for e in entries or [] if isinstance(e, dict)]
+        names = (entry.get("id") or entry.get("name") for entry in dicts(entries))
         return [name for name in names if isinstance(name, str)]
+
+    def authorization(self) -> dict[str, str]:
+        """The header with the key, and others that the API wants."""
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def body(self, request: ModelRequest) -> bytes:
+        raise NotImplementedError
+
+    def answer(self, request: ModelRequest) -> AnswerStream:
+        raise NotImplementedError
+
+    def adapt(self, status: int, body: bytes, model: str) -> bool:
+        """After a refusal: whether the next request will do without what this server refused."""
+        return False
 
     # asking
 
     async def _ask(self, request: ModelRequest) -> Response:
-        """A successful response. Falls back, once per server, to another path or to no `stream_options`."""
+        """A successful response. What a server refuses is left out, once per server."""
         while True:
-            response = await self._http.request(
-                "POST", self._urls[0], self._head(request.prompt_id), self._body(request)
-            )
+            url, head = self.url(request.model), self._head(request.prompt_id)
+            response = await self._http.request("POST", url, head, self.body(request))
             if response.status < 400:
                 return response
             try:
@@ -111,11 +221,7 @@ class ChatCompletions:
                 response.release()
             finally:
                 response.abort()
-            if response.status in (400, 422) and self._include_usage and b"stream_options" in body:
-                self._include_usage = False
-            elif response.status == 404 and len(self._urls) > 1 and b'"error"' not in body:
-                self._urls = self._urls[1:]
-            else:
+            if not self.adapt(response.status, body, request.model):
                 raise self._refusal(response, body, request.model)
 
     def _head(self, prompt_id: str) -> dict[str, str]:
@@ -124,30 +230,16 @@ class ChatCompletions:
             "Accept": "text/event-stream, application/json",
             "Content-Type": "application/json",
         }
-        if self._key:
-            head["Authorization"] = f"Bearer {self._key}"
+        head |= self.authorization()
         if prompt_id:
             head["X-Client-Request-Id"] = ascii(prompt_id)[1:-1]  # a record may have any name
         lower = {name.lower() for name in self._headers}
         return {**{k: v for k, v in head.items() if k.lower() not in lower}, **self._headers}
 
-    def _body(self, request: ModelRequest) -> bytes:
-        body: dict[str, Any] = {"model": request.model, "messages": _wire_messages(request.messages)}
-        if request.tools:
-            body["tools"] = request.tools
-        if request.reasoning_effort:
-            body["reasoning_effort"] = request.reasoning_effort
-        body["stream"] = True
-        if self._include_usage:
-            body["stream_options"] = {"include_usage": True}
-        body.update(request.extra)
-        return msgspec.json.encode(body)
-
     # answering
 
     async def _chunks(self, request: ModelRequest, response: Response) -> AsyncGenerator[Chunk, None]:
-        used = (call.id for message in request.messages for call in message.tool_calls)
-        answer = ChatStream(used)
+        answer = self.answer(request)
         async with closing(response.chunks()) as body:
             first = await _first_bytes(body)
             start = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -160,7 +252,7 @@ class ChatCompletions:
             yield last
 
     async def _events(
-        self, data: bytes, body: AsyncIterator[bytes], answer: ChatStream, response: Response, model: str
+        self, data: bytes, body: AsyncIterator[bytes], answer: AnswerStream, response: Response, model: str
     ) -> AsyncGenerator[Chunk, None]:
         """The chunks of an event stream; raises if it breaks off."""
         from_server = _Events()
@@ -188,8 +280,8 @@ class ChatCompletions:
                 raise errors.not_a_model(self._shown, sample, self._secrets(), retryable=True)
             raise errors.broken(self._shown, Phrase("fault.unfinished"))
 
-    def _read_batch(self, events: _Events, data: bytes, answer: ChatStream) -> bool:
-        """Feed a batch to `answer`; true at [DONE]."""
+    def _read_batch(self, events: _Events, data: bytes, answer: AnswerStream) -> bool:
+        """Feed a batch to `answer`; true at its end."""
         try:
             return events.read(data, answer)
         except LineTooLong as wrong:
@@ -197,7 +289,7 @@ class ChatCompletions:
 
             raise errors.broken(self._shown, wrong.phrase) from None
 
-    def _read_whole(self, body: bytes, answer: ChatStream, model: str) -> None:
+    def _read_whole(self, body: bytes, answer: AnswerStream, model: str) -> None:
         """A response that is not streamed although a stream was requested."""
         from coder.model import errors
 
@@ -207,10 +299,10 @@ class ChatCompletions:
             if body.lstrip()[:1] == b"{":  # truncated JSON
                 raise errors.broken(self._shown, Phrase("fault.json_cut")) from None
             raise errors.not_a_model(self._shown, body, self._secrets(), retryable=not body) from None
-        answer.event(data)
+        is_answer = isinstance(data, dict) and answer.whole(data)
         if answer.error is not None:
             raise self._refused_midway(answer.error, model)
-        if not isinstance(data, dict) or not data.get("choices"):
+        if not is_answer:
             raise errors.not_a_model(self._shown, body, self._secrets())
 
     # refusals
@@ -219,7 +311,7 @@ class ChatCompletions:
     def _shown(self) -> str:
         """The configured address, for messages."""
         try:
-            return parse_address(self._base_url).shown.removesuffix("/")
+            return parse_address(self.base_url).shown.removesuffix("/")
         except HttpFault:
             return "the model server"
 
@@ -227,14 +319,14 @@ class ChatCompletions:
         from coder.model.errors import RequestInfo
 
         own = {name.lower() for name in self._headers}
-        by_header = not self._key or "authorization" in own
+        by_header = not self.key or self.key_header in own
         names = ["provider.headers", *self._names[1:]] if by_header and self._secrets()[1:] else self._names
-        has_key = bool(self._key or self._secrets()[1:])
+        has_key = bool(self.key or self._secrets()[1:])
         return RequestInfo(self._shown, model, self._secrets(), tuple(names), has_key)
 
     def _secrets(self) -> Sequence[str]:
         words = {name: set(name.lower().split("-")) for name in self._headers}
-        return [self._key, *(self._headers[name] for name in words if words[name] & _SECRET_NAMES)]
+        return [self.key, *(self._headers[name] for name in words if words[name] & _SECRET_NAMES)]
 
     def _refusal(self, response: Response, body: bytes, model: str) -> ModelError:
         from coder.model import errors
@@ -260,20 +352,22 @@ class _Events:
         self.good = 0
         self.sample = ""  # of undecodable data
 
-    def read(self, data: bytes, answer: ChatStream) -> bool:
+    def read(self, data: bytes, answer: AnswerStream) -> bool:
         texts = self._parser.feed(data) if data else self._parser.finish()
         for text in texts:
             if text.__class__ is str and text[:1] == "{":
                 if not self._event(text, answer):
                     for line in text.split("\n"):  # some servers omit the blank line between events
                         self._event(line, answer)
+                if answer.done:
+                    return True
             elif text.strip() == "[DONE]":
                 return True
             else:
                 self.sample = self.sample or text[:2000]
         return False
 
-    def _event(self, text: str, answer: ChatStream) -> bool:
+    def _event(self, text: str, answer: AnswerStream) -> bool:
         try:
             event = _decode(text)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -306,45 +400,76 @@ async def _rest(body: AsyncIterator[bytes], limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _chat_urls(base_url: str) -> list[str]:
-    """Candidate URLs; a bare host may or may not need `/v1`."""
+def merged(chunks: list[Chunk]) -> list[Chunk]:
+    """Merge neighbouring deltas of the same kind."""
+    out: list[Chunk] = []
+    run: list[str] = []
+    kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
+    for chunk in chunks:
+        if isinstance(chunk, TextDelta | ReasoningDelta):
+            if run and chunk.__class__ is not kind:
+                out.append(kind("".join(run)))
+                run = []
+            kind = chunk.__class__
+            run.append(chunk.text)
+            continue
+        if run:
+            out.append(kind("".join(run)))
+            run = []
+        out.append(chunk)
+    if run:
+        out.append(kind("".join(run)))
+    return out
+
+
+def used_ids(request: ModelRequest) -> Iterable[str]:
+    """Ids of the conversation's calls, which an answer's must differ from."""
+    return (call.id for message in request.messages for call in message.tool_calls)
+
+
+def endpoints(base_url: str, path: str, *, bare: Sequence[str] = ("/v1", "")) -> list[str]:
+    """Candidate URLs for `path`; `bare`: what an address without a path may lack in front of it."""
     base, mark, query = base_url.strip().partition("?")
     base = base.rstrip("/")
-    if base.endswith("/chat/completions"):
+    if base.endswith(path):
         return [base + mark + query]
-    bare = "/" not in base.partition("://")[2]
-    paths = ["/v1/chat/completions", "/chat/completions"] if bare else ["/chat/completions"]
-    return [base + path + mark + query for path in paths]
+    before = bare if "/" not in base.partition("://")[2] else ("",)
+    return [base + version + path + mark + query for version in before]
 
 
-def _wire_messages(messages: Sequence[Message]) -> list[Message]:
-    return [_wire_message(m) if m.reasoning is not None or m.tool_calls else m for m in messages]
-
-
-def _wire_message(message: Message) -> Message:
-    """Without our `reasoning`, and with arguments that are valid JSON, since some servers parse them."""
-    calls = message.tool_calls
-    if any(not _is_object(call.function.arguments) for call in calls):
-        calls = [call if _is_object(call.function.arguments) else _quoted_call(call) for call in calls]
-    return msgspec.structs.replace(message, reasoning=None, tool_calls=calls)
-
-
-def _is_object(arguments: str) -> bool:
+def object_text(arguments: str) -> str:
+    """Arguments as the text of a JSON object, since servers parse them: the model's own, repaired, or wrapped
+    as a string."""
     try:
         _decode(arguments, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return False
-    return True
+        return _repaired(arguments)
+    return arguments
 
 
-def _quoted_call(call: ToolCall) -> ToolCall:
-    """The call with a JSON object as arguments: the original repaired, or wrapped as a string."""
+def _repaired(arguments: str) -> str:
     from coder.model.json_repair import NotReadable, read_lenient
 
-    sent = call.function.arguments
-    quoted = msgspec.json.encode({"unreadable_arguments": sent}).decode("utf-8")
     with contextlib.suppress(NotReadable, ValueError, OverflowError, RecursionError):
-        value, end = read_lenient(sent, open_number=True)
-        if isinstance(value, dict) and end == len(sent):
-            quoted = msgspec.json.encode(value).decode("utf-8")
-    return ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=quoted))
+        value, end = read_lenient(arguments, open_number=True)
+        if isinstance(value, dict) and end == len(arguments):
+            return msgspec.json.encode(value).decode("utf-8")
+    return msgspec.json.encode({"unreadable_arguments": arguments}).decode("utf-8")
+
+
+def dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def count(usage: Any, name: str) -> int:
+    """A token count of a `usage` object; 0 where there is none."""
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def source(citation: Any) -> str:
+    """A source as a person reads it."""
+    if not isinstance(citation, dict):
+        return ""
+    url, title = str(citation.get("url") or ""), str(citation.get("title") or "").strip()
+    return f"{title} ({url})" if title and url else url or title
