@@ -20,7 +20,7 @@ from coder.texts import Texts
 from config.place import Place
 
 SPEC_TABLE = {
-    "provider": "base_url api_key model dialect timeout_ms headers models",
+    "provider": "base_url api_key model wire dialect effort max_output_tokens timeout_ms headers models",
     "routing": "fast strong",
     "runtime": "max_steps context_window max_session_turns max_continuations next_speaker loop_guard",
     "compaction": "auto threshold keep",
@@ -43,6 +43,7 @@ DEFAULTS = {
     "ui.bell": True,
     "ui.bell_seconds": 20,
     "ui.notify": False,
+    "provider.wire": "auto",
     "provider.dialect": "auto",
     "provider.timeout_ms": 120000,
     "runtime.max_steps": 100,

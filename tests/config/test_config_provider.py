@@ -9,7 +9,7 @@ from coder.config import models
 from coder.config.address import check_address
 from coder.config.errors import ConfigError
 from coder.config.models import context_window_of, tokenizer_of, window_for
-from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider
+from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, ProviderSection, RuntimeSection
 from coder.texts import Texts
 from config.place import Place
@@ -116,6 +116,30 @@ def test_layers_reach_the_provider(place: Place) -> None:
     assert provider.headers == {"X-A": "b"}
     flagged = resolve_provider(place.load(environ, {"provider.model": "flag"}).config, environ)
     assert flagged.model == "flag"
+
+
+@pytest.mark.parametrize(
+    ("environ", "model", "wire"),
+    [
+        ({"OPENAI_API_KEY": "k"}, "gpt-5.5", "responses"),
+        ({"OPENAI_API_KEY": "k"}, "gpt-4o-search-preview", "chat"),
+        ({"OPENAI_BASE_URL": "http://h/v1"}, "gpt-5.5", "chat"),
+        ({"ANTHROPIC_API_KEY": "k"}, "claude-opus-5", "messages"),
+        ({"ANTHROPIC_BASE_URL": "http://h"}, "any", "messages"),
+        ({"GEMINI_API_KEY": "k"}, "gemini-3-pro", "gemini"),
+        ({"GEMINI_API_KEY": "k"}, "gemma-3-27b-it", "chat"),
+        ({"CODER_BASE_URL": "http://127.0.0.1:8000/v1"}, "claude-opus-5", "chat"),
+        ({"CODER_BASE_URL": "https://anthropic.example/v1"}, "m", "chat"),
+        ({"CODER_BASE_URL": "https://api.z.ai/api/anthropic"}, "glm-5", "messages"),
+        ({"CODER_BASE_URL": "http://h/v1/responses"}, "m", "responses"),
+        ({"CODER_BASE_URL": "https://x.openai.azure.com"}, "m", "responses"),
+        ({"CODER_BASE_URL": "https://x.openai.azure.com?api-version=2024-10-21"}, "m", "chat"),
+        ({"OPENROUTER_API_KEY": "k"}, "anthropic/claude-opus-5", "chat"),
+    ],
+)
+def test_the_wire_follows_address_and_model(environ: dict[str, str], model: str, wire: str) -> None:
+    assert wire_of(resolved(environ), model) == wire
+    assert wire_of(resolved(environ, wire="gemini"), model) == "gemini"
 
 
 def test_auto_stays_for_routing_to_decide() -> None:

@@ -23,13 +23,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coder.model.scripted import Recorded, ScriptedServer, Turn, events, http_answer, http_head
+from coder.model.scripted import Recorded, Script, ScriptedServer, Turn, http_answer, http_head
+from kit.fakes import error_event, stream_of
 
 _STREAM = {"Content-Type": "text/event-stream"}
 
 
 class Chaos(ScriptedServer):
-    """`with Chaos([{"fault": "reset"}, {"text": "fine"}]) as server: …`"""
+    """`with Chaos([{"fault": "reset"}, {"text": "fine"}], wire="messages") as server: …`"""
+
+    def __init__(self, script: Script = (), *, wire: str = "chat", model: str = "scripted") -> None:
+        super().__init__(script, model=model)
+        self.wire = wire
 
     @staticmethod
     def limited(retry_after: str | None = None, **headers: str) -> Turn:
@@ -45,11 +50,28 @@ class Chaos(ScriptedServer):
     async def play(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
         fault = turn.get("fault")
         if fault is None:
-            await super().play(turn, request, writer)
+            await self._whole(turn, request, writer)
             return
         await getattr(self, f"_{fault}")(turn, request, writer)
         if fault not in ("silent", "garbage", "drip"):
             await _close(writer)
+
+    async def _whole(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
+        if self.wire == "chat" or "status" in turn or "body" in turn:
+            await super().play(turn, request, writer)
+            return
+        body = b"".join(self._events(turn))
+        writer.write(http_head(200, {**_STREAM, "Transfer-Encoding": "chunked"}))
+        writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+    def _events(self, turn: Turn) -> list[bytes]:
+        return [event for _, event in stream_of(self.wire, turn)]
+
+    def _until(self, turn: Turn, kind: str) -> bytes:
+        """Up to and with the middle one of the events of that kind."""
+        whole = stream_of(self.wire, turn)
+        found = [at for at, (what, _) in enumerate(whole) if what == kind]
+        return b"".join(event for _, event in whole[: found[len(found) // 2] + 1])
 
     async def _reset(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
         reset(writer)
@@ -58,10 +80,10 @@ class Chaos(ScriptedServer):
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/ev")
 
     async def _cut_text(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        writer.write(http_head(200, _STREAM) + _first_half(turn))
+        writer.write(http_head(200, _STREAM) + self._until(turn, "text"))
 
     async def _reset_text(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        data = _first_half(turn)
+        data = self._until(turn, "text")
         writer.write(http_head(200, {**_STREAM, "Transfer-Encoding": "chunked"}))
         writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await writer.drain()
@@ -69,18 +91,16 @@ class Chaos(ScriptedServer):
         reset(writer)
 
     async def _cut_call(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        whole = list(events(turn, "m"))
-        calls = [at for at, event in enumerate(whole) if b"tool_calls" in event]
-        writer.write(http_head(200, _STREAM) + b"".join(whole[: calls[len(calls) // 2]]))
+        writer.write(http_head(200, _STREAM) + self._until(turn, "call"))
 
     async def _cut_character(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        data = b"".join(events(turn, "m"))
+        data = b"".join(self._events(turn))
         at = next(at for at, byte in enumerate(data) if byte >= 0x80)
         writer.write(http_head(200, _STREAM) + data[: at + 1])
 
     async def _garbage(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
         rubbish = b"data: {broken\n\nevent: ping\n: comment\nwhat is this\n\ndata: 17\n\n"
-        body = rubbish + rubbish.join(events(turn, "m")) + b"data: [DONE]\n\n"
+        body = rubbish + rubbish.join(self._events(turn))
         writer.write(http_answer(200, body, _STREAM))
 
     async def _html(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
@@ -88,7 +108,7 @@ class Chaos(ScriptedServer):
         writer.write(http_answer(200, page, {"Content-Type": "text/html"}))
 
     async def _drip(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        data = b"".join([*events(turn, "m"), b"data: [DONE]\n\n"])
+        data = b"".join(self._events(turn))
         chunks = b"".join(b"1;ext=x\r\n%b\r\n" % data[at : at + 1] for at in range(len(data)))
         answer = http_head(200, {**_STREAM, "Transfer-Encoding": "chunked"})
         answer += chunks + b"0\r\nTrailer: yes\r\n\r\n"
@@ -97,16 +117,16 @@ class Chaos(ScriptedServer):
             await asyncio.sleep(0)
 
     async def _no_done(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        whole = [event for event in events(turn, "m", usage=False) if b'"finish_reason":null' in event]
+        whole = [event for kind, event in stream_of(self.wire, turn, usage=False) if kind != "end"]
         writer.write(http_answer(200, b"".join(whole), _STREAM))
 
     async def _length_short(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        data = _first_half(turn)
+        data = self._until(turn, "text")
         writer.write(http_head(200, {**_STREAM, "Content-Length": str(len(data) * 2)}) + data)
 
     async def _error_midway(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
-        error = b'data: {"error": {"message": "the engine fell over", "code": 502}}\n\n'
-        writer.write(http_answer(200, _first_half(turn) + error, _STREAM))
+        body = self._until(turn, "text") + error_event(self.wire)
+        writer.write(http_answer(200, body, _STREAM))
 
     async def _silent(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
         writer.write(http_head(200, {**_STREAM, "Transfer-Encoding": "chunked"}))
@@ -115,13 +135,7 @@ class Chaos(ScriptedServer):
 
     async def _close_after(self, turn: Turn, request: Recorded, writer: asyncio.StreamWriter) -> None:
         good: dict[str, Any] = {key: value for key, value in turn.items() if key != "fault"}
-        await super().play(good, request, writer)
-
-
-def _first_half(turn: Turn) -> bytes:
-    whole = list(events(turn, "m"))
-    texts = [at for at, event in enumerate(whole) if b'"content"' in event]
-    return b"".join(whole[: texts[len(texts) // 2] + 1])
+        await self._whole(good, request, writer)
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -20,7 +20,7 @@ from coder.protocol.events import ApprovalRequested, Content, JobChanged, ToolCa
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.servers.acp.updates import Updates
 from coder.texts import Texts
-from kit import ScriptedServer
+from kit import Chaos, ScriptedServer
 from kit.driving import Driver, Project, drive
 from kit.wire import by_place
 
@@ -348,6 +348,15 @@ def in_xml(project: Project) -> None:
     play(project, script, "what is there?")
 
 
+def native(project: Project) -> None:
+    """A wire that signs what the model thinks."""
+    project.configure(provider={"wire": "messages"})
+    project.write("a.txt", "one\n")
+    looks = {"reasoning": "first look", "text": "I look.", **one("read", path="a.txt")}
+    with Chaos([looks, {"text": "it says one"}], wire="messages") as server:
+        drive(project, server.url, ["what is in a.txt?"], mode="yolo", preset="yolo")
+
+
 def accepted(project: Project) -> None:
     """Somebody else's record, that the person took for their own."""
     session = play(project, [{"text": "hello"}], "hi")
@@ -360,7 +369,7 @@ SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
         work, asking, cut_off, compacted, checked, in_modes, with_subagents, with_jobs, with_mcp, routed,
-        in_circles, failing, in_xml, accepted, with_hooks,
+        in_circles, failing, in_xml, native, accepted, with_hooks,
     )
 }  # fmt: skip
 

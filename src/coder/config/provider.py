@@ -7,7 +7,7 @@ is sent only to the provider it belongs to: a custom URL gets the key configured
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from coder.config.address import check_address, host_of
 from coder.config.errors import ConfigError
 from coder.config.headers import is_header_value
 from coder.config.models import tokenizer_of
-from coder.config.schema import Config
+from coder.config.schema import Config, Wire
 
 LOCAL_EXAMPLE: Final = "http://127.0.0.1:11434/v1"
 
@@ -30,6 +30,7 @@ class Provider(msgspec.Struct, frozen=True):
     model: str = ""
     headers: dict[str, str] = {}
     tokenizer: str = ""
+    wire: Wire = "auto"
     key_from: str = ""  # the variable or setting that holds the key
     base_from: str = ""  # the same for a custom URL
 
@@ -109,6 +110,15 @@ KNOWN: Final = (
     KnownProvider("zai", "https://api.z.ai/api/paas/v4", "glm-5.2", models=("glm",)),
 )
 
+KnownWire = Literal["chat", "responses", "messages", "gemini"]
+_BY_ENDING: Final[dict[str, KnownWire]] = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "messages",
+}
+AZURE_HOSTS: Final = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_CHAT_ONLY: Final = ("gpt-3.5", "gpt-4-", "gpt-4o-search", "gpt-4o-mini-search", "gpt-4o-audio", "gpt-audio")
+
 
 def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
     """Raises `NoProvider` or another `ConfigError`."""
@@ -145,9 +155,51 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
         model=model,
         headers=own.headers,
         tokenizer=tokenizer_of(model),
+        wire=own.wire,
         key_from=key_from,
         base_from=base_from,
     )
+
+
+def wire_of(provider: Provider, model: str) -> KnownWire:
+    """The API to reach this model by: what is set, what the address ends with, or the service's own. Unknown
+    servers get Chat Completions, which nearly all have."""
+    if provider.wire != "auto":
+        return provider.wire
+    address, _, query = provider.base_url.partition("?")
+    for end, wire in _BY_ENDING.items():
+        if address.endswith(end):
+            return wire
+    host = host_of(provider.base_url)
+    path = address.partition("://")[2].partition("/")[2]
+    if provider.name == "anthropic" or "anthropic" in path.split("/"):
+        return "messages"
+    if provider.name == "gemini" and (not model or model.lower().startswith("gemini")):
+        return "gemini"
+    speaks_responses = host == host_of(KNOWN[0].base_url) or (
+        host.endswith(AZURE_HOSTS) and not query and "deployments" not in path
+    )
+    return "responses" if speaks_responses and not model.lower().startswith(_CHAT_ONLY) else "chat"
+
+
+def is_azure(base_url: str) -> bool:
+    """Whether an address is, or is modelled on, one of Azure's."""
+    base, _, query = base_url.partition("?")
+    host = base.partition("://")[2].partition("/")[0].partition(":")[0]
+    return host.endswith(AZURE_HOSTS) or "api-version=" in query
+
+
+def azure_base(base_url: str, model: str = "") -> str:
+    """For a bare address of Azure's: of the deployment that bears the model's name where the address has an
+    `api-version`, else of the API that needs none."""
+    base, mark, query = base_url.strip().partition("?")
+    host, _, path = base.rstrip("/").partition("://")[2].partition("/")
+    if not is_azure(base_url) or path not in ("", "openai"):
+        return base_url
+    root = f"{base.partition('://')[0]}://{host}/openai"
+    if not query:
+        return f"{root}/v1"
+    return f"{root}/deployments/{model}{mark}{query}" if model else root + mark + query
 
 
 def _named(setting: str, environ: Mapping[str, str], variable: str, key: str) -> str:

@@ -14,6 +14,8 @@ from msgspec import Meta
 from coder.texts import LANGUAGES
 
 Dialect = Literal["auto", "native", "react-xml", "guided"]
+Wire = Literal["auto", "chat", "responses", "messages", "gemini"]
+Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 NextSpeaker = Literal["auto", "always", "off"]
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 Decision = Literal["allow", "ask", "deny"]
@@ -57,7 +59,10 @@ class ProviderSection(Section, frozen=True):
     base_url: str = ""
     api_key: str = ""
     model: str = ""
+    wire: Wire = "auto"
     dialect: Dialect = "auto"
+    effort: Effort = ""
+    max_output_tokens: Positive | None = None
     timeout_ms: Milliseconds = 120_000
     headers: dict[str, str] = {}
     models: dict[str, ModelSection] = {}

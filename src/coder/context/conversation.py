@@ -12,6 +12,8 @@ import msgspec
 from coder.context.tokens import PER_MESSAGE, TokenCounter, byte_length
 from coder.protocol.messages import Message, ToolSpec
 
+_IMAGE = 1500  # tokens of an image, about: providers count by its size
+
 
 class Conversation:
     """Append-only between compactions. `bytes` is a cheap upper bound of the tokens.
@@ -89,14 +91,18 @@ def count_unanswered(messages: Sequence[Message]) -> int:
 
 
 def message_tokens(counter: TokenCounter, message: Message) -> int:
-    count = PER_MESSAGE + counter.count(message.content)
+    count = PER_MESSAGE + counter.count(message.content) + _IMAGE * len(message.images)
+    if message.opaque is not None:
+        count += len(msgspec.json.encode(message.opaque)) // 4
     for call in message.tool_calls:
         count += counter.count(call.name) + counter.count(call.function.arguments)
     return count
 
 
 def _bytes(message: Message) -> int:
-    size = PER_MESSAGE + byte_length(message.content)
+    size = PER_MESSAGE + byte_length(message.content) + _IMAGE * len(message.images)
+    if message.opaque is not None:
+        size += len(msgspec.json.encode(message.opaque))
     for call in message.tool_calls:
         size += byte_length(call.name) + byte_length(call.function.arguments)
     return size

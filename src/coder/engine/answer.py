@@ -36,7 +36,7 @@ from coder.protocol.events import (
     Notice,
     Thought,
 )
-from coder.protocol.messages import Message
+from coder.protocol.messages import Message, Opaque
 from coder.protocol.usage import NOT_ASKED, LocalTokens, Tokens, Usage
 from coder.texts import Phrase
 
@@ -60,6 +60,7 @@ class Answer:
         self.cut_by_loop = False
         self.raw = ""  # the raw text, where the answer was parsed from it
         self.salvaged = False
+        self.opaque: Opaque | None = None
 
     @property
     def text(self) -> str:
@@ -84,6 +85,7 @@ class Answer:
             content=self.text.rstrip() if self.salvaged else self.text,
             tool_calls=[c.call for c in self.calls],
             reasoning=self.reasoning or None,
+            opaque=self.opaque,
         )
 
 
@@ -215,7 +217,7 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             session.log.append(entries.Citation(), text)
         case Completed(finish_reason, usage):
             answer.finish_reason, answer.usage = finish_reason, usage
-            answer.raw, answer.salvaged = chunk.raw, chunk.salvaged
+            answer.raw, answer.salvaged, answer.opaque = chunk.raw, chunk.salvaged, chunk.opaque
 
 
 def _say(session: Session, answer: Answer, text: str) -> None:

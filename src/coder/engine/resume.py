@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from coder.config.errors import shown
 from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
@@ -58,11 +60,11 @@ def resume_session(agent: Agent, session_id: str) -> Session:
 
 
 def _keep_conversation_only(session: Session, state: Replay) -> None:
-    """An untrusted record: keep its conversation, but not its system message, model settings or pending
-    approvals."""
+    """An untrusted record: keep its conversation, but not its system message, signed reasoning, model
+    settings or pending approvals."""
     state.pending_approval = None
     own = Message(role="system", content=session.system_prompt())
-    words = [own if message.role == "system" else message for message in state.messages]
+    words = [own if m.role == "system" else replace(m, opaque=None) for m in state.messages]
     state.messages = words if own in words else [own, *words]
     agent = session.agent
     agent.emit(Notice(Phrase("record.words_only", id=shown(session.id)), "warning"))

@@ -347,6 +347,7 @@ class Session:
             tool_calls=calls,
             reasoning=message.reasoning or None,
             message=message.content if raw and raw != message.content else None,
+            opaque=message.opaque,
         )
         self.log.append(entry, raw or message.content, role="assistant")
         if entry.by == "engine":
@@ -461,6 +462,8 @@ class Session:
             "turns": self.log.turn,
             "tokens": Tokens.of(self.usage),
         }
+        if opaque := {str(at): m.opaque for at, m in enumerate(self.conversation.messages) if m.opaque}:
+            meta["opaque"] = opaque  # by message, since no other provider's request may carry it
         try:
             agent.place.store.write_snapshot(
                 self.id, self.created_at, now(), meta, agent.specs, self.conversation.messages

@@ -16,7 +16,7 @@ from coder.config.errors import ConfigError
 from coder.config.files import ensure_folder
 from coder.config.load import Loaded, home_folder
 from coder.config.models import dialect_of, keep_dialect
-from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider
+from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
 from coder.config.schema import OPERATING_MODES, Config, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
@@ -151,6 +151,7 @@ def _model_of(provider: Provider, settings: Settings, config: Config) -> ChatMod
         provider.api_key,
         provider.headers,
         config.provider.timeout_ms,
+        wire_of=partial(wire_of, provider),
         dialect_of=partial(dialect_of, config, settings.home, provider.base_url),
         found=partial(keep_dialect, settings.home, provider.base_url),
         names=_names_of(provider, settings),
@@ -314,7 +315,9 @@ async def listed_models(provider: Provider, seconds: float | None = None) -> lis
     import asyncio
 
     names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
-    wire = make_wire("chat", provider.base_url, provider.api_key, provider.headers, names=names)
+    wire = make_wire(
+        wire_of(provider, ""), provider.base_url, provider.api_key, provider.headers, names=names
+    )
     try:
         async with asyncio.timeout(seconds):
             return await wire.list_models()

@@ -5,6 +5,7 @@ Otherwise the model gets an error that says what to send; nothing is guessed.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,7 @@ from coder.protocol.messages import tool_call
 if TYPE_CHECKING:
     from coder.model.json_repair import NotReadable
 
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _MAX_NESTING = 3  # levels of JSON encoded inside a JSON string
 _NEAR = 24
 _READ_ONLY = frozenset(
@@ -134,3 +136,28 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "a text"
     return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else "a single word"
+
+
+def object_text(arguments: str) -> str:
+    """Arguments as the text of a JSON object, since servers parse them: the model's own, repaired, or wrapped
+    as a string."""
+    try:
+        msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return _repaired(arguments)
+    return arguments
+
+
+def _repaired(arguments: str) -> str:
+    from coder.model.json_repair import NotReadable, read_lenient
+
+    with contextlib.suppress(NotReadable, ValueError, OverflowError, RecursionError):
+        value, end = read_lenient(arguments, open_number=True)
+        if isinstance(value, dict) and end == len(arguments):
+            return msgspec.json.encode(value).decode("utf-8")
+    return msgspec.json.encode({"unreadable_arguments": arguments}).decode("utf-8")
+
+
+def plain_name(name: str) -> str:
+    """A call's id or name in the characters that every API takes; a foreign one may have others."""
+    return "".join(c if c in _PLAIN else "_" for c in name)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from coder.protocol.messages import Message, ToolCall, ToolSpec
+from coder.protocol.messages import Message, Opaque, ToolCall, ToolSpec
 from coder.protocol.usage import Usage
 from coder.texts import Fault, Phrase
 
@@ -23,6 +23,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     reasoning_effort: str | None = None
+    max_output_tokens: int | None = None
     prompt_id: str = ""
     extra: Mapping[str, Any] = {}
 
@@ -74,13 +75,15 @@ class Progress(msgspec.Struct, frozen=True):
 
 class Completed(msgspec.Struct, frozen=True):
     """Always the last chunk. `usage` is None if the provider sent none. `raw` is the model's original text
-    if the chunks were parsed from it; `salvaged`: the calls were found in its text."""
+    if the chunks were parsed from it; `salvaged`: the calls were found in its text; `opaque`: what the
+    provider wants back with the answer."""
 
     finish_reason: str
     usage: Usage | None = None
     model: str = ""
     raw: str = ""
     salvaged: bool = False
+    opaque: Opaque | None = None
 
 
 Chunk = TextDelta | ReasoningDelta | CallReady | Retrying | Restarted | CitationFound | Progress | Completed

@@ -19,12 +19,14 @@ from coder.texts import Phrase, shortened
 _QUOTE_LIMIT = 500
 
 _CONTEXT = re.compile(
-    r"context[_ ](length|window|size)|maximum context|too many (input )?tokens|prompt is too long"
+    r"context[_ ](length|window|size|limit)|maximum context|too many (input )?tokens|prompt is too long"
     r"|(input|prompt|request) (is )?too (long|large)|reduce the length|input token count"
     r"|exceeds? the (available|maximum|model'?s?) (context|token|input)|max(imum)?[_ ]prompt[_ ]tokens",
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"insufficient[_ ](quota|balance|credit|funds)|exceeded your current quota|billing", re.I)
+_BAD_KEY = re.compile(r"api key not valid|invalid api key|api key (has )?expired", re.IGNORECASE)
+_RETRY_DELAY = re.compile(rb'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Google's, in the body
 _TOOLS = r"(tools?|tool[_ -]?(choice|use|call(s|ing)?)|function[_ -]?call(s|ing)?|functions)"
 _NO_TOOLS = re.compile(
     _TOOLS + r"\W.{0,80}?"
@@ -121,7 +123,10 @@ def of_status(status: int, headers: Mapping[str, str], body: bytes, info: Reques
     message, code = _message_and_code(body)
     if not message:
         message = _title(body) if _is_html(body) else body[:2000].decode("utf-8", "replace")
-    return _refusal(status, code, message, info, retry_after_seconds(status, headers))
+    wait = retry_after_seconds(status, headers)
+    if wait is None and (found := _RETRY_DELAY.search(body)):
+        wait = float(found.group(1))
+    return _refusal(status, code, message, info, wait)
 
 
 def of_error_object(error: Any, info: RequestInfo) -> ModelError:
@@ -185,7 +190,7 @@ def _refusal(status: int, code: str, message: str, info: RequestInfo, wait: floa
         return error("fault.quota", "quota")
     if says_no_tools(message) and status >= 400:
         return error("fault.request", "bad_request")
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(message)):
         return error("fault.key" if info.has_key else "fault.no_key", "auth")
     if status == 404:
         return error("fault.not_found", "bad_request")

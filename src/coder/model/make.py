@@ -50,6 +50,18 @@ def make_wire(
 
 def _class_of(wire: Wire) -> type[HttpWire]:
     """Imported lazily: only the wire in use is loaded."""
+    if wire == "messages":
+        from coder.model.wires.messages import Messages
+
+        return Messages
+    if wire == "responses":
+        from coder.model.wires.responses import Responses
+
+        return Responses
+    if wire == "gemini":
+        from coder.model.wires.gemini import Gemini
+
+        return Gemini
     from coder.model.wires.chat_completions import ChatCompletions
 
     return ChatCompletions
@@ -69,7 +81,7 @@ def make_model(
     names: Sequence[str] = (),
 ) -> ChatModel:
     """`names`: the variables or settings of key and address. `wire_of`: the wire of a model at this address.
-    `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what was found out."""
+    `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what is found."""
 
     def make(wire: Wire) -> HttpWire:
         return make_wire(wire, base_url, api_key, headers, timeout_ms, names=names)

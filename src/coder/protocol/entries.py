@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from coder.protocol.base import snake
+from coder.protocol.messages import Opaque
 from coder.protocol.usage import Tokens
 
 
@@ -102,7 +103,7 @@ class SentCall(_Part, frozen=True, kw_only=True):
 class Assistant(Entry, frozen=True, kw_only=True):
     """A response of the model; its content is the raw text. `message`: the text in the conversation, where
     that differs; `by`: made by the engine; `partial`: interrupted; `salvaged`: its calls were parsed from its
-    text."""
+    text; `opaque`: reasoning that only its model can read."""
 
     by: str = ""
     tokens: Tokens | None = None
@@ -115,6 +116,7 @@ class Assistant(Entry, frozen=True, kw_only=True):
     tool_calls: list[SentCall] = []
     reasoning: str | None = None
     message: str | None = None
+    opaque: Opaque | None = None
 
 
 class Sent(_Part, frozen=True, kw_only=True):

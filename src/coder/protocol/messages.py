@@ -32,8 +32,40 @@ class ToolCall(msgspec.Struct, frozen=True):
         return self.function.name
 
 
+class Image(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An image; `data` is base64."""
+
+    media_type: str
+    data: str
+    name: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"data:{self.media_type};base64,{self.data}"
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a response: the next `text` characters of the message, its call of that number, or (with
+    neither) a reasoning item. `raw`: the provider's own fields."""
+
+    text: int = 0
+    call: int | None = None
+    raw: dict[str, Any] | None = None
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """What a provider wants back as it sent it: signed or encrypted reasoning, in its place among text and
+    calls. Nobody but that model, at that address, can read it."""
+
+    wire: str
+    origin: str
+    model: str
+    parts: list[Part]
+
+
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message. `role` and `content` are always present in the JSON form."""
+    """One message. `role` and `content` are always present in the JSON form. What follows `name` is
+    not part of a request as it is (`chat_messages`)."""
 
     role: Role
     content: str
@@ -41,6 +73,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_call_id: str | None = None
     name: str | None = None
     reasoning: str | None = None
+    images: list[Image] = []
+    opaque: Opaque | None = None
 
 
 class FunctionSpec(msgspec.Struct, frozen=True):
@@ -85,6 +119,31 @@ def with_instructions(messages: Sequence[Message], text: str) -> list[Message]:
     return [*head, *said, *messages[head_length(messages) :]]
 
 
-def tool_message(call: ToolCall, content: str) -> Message:
+def tool_message(call: ToolCall, content: str, images: Sequence[Image] = ()) -> Message:
     """The `tool` message that answers a call."""
-    return Message(role="tool", content=content, tool_call_id=call.id, name=call.name)
+    return Message(role="tool", content=content, tool_call_id=call.id, name=call.name, images=list(images))
+
+
+def chat_messages(messages: Sequence[Message]) -> list[Message | dict[str, Any]]:
+    """The messages as Chat Completions takes them: images as content parts, those of tool results in a user
+    message behind the results, which hold text alone; nothing opaque."""
+    said: list[Message | dict[str, Any]] = []
+    waiting: list[Image] = []
+    for message in messages:
+        if waiting and message.role != "tool":
+            said.append(_shown("Images of the results above:", waiting))
+            waiting = []
+        if message.role == "tool":
+            waiting = [*waiting, *message.images]
+        if message.images and message.role == "user":
+            said.append(_shown(message.content, message.images))
+        elif message.images or message.opaque is not None:
+            said.append(msgspec.structs.replace(message, images=[], opaque=None))
+        else:
+            said.append(message)
+    return [*said, _shown("Images of the results above:", waiting)] if waiting else said
+
+
+def _shown(text: str, images: Sequence[Image]) -> dict[str, Any]:
+    shown = [{"type": "image_url", "image_url": {"url": image.url}} for image in images]
+    return {"role": "user", "content": [*([{"type": "text", "text": text}] if text else []), *shown]}

@@ -140,7 +140,13 @@ class Replay:
         whole = (c for c in entry.tool_calls if c.id and c.name and c.arguments is not None)
         calls = [tool_call(c.id, c.name, _json_text(c.arguments)) for c in whole]
         self._message(
-            Message(role="assistant", content=event.said, tool_calls=calls, reasoning=entry.reasoning)
+            Message(
+                role="assistant",
+                content=event.said,
+                tool_calls=calls,
+                reasoning=entry.reasoning,
+                opaque=entry.opaque,
+            )
         )
         self._open_calls = {c.id: c for c in calls}
 

@@ -17,7 +17,7 @@ from coder.fs.atomic import write_atomically
 from coder.fs.safe_open import real_path
 from coder.protocol.entries import Command, TurnStart
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Message, ToolSpec
+from coder.protocol.messages import Message, ToolSpec, chat_messages
 from coder.record.files import RecordError, encode, valid_text
 from coder.record.replay import title_of
 
@@ -133,7 +133,7 @@ class SessionStore:
             "updated_at": updated_at,
             "meta": meta,
             "tools": list(tools),
-            "messages": list(messages),
+            "messages": chat_messages(messages),
         }
         path = self.sessions / f"{session_id}.json"
         write_atomically(path, encode(snapshot), beside=f".{session_id}.tmp")  # the log is locked by us

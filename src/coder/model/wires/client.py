@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from coder import __version__
+from coder.config.provider import is_azure
 from coder.model.arguments import call_ready
 from coder.model.base import (
     CallReady,
@@ -26,6 +26,7 @@ from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong, SseParser
+from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
@@ -45,8 +46,11 @@ _decode = msgspec.json.decode
 class SentCall(Protocol):
     """A tool call as a stream has assembled it."""
 
-    id: str
-    name: str
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def arguments(self) -> str: ...
@@ -81,6 +85,10 @@ class AnswerStream:
     def calls(self) -> Sequence[SentCall]:
         raise NotImplementedError
 
+    def opaque(self) -> Opaque | None:
+        """What the provider wants back with this answer, where there is such."""
+        return None
+
     def take(self) -> list[Chunk]:
         """The chunks since the last `take`."""
         out, self._out = self._out, []
@@ -94,7 +102,8 @@ class AnswerStream:
             for call in self.calls()
         ]
         reason = self._finish or ("tool_calls" if calls else "stop")
-        return [*out, *calls, Completed(finish_reason=reason, usage=self._usage, model=self._model)]
+        end = Completed(finish_reason=reason, usage=self._usage, model=self._model, opaque=self.opaque())
+        return [*out, *calls, end]
 
     def _text(self, text: str) -> None:
         self._out.append(TextDelta(text))
@@ -135,10 +144,13 @@ class HttpWire:
         """`names`: the variables or settings that key and address come from."""
         self.base_url = base_url
         self.key = api_key.strip()
+        if is_azure(base_url) and self.key_header == "authorization":
+            self.key_header = "api-key"
         self._headers = dict(headers or {})
         self._names = list(names) or ["CODER_API_KEY"]
         self._timeout = timeout_ms / 1000
         self._http = HttpClient(idle=self._timeout, environment=environment)
+        self.prepare()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         response: Response | None = None
@@ -181,6 +193,9 @@ class HttpWire:
 
     # what a wire defines
 
+    def prepare(self) -> None:
+        """Set what the wire itself keeps."""
+
     def url(self, model: str) -> str:
         raise NotImplementedError
 
@@ -195,7 +210,11 @@ class HttpWire:
 
     def authorization(self) -> dict[str, str]:
         """The header with the key, and others that the API wants."""
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        if not self.key:
+            return {}
+        if self.key_header == "authorization":
+            return {"Authorization": f"Bearer {self.key}"}
+        return {self.key_header: self.key}
 
     def body(self, request: ModelRequest) -> bytes:
         raise NotImplementedError
@@ -314,6 +333,14 @@ class HttpWire:
             return parse_address(self.base_url).shown.removesuffix("/")
         except HttpFault:
             return "the model server"
+
+    @property
+    def origin(self) -> str:
+        """Host and port, which tell whose reasoning can be read here."""
+        try:
+            return parse_address(self.base_url).host_header
+        except HttpFault:
+            return ""
 
     def _info(self, model: str) -> RequestInfo:
         from coder.model.errors import RequestInfo
@@ -435,26 +462,6 @@ def endpoints(base_url: str, path: str, *, bare: Sequence[str] = ("/v1", "")) ->
         return [base + mark + query]
     before = bare if "/" not in base.partition("://")[2] else ("",)
     return [base + version + path + mark + query for version in before]
-
-
-def object_text(arguments: str) -> str:
-    """Arguments as the text of a JSON object, since servers parse them: the model's own, repaired, or wrapped
-    as a string."""
-    try:
-        _decode(arguments, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return _repaired(arguments)
-    return arguments
-
-
-def _repaired(arguments: str) -> str:
-    from coder.model.json_repair import NotReadable, read_lenient
-
-    with contextlib.suppress(NotReadable, ValueError, OverflowError, RecursionError):
-        value, end = read_lenient(arguments, open_number=True)
-        if isinstance(value, dict) and end == len(arguments):
-            return msgspec.json.encode(value).decode("utf-8")
-    return msgspec.json.encode({"unreadable_arguments": arguments}).decode("utf-8")
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:

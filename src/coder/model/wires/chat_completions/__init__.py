@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from coder.config.provider import azure_base
+from coder.model.arguments import object_text
 from coder.model.base import ModelRequest
 from coder.model.wires.chat_completions.stream import ChatStream
-from coder.model.wires.client import HttpWire, endpoints, object_text, used_ids
-from coder.protocol.messages import FunctionCall, Message, ToolCall
+from coder.model.wires.client import HttpWire, endpoints, used_ids
+from coder.protocol.messages import FunctionCall, Message, ToolCall, chat_messages
 
 _PATH = "/chat/completions"
+_OLD_LIMIT = "max_tokens"
 
 
 class ChatCompletions(HttpWire):
     """The wire that most servers speak."""
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str = "",
-        headers: Mapping[str, str] | None = None,
-        timeout_ms: int = 120_000,
-        *,
-        environment: Mapping[str, str] | None = None,
-        names: Sequence[str] = (),
-    ) -> None:
-        super().__init__(base_url, api_key, headers, timeout_ms, environment=environment, names=names)
-        self._urls = endpoints(base_url, _PATH)
+    def prepare(self) -> None:
+        self._urls = endpoints(self.base_url, _PATH)
         self._include_usage = True
+        self._limit_name = "max_completion_tokens"
 
     def url(self, model: str) -> str:
-        return self._urls[0]
+        base = azure_base(self.base_url, model)
+        return self._urls[0] if base == self.base_url else endpoints(base, _PATH)[0]
 
     def models_url(self) -> str:
-        return self._urls[0].replace(_PATH, "/models")
+        base = azure_base(self.base_url)
+        return (self._urls[0] if base == self.base_url else endpoints(base, _PATH)[0]).replace(
+            _PATH, "/models"
+        )
 
     def adapt(self, status: int, body: bytes, model: str) -> bool:
         if status in (400, 422) and self._include_usage and b"stream_options" in body:
             self._include_usage = False
+        elif status in (400, 422) and b"max_completion_tokens" in body and self._limit_name != _OLD_LIMIT:
+            self._limit_name = _OLD_LIMIT
         elif status == 404 and len(self._urls) > 1 and b'"error"' not in body:
             self._urls = self._urls[1:]  # a bare host that does without `/v1`
         else:
@@ -53,17 +53,22 @@ class ChatCompletions(HttpWire):
             body["tools"] = request.tools
         if request.reasoning_effort:
             body["reasoning_effort"] = request.reasoning_effort
+        if request.max_output_tokens:
+            body[self._limit_name] = request.max_output_tokens
         body["stream"] = True
         if self._include_usage:
             body["stream_options"] = {"include_usage": True}
+        body.update(request.extra)
         return msgspec.json.encode(body)
 
     def answer(self, request: ModelRequest) -> ChatStream:
         return ChatStream(used_ids(request))
 
 
-def _wire_messages(messages: Sequence[Message]) -> list[Message]:
-    return [_wire_message(m) if m.reasoning is not None or m.tool_calls else m for m in messages]
+def _wire_messages(messages: Sequence[Message]) -> list[Message | dict[str, Any]]:
+    return chat_messages(
+        [_wire_message(m) if m.reasoning is not None or m.tool_calls else m for m in messages]
+    )
 
 
 def _wire_message(message: Message) -> Message:

@@ -1,0 +1,130 @@
+"""The body of a `generateContent` request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from coder.model.arguments import object_text, plain_name
+from coder.model.base import ModelRequest
+from coder.model.wires.parts import Piece, pieces
+from coder.protocol.messages import Image, Message
+
+_UNTHINKING = re.compile(r"gemini-(1|2\.0)")
+_BUDGETED = re.compile(r"gemini-2\.5")  # later models have levels
+_BUDGETS = {
+    "none": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": -1,
+}  # fmt: skip
+_LEVELS = {"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium"}  # else: high
+# For calls that another model made: without any signature they are refused.
+_UNSIGNED = "skip_thought_signature_validator"
+
+Content = dict[str, Any]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a model at this server was found to take."""
+
+    thinking: bool = True
+    effort: bool = True
+
+
+def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
+    """The contents come last and are only appended to."""
+    body: dict[str, Any] = {}
+    if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
+        body["systemInstruction"] = {"parts": [{"text": system}]}
+    if request.tools:
+        declared = [
+            {
+                "name": tool.name,
+                "description": tool.function.description,
+                "parametersJsonSchema": tool.function.parameters,
+            }
+            for tool in request.tools
+        ]
+        body["tools"] = [{"functionDeclarations": declared}]
+    if config := _config(request, limits):
+        body["generationConfig"] = config
+    return msgspec.json.encode({**body, "contents": _contents(request.messages, origin, request.model)})
+
+
+def _config(request: ModelRequest, limits: Limits) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    if request.max_output_tokens:
+        said["maxOutputTokens"] = request.max_output_tokens
+    model, effort = request.model.lower(), request.reasoning_effort
+    if limits.thinking and "gemini" in model and not _UNTHINKING.search(model):
+        thinking: dict[str, Any] = {"includeThoughts": True}
+        if effort and limits.effort:
+            if _BUDGETED.search(model):
+                thinking["thinkingBudget"] = _BUDGETS.get(effort, -1)
+            else:
+                thinking["thinkingLevel"] = _LEVELS.get(effort, "high")
+        said["thinkingConfig"] = thinking
+    return said
+
+
+def _contents(messages: Sequence[Message], origin: str, model: str) -> list[Content]:
+    said: list[Content] = []
+    results: list[Content] | None = None  # of the calls before: all in one content
+    images: list[Content] = []  # of those results, which go behind them
+    ids: dict[str, str] = {}  # the model's own, of calls that had one
+    for message in messages:
+        if message.role == "tool":
+            if results is None:
+                results = []
+                said.append({"role": "user", "parts": results})
+            results.append(_result(message, ids))
+            images += map(_image, message.images)
+            continue
+        results, images = None, _flush(images, said)
+        if message.role == "assistant":
+            own = pieces(message, "gemini", origin, model)
+            ids = {p.call.id: p.raw["id"] for p in own if p.call is not None and p.raw.get("id")}
+            parts = _signed([_part(piece) for piece in own], model)
+            if parts:
+                said.append({"role": "model", "parts": parts})
+        elif message.role == "user":
+            parts = [*([{"text": message.content}] if message.content else []), *map(_image, message.images)]
+            said.append({"role": "user", "parts": parts})
+    _flush(images, said)
+    return said
+
+
+def _flush(images: list[Content], said: list[Content]) -> list[Content]:
+    if images:
+        said.append({"role": "user", "parts": images})
+    return []
+
+
+def _part(piece: Piece) -> Content:
+    beside = {name: value for name, value in piece.raw.items() if name != "id"}
+    if piece.call is None:
+        return {"text": piece.text, **beside}
+    call: Content = {"name": plain_name(piece.call.name)}
+    if piece.raw.get("id"):
+        call["id"] = piece.raw["id"]
+    call["args"] = msgspec.Raw(object_text(piece.call.function.arguments).encode("utf-8"))
+    return {"functionCall": call, **beside}
+
+
+def _signed(parts: list[Content], model: str) -> list[Content]:
+    """Of parallel calls the first one bears the signature."""
+    first = next((part for part in parts if "functionCall" in part), None)
+    if first is not None and "thoughtSignature" not in first and not re.search(r"gemini-[12]", model.lower()):
+        first["thoughtSignature"] = _UNSIGNED
+    return parts
+
+
+def _result(message: Message, ids: dict[str, str]) -> Content:
+    own = ids.get(message.tool_call_id or "")
+    response: Content = {"name": plain_name(message.name or ""), "response": {"output": message.content}}
+    return {"functionResponse": {**({"id": own} if own else {}), **response}}
+
+
+def _image(image: Image) -> Content:
+    return {"inlineData": {"mimeType": image.media_type, "data": image.data}}

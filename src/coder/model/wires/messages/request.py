@@ -1,0 +1,146 @@
+"""The body of a Messages request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from coder.model.arguments import object_text, plain_name
+from coder.model.base import ModelRequest
+from coder.model.wires.parts import Piece, pieces
+from coder.protocol.messages import Image, Message, ToolSpec
+
+_OUTPUT = 32_000  # tokens of an answer, where nothing is set; a server that allows less says how many
+_CACHED = {"type": "ephemeral"}
+# These think by a budget, later ones adaptively, earlier ones not at all.
+_BUDGETED = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(?!-[6-9]))")
+_UNTHINKING = re.compile(r"claude-(3-(?!7)|2|instant)")
+_BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 30_720}
+_EFFORTS = {"minimal": "low"}
+
+Block = dict[str, Any]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a model at this server was found to take."""
+
+    thinking: bool = True
+    effort: bool = True
+    output: int = 0
+
+
+def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
+    """Messages come last and are only appended to; of what precedes, only the cache marks move."""
+    system = [m.content for m in request.messages if m.role == "system" and m.content]
+    messages = _messages([m for m in request.messages if m.role != "system"], origin, request.model)
+    _mark_turns(messages)
+    output = request.max_output_tokens or _OUTPUT
+    body: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": min(output, limits.output or output),
+        "stream": True,
+        **_thinking(request, limits, messages),
+    }
+    if request.tools:
+        body["tools"] = _tools(request.tools)
+    if system:
+        body["system"] = [{"type": "text", "text": text} for text in system]
+        body["system"][-1]["cache_control"] = _CACHED
+    return msgspec.json.encode({**body, "messages": messages})
+
+
+def _tools(tools: Sequence[ToolSpec]) -> list[Block]:
+    said = [
+        {
+            "name": tool.name,
+            "description": tool.function.description,
+            "input_schema": {"type": "object", **tool.function.parameters},
+        }
+        for tool in tools
+    ]
+    said[-1]["cache_control"] = _CACHED
+    return said
+
+
+def _thinking(request: ModelRequest, limits: Limits, messages: Sequence[Block]) -> dict[str, Any]:
+    effort, model = request.reasoning_effort, request.model.lower()
+    if effort == "none" or not limits.thinking or _UNTHINKING.search(model):
+        return {}
+    if _BUDGETED.search(model) or "claude" not in model:
+        budget = min(_BUDGETS.get(effort or "", 0), (request.max_output_tokens or _OUTPUT) - 1024)
+        if limits.output:
+            budget = min(budget, limits.output - 1024)
+        if budget < 1024 or not _may_think(messages):
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    said: dict[str, Any] = {"thinking": {"type": "adaptive", "display": "summarized"}}
+    if effort and limits.effort:
+        said["output_config"] = {"effort": _EFFORTS.get(effort, effort)}
+    return said
+
+
+def _may_think(messages: Sequence[Block]) -> bool:
+    """With a budget, the calls being answered must come with their thinking, which another model's lack."""
+    last = next((m for m in reversed(messages) if m["role"] == "assistant"), None)
+    if last is None or not any(block["type"] == "tool_use" for block in last["content"]):
+        return True
+    return last["content"][0]["type"] in ("thinking", "redacted_thinking")
+
+
+def _messages(messages: Sequence[Message], origin: str, model: str) -> list[Block]:
+    said: list[Block] = []
+    results: list[Block] | None = None  # of the calls before: all in one message
+    for message in messages:
+        if message.role == "tool":
+            if results is None:
+                results = []
+                said.append({"role": "user", "content": results})
+            results.append(_result(message))
+            continue
+        results = None
+        if message.role == "assistant":
+            content = [_block(piece) for piece in pieces(message, "messages", origin, model)]
+        else:
+            content = [*map(_image, message.images), *_text(message.content)]
+        if content:
+            said.append({"role": message.role, "content": content})
+    return said
+
+
+def _text(text: str) -> list[Block]:
+    """Empty text is refused."""
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _block(piece: Piece) -> Block:
+    if piece.call is not None:
+        return {
+            "type": "tool_use",
+            "id": plain_name(piece.call.id),
+            "name": plain_name(piece.call.name),
+            "input": msgspec.Raw(object_text(piece.call.function.arguments).encode("utf-8")),
+        }
+    return {"type": "text", "text": piece.text} if piece.text else dict(piece.raw)
+
+
+def _result(message: Message) -> Block:
+    content = [*_text(message.content), *map(_image, message.images)]
+    said: Block = {"type": "tool_result", "tool_use_id": plain_name(message.tool_call_id or "")}
+    return {**said, "content": content} if content else said
+
+
+def _image(image: Image) -> Block:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+    return {"type": "image", "source": source}
+
+
+def _mark_turns(messages: Sequence[Block]) -> None:
+    """The end of this request, which the next one reads from the cache, and of the one before, which this one
+    does."""
+    before = next((at for at in range(len(messages) - 1, -1, -1) if messages[at]["role"] == "assistant"), 0)
+    for at in {len(messages) - 1, before - 1}:
+        if at >= 0 and messages[at]["role"] == "user":
+            messages[at]["content"][-1]["cache_control"] = _CACHED

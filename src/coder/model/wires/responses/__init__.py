@@ -1,0 +1,50 @@
+"""OpenAI's Responses API, stateless: nothing is stored there, encrypted reasoning comes with each request."""
+
+from __future__ import annotations
+
+import msgspec
+
+from coder.config.provider import azure_base
+from coder.model.base import ModelRequest
+from coder.model.wires.client import HttpWire, endpoints, used_ids
+from coder.model.wires.responses.request import Limits, body_of
+from coder.model.wires.responses.stream import ResponseStream
+
+_PATH = "/responses"
+
+
+class Responses(HttpWire):
+    """What the server refused of a request (summaries, reasoning, effort) is left out from then on."""
+
+    def prepare(self) -> None:
+        self._urls = endpoints(azure_base(self.base_url), _PATH)
+        self._limits: dict[str, Limits] = {}  # by model
+
+    def url(self, model: str) -> str:
+        return self._urls[0]
+
+    def models_url(self) -> str:
+        return self._urls[0].replace(_PATH, "/models")
+
+    def body(self, request: ModelRequest) -> bytes:
+        return body_of(request, self.origin, self._limits.get(request.model, Limits()))
+
+    def answer(self, request: ModelRequest) -> ResponseStream:
+        return ResponseStream(used_ids(request), self.origin, request.model)
+
+    def adapt(self, status: int, body: bytes, model: str) -> bool:
+        if status == 404 and len(self._urls) > 1 and b'"error"' not in body:
+            self._urls = self._urls[1:]
+            return True
+        if status not in (400, 422):
+            return False
+        before = self._limits.get(model, Limits())
+        after = before
+        if before.summary and (b"reasoning.summary" in body or b"reasoning summar" in body):
+            after = msgspec.structs.replace(before, summary=False)
+        elif before.effort and b"reasoning.effort" in body:
+            after = msgspec.structs.replace(before, effort=False)
+        elif b"ncrypted content" in body or b"encrypted_content" in body or b"'reasoning'" in body:
+            after = Limits(reasoning=False, summary=False, effort=False)
+        self._limits[model] = after
+        return after != before

@@ -1,0 +1,320 @@
+"""What each wire sends: the conversation in the form of its API, with the reasoning that is its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from coder.model.make import Wire, make_wire
+from coder.protocol.messages import Image, Message, tool_call, tool_message
+from coder.protocol.usage import Usage
+from kit import Chaos, Recorded, collect, text_of
+from kit.wire_talk import (
+    NATIVE,
+    READ,
+    TEXT,
+    TURN,
+    conversation,
+    end_of,
+    message_of,
+    request_of,
+    talk,
+    talk_at_origin,
+)
+
+
+def reasoning_in(wire: str, body: Any) -> list[Any]:
+    """What a request carries of earlier reasoning."""
+    if wire == "responses":
+        return [item for item in body["input"] if item["type"] == "reasoning"]
+    if wire == "messages":
+        blocks = [block for message in body["messages"] for block in message["content"]]
+        return [block for block in blocks if block["type"] == "thinking"]
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    return [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
+
+
+REASONING: dict[str, Any] = {
+    "messages": [{"type": "thinking", "thinking": TURN["reasoning"], "signature": "U0lHTkVE"}],
+    "responses": [
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": TURN["reasoning"]}],
+            "encrypted_content": "U0lHTkVE",
+        }
+    ],
+    "gemini": ["U0lHTkVE"],
+}
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_reasoning_goes_back_as_it_came(wire: str) -> None:
+    (first,), _ = talk(wire, [TURN])
+    answer = message_of(first)
+    kept = msgspec.json.decode(msgspec.json.encode(answer), type=Message)  # as the record keeps it
+    assert kept == answer
+    _, sent = talk_at_origin(wire, kept)
+    assert reasoning_in(wire, sent[0].json) == REASONING[wire]
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+@pytest.mark.parametrize("other", ["wire", "origin", "model"])
+def test_foreign_reasoning_is_left_out(wire: str, other: str) -> None:
+    (first,), _ = talk(wire, [TURN])
+    answer = message_of(first)
+    assert answer.opaque is not None
+    foreign = msgspec.structs.replace(answer.opaque, **{other: "another"})
+    answer = msgspec.structs.replace(answer, opaque=foreign)
+    _, sent = talk(wire, [{"text": "ok"}], request_of(wire, *conversation(answer), tools=[READ]))
+    body = sent[0].json
+    # calls that another model made are refused by Gemini without any signature
+    assert reasoning_in(wire, body) == (["skip_thought_signature_validator"] if wire == "gemini" else [])
+    assert TEXT in json.dumps(body, ensure_ascii=False)
+    assert "call_one" in json.dumps(body) or wire == "gemini"
+
+
+def test_parts_keep_their_order() -> None:
+    """Text before and after thinking, as with interleaved thinking."""
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "First."},
+        {"type": "thinking", "thinking": "hm", "signature": "s1"},
+        {"type": "text", "text": "Then."},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "x"}},
+    ]
+    whole = {"type": "message", "model": "m", "stop_reason": "tool_use", "content": blocks}
+    (first,), _ = talk("messages", [{"body": whole}])
+    _, sent = talk_at_origin("messages", message_of(first))
+    assert sent[0].json["messages"][1]["content"] == blocks
+
+
+def test_messages_request() -> None:
+    answer = Message(
+        role="assistant",
+        content="",
+        tool_calls=[tool_call("c:1", "read", '{"path":"x"}'), tool_call("c2", "read", "{oops")],
+    )
+    image = Image("image/png", "iVBORw0=")
+    messages = [
+        *conversation(answer),
+        Message(role="user", content="and this?", images=[image]),
+    ]
+    request = request_of("messages", *messages, tools=[READ], reasoning_effort="high", prompt_id="p-1")
+    _, sent = talk("messages", [{"text": "ok"}], request)
+    assert sent[0].path == "/v1/messages"
+    assert sent[0].headers["x-api-key"] == "sk-secret-key"
+    assert sent[0].headers["anthropic-version"] == "2023-06-01"
+    assert "authorization" not in sent[0].headers
+    body = sent[0].json
+    mark = {"type": "ephemeral"}
+    assert body["system"] == [{"type": "text", "text": "be good", "cache_control": mark}]
+    assert body["tools"] == [
+        {
+            "name": "read",
+            "description": "reads",
+            "input_schema": READ.function.parameters,
+            "cache_control": mark,
+        }
+    ]
+    assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert body["output_config"] == {"effort": "high"}
+    user, calls, results, last = body["messages"]
+    assert user["content"] == [{"type": "text", "text": "go", "cache_control": mark}]
+    assert [block["id"] for block in calls["content"]] == ["c_1", "c2"]
+    assert calls["content"][1]["input"] == {"unreadable_arguments": "{oops"}
+    assert [block["tool_use_id"] for block in results["content"]] == ["c_1", "c2"]
+    assert last["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": "iVBORw0="}
+    assert last["content"][1] == {"type": "text", "text": "and this?", "cache_control": mark}
+    assert json.dumps(body).count("cache_control") == 4
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking"),
+    [
+        ("claude-opus-5", None, {"type": "adaptive", "display": "summarized"}),
+        ("claude-opus-5", "none", None),
+        ("claude-sonnet-4-5", None, None),
+        ("claude-sonnet-4-5", "low", {"type": "enabled", "budget_tokens": 4096}),
+        ("claude-opus-4-20250514", "max", {"type": "enabled", "budget_tokens": 30_720}),
+        ("claude-opus-4-6", "low", {"type": "adaptive", "display": "summarized"}),
+        ("claude-3-5-haiku-latest", "high", None),
+        ("glm-5", None, None),
+    ],
+)
+def test_each_claude_thinks_in_its_way(model: str, effort: str | None, thinking: object) -> None:
+    request = msgspec.structs.replace(request_of("messages"), model=model, reasoning_effort=effort)
+    _, sent = talk("messages", [{"text": "ok"}], request)
+    assert sent[0].json.get("thinking") == thinking
+
+
+def test_calls_of_another_model_are_answered_without_a_thinking_budget() -> None:
+    answer = Message(role="assistant", content="", tool_calls=[tool_call("c1", "read", "{}")])
+    request = msgspec.structs.replace(
+        request_of("messages", *conversation(answer)),
+        model="claude-sonnet-4-5",
+        reasoning_effort="high",
+    )
+    _, sent = talk("messages", [{"text": "ok"}], request)
+    assert "thinking" not in sent[0].json
+
+
+def test_a_paused_turn_goes_on_by_itself() -> None:
+    paused = {"text": "Searching", "reasoning": "hm", "finish": "pause_turn"}
+    (chunks,), sent = talk("messages", [paused, {"text": ", found it.", "reasoning": "so"}])
+    assert text_of(chunks) == "Searching, found it."
+    assert end_of(chunks).finish_reason == "stop"
+    assert end_of(chunks).usage == Usage(20, 8, 28, 10)
+    assert [m["role"] for m in sent[1].json["messages"]] == ["user", "assistant"]
+    assert sent[1].json["messages"][1]["content"][0]["type"] == "thinking"
+    opaque = end_of(chunks).opaque
+    assert opaque is not None
+    assert [part.text for part in opaque.parts] == [0, 9, 0, 11]
+
+
+@pytest.mark.parametrize(
+    ("wire", "message", "name", "value"),
+    [
+        ("messages", "max_tokens: 32000 > 8192, which is the maximum allowed", "max_tokens", 8192),
+        ("messages", "adaptive thinking is not supported on this model", "thinking", None),
+        ("messages", "This model does not support the effort parameter.", "output_config", None),
+        ("responses", "Unsupported parameter: 'reasoning.effort'", "reasoning", {"summary": "auto"}),
+        ("responses", "must be verified to generate reasoning summaries", "reasoning", {"effort": "low"}),
+        ("responses", "Encrypted content is not supported with this model.", "include", None),
+        ("gemini", "Thinking level is not supported for this model.", "generationConfig",
+         {"thinkingConfig": {"includeThoughts": True}}),
+        ("gemini", "Thinking is not enabled for this model", "generationConfig", None),
+        ("chat", "Unsupported parameter: max_completion_tokens", "max_tokens", 99),
+    ],
+)  # fmt: skip
+def test_what_a_model_refuses_is_left_out_from_then_on(
+    wire: str, message: str, name: str, value: object
+) -> None:
+    refusal = {"status": 400, "body": {"error": {"type": "invalid_request_error", "message": message}}}
+    limit = {"max_output_tokens": 99} if wire == "chat" else {}
+    request = request_of(wire, reasoning_effort="low", **limit)
+    _, sent = talk(wire, [refusal, {"text": "ok"}, {"text": "ok"}], request, request)
+    assert sent[0].json.get(name) != value
+    assert [one.json.get(name) for one in sent[1:]] == [value, value]
+
+
+def test_responses_request() -> None:
+    answer = Message(role="assistant", content="So.", tool_calls=[tool_call("c1", "read", '{"path":"x"}')])
+    image = Image("image/png", "iVBORw0=")
+    seen = msgspec.structs.replace(tool_message(answer.tool_calls[0], "an image"), images=[image])
+    messages = [*conversation(answer)[:3], seen]
+    request = request_of("responses", *messages, tools=[READ], max_output_tokens=77)
+    _, sent = talk("responses", [{"text": "ok"}], request)
+    assert sent[0].path == "/v1/responses"
+    body = sent[0].json
+    assert body["store"] is False
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert body["reasoning"] == {"summary": "auto"}
+    assert body["instructions"] == "be good"
+    assert body["max_output_tokens"] == 77
+    assert body["tools"][0] == {
+        "type": "function",
+        "name": "read",
+        "description": "reads",
+        "parameters": READ.function.parameters,
+        "strict": False,
+    }
+    assert body["input"] == [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+        {"type": "message", "role": "assistant", "content": "So."},
+        {"type": "function_call", "call_id": "c1", "name": "read", "arguments": '{"path":"x"}'},
+        {
+            "type": "function_call_output",
+            "call_id": "c1",
+            "output": [
+                {"type": "input_text", "text": "an image"},
+                {"type": "input_image", "image_url": image.url, "detail": "auto"},
+            ],
+        },
+    ]
+
+
+def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
+    request = msgspec.structs.replace(request_of("responses"), model="gpt-4.1")
+    _, sent = talk("responses", [{"text": "ok"}], request)
+    assert not {"include", "reasoning"} & set(sent[0].json)
+
+
+def test_gemini_request() -> None:
+    (first,), _ = talk("gemini", [TURN])
+    _, sent = talk_at_origin("gemini", message_of(first))
+    assert sent[0].path == "/v1/models/gemini-3-pro:streamGenerateContent?alt=sse"
+    body = sent[0].json
+    assert body["systemInstruction"] == {"parts": [{"text": "be good"}]}
+    declared = body["tools"][0]["functionDeclarations"][0]
+    assert declared["parametersJsonSchema"] == READ.function.parameters
+    assert [content["role"] for content in body["contents"]] == ["user", "model", "user"]
+    text, one, two = body["contents"][1]["parts"]
+    assert text == {"text": TEXT}
+    assert one["functionCall"] == {"id": "call_one", "name": "read", "args": {"path": "ä" * 30}}
+    assert "thoughtSignature" not in two
+    assert body["contents"][2]["parts"][0] == {
+        "functionResponse": {"id": "call_one", "name": "read", "response": {"output": "result 0"}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("wire", "base", "path"),
+    [
+        ("messages", "/v1", "/v1/messages"),
+        ("messages", "", "/v1/messages"),
+        ("messages", "/api/anthropic", "/api/anthropic/v1/messages"),
+        ("messages", "/v1/messages", "/v1/messages"),
+        ("responses", "", "/v1/responses"),
+        ("responses", "/openai/v1", "/openai/v1/responses"),
+        ("gemini", "", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+        ("gemini", "/v1beta/openai", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+        ("chat", "/openai/deployments/d?api-version=2024-10-21",
+         "/openai/deployments/d/chat/completions?api-version=2024-10-21"),
+        ("chat", "?api-version=2024-10-21", "/openai/deployments/m/chat/completions?api-version=2024-10-21"),
+    ],
+)  # fmt: skip
+def test_addresses(wire: str, base: str, path: str) -> None:
+    with Chaos([{"text": "ok"}], wire=wire) as server:
+
+        async def run() -> None:
+            model = make_wire(cast(Wire, wire), server.url.removesuffix("/v1") + base, "sk-secret-key")
+            await collect(model, request_of(wire))
+            await model.close()
+
+        asyncio.run(run())
+        sent = server.requests[0]
+    assert sent.path == path
+    assert ("api-key" in sent.headers) == ("api-version" in base)
+    assert sent.headers.get("api-key", "sk-secret-key") == "sk-secret-key"
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_the_models_of_a_server(wire: str) -> None:
+    listed: dict[str, Any] = {"data": [{"id": "one"}, {"id": "two"}]}
+    if wire == "gemini":
+        names = [
+            ("models/one", ["generateContent"]),
+            ("models/two", ["generateContent"]),
+            ("models/e", ["embed"]),
+        ]
+        listed = {"models": [{"name": n, "supportedGenerationMethods": m} for n, m in names]}
+
+    class Lists(Chaos):
+        async def answer(self, request: Recorded, writer: asyncio.StreamWriter) -> None:
+            await self.play({"body": listed}, request, writer)
+
+    async def run(url: str) -> list[str]:
+        model = make_wire(cast(Wire, wire), url)
+        try:
+            return await model.list_models()
+        finally:
+            await model.close()
+
+    with Lists(wire=wire) as server:
+        assert asyncio.run(run(server.url)) == ["one", "two"]
+        assert server.requests[0].path.partition("?")[0] == "/v1/models"

@@ -1,0 +1,235 @@
+"""Every wire over real HTTP, whole and broken: the same turn of a script comes out the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar, cast
+
+import msgspec
+import pytest
+
+from coder.model.base import (
+    CallReady,
+    Chunk,
+    CitationFound,
+    Completed,
+    ModelError,
+    ReasoningDelta,
+    Restarted,
+)
+from coder.model.make import Wire, make_wire
+from coder.protocol.usage import Usage
+from kit import Chaos, text_of
+from kit.fakes import WIRES, stream_of
+from kit.wire_talk import CALLS, NATIVE, TEXT, TURN, calls_of, end_of, request_of, talk
+
+# answers
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_text_reasoning_parallel_calls_and_usage(wire: str) -> None:
+    (chunks,), _ = talk(wire, [TURN])
+    assert text_of(chunks) == TEXT
+    assert text_of(chunks, ReasoningDelta) == TURN["reasoning"]
+    assert calls_of(chunks) == [("read", {"path": "ä" * 30}), ("read", {"path": "b"})]
+    assert [chunk.call.id for chunk in chunks if isinstance(chunk, CallReady)] == ["call_one", "call_two"]
+    end = end_of(chunks)
+    assert end.finish_reason == "tool_calls"
+    assert end.usage == Usage(10, 4, 14, 5, "provider")
+    assert end.model == "m"
+
+
+@pytest.mark.parametrize(
+    ("wire", "theirs", "ours"),
+    [
+        ("messages", "end_turn", "stop"),
+        ("messages", "max_tokens", "length"),
+        ("messages", "refusal", "content_filter"),
+        ("messages", "model_context_window_exceeded", "length"),
+        ("responses", None, "stop"),
+        ("responses", "max_output_tokens", "length"),
+        ("responses", "content_filter", "content_filter"),
+        ("gemini", "STOP", "stop"),
+        ("gemini", "MAX_TOKENS", "length"),
+        ("gemini", "SAFETY", "content_filter"),
+        ("gemini", "PROHIBITED_CONTENT", "content_filter"),
+        ("gemini", "MALFORMED_FUNCTION_CALL", "malformed_function_call"),
+    ],
+)
+def test_finish_reasons_in_the_words_of_the_engine(wire: str, theirs: str | None, ours: str) -> None:
+    (chunks,), _ = talk(wire, [{"text": "so", "finish": theirs}])
+    assert end_of(chunks).finish_reason == ours
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_sources_are_citations(wire: str) -> None:
+    (chunks,), _ = talk(wire, [{"text": "so", "sources": [("A page", "https://a.example/x")]}])
+    assert [c.text for c in chunks if isinstance(c, CitationFound)] == ["A page (https://a.example/x)"]
+
+
+def test_a_blocked_prompt_is_a_filtered_answer() -> None:
+    body = 'data: {"promptFeedback": {"blockReason": "SAFETY"}}\n\n'
+    turn = {"body": body, "headers": {"Content-Type": "text/event-stream"}}
+    (chunks,), _ = talk("gemini", [turn])
+    assert end_of(chunks).finish_reason == "content_filter"
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_a_server_that_does_not_stream(wire: str) -> None:
+    answers: dict[str, Any] = {
+        "messages": {
+            "type": "message", "model": "m", "stop_reason": "tool_use", "usage": {"input_tokens": 1},
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "so"},
+                {"type": "tool_use", "id": "c", "name": "read", "input": {"path": "x"}},
+            ],
+        },
+        "responses": {
+            "object": "response", "status": "completed", "model": "m",
+            "output": [
+                {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
+                {"type": "message", "content": [{"type": "output_text", "text": "so"}]},
+                {"type": "function_call", "call_id": "c", "name": "read", "arguments": '{"path":"x"}'},
+            ],
+        },
+        "gemini": {
+            "candidates": [{
+                "finishReason": "STOP",
+                "content": {"parts": [
+                    {"text": "hm", "thought": True},
+                    {"text": "so"},
+                    {"functionCall": {"name": "read", "args": {"path": "x"}}},
+                ]},
+            }],
+        },
+    }  # fmt: skip
+    (chunks,), _ = talk(wire, [{"body": answers[wire]}])
+    assert (text_of(chunks), text_of(chunks, ReasoningDelta)) == ("so", "hm")
+    assert calls_of(chunks) == [("read", {"path": "x"})]
+
+
+# what goes wrong
+
+WHOLE = ("garbage", "drip", "close_after")
+BROKEN = (
+    *("reset", "half_head", "cut_text", "cut_call", "cut_character", "reset_text", "no_done"),
+    *("length_short", "error_midway"),
+)
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+@pytest.mark.parametrize("fault", WHOLE)
+def test_ugly_but_whole_answers(wire: str, fault: str) -> None:
+    (good,), _ = talk(wire, [TURN])
+    (ugly,), _ = talk(wire, [{**TURN, "fault": fault}])
+    assert text_of(ugly) == text_of(good)
+    assert calls_of(ugly) == calls_of(good)
+    assert end_of(ugly) == msgspec.structs.replace(end_of(good), opaque=end_of(ugly).opaque)
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+@pytest.mark.parametrize("fault", [*BROKEN, "429", "503"])
+def test_a_broken_answer_is_asked_for_again_and_seen_once(wire: str, fault: str) -> None:
+    bad = {"429": Chaos.limited(), "503": Chaos.failing()}
+    (chunks,), sent = talk(wire, [bad.get(fault, {**TURN, "fault": fault}), TURN], retries=True)
+    assert len(sent) == 2
+    assert text_of(chunks) == TEXT
+    assert calls_of(chunks) == [("read", {"path": "ä" * 30}), ("read", {"path": "b"})]
+    assert not any(isinstance(chunk, Restarted) for chunk in chunks)
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_a_web_page_is_no_answer(wire: str) -> None:
+    with pytest.raises(ModelError) as raised:
+        talk(wire, [{"fault": "html"}])
+    assert raised.value.kind == "protocol"
+    assert "Sign in" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("wire", "status", "error", "kind"),
+    [
+        ("messages", 401, {"type": "authentication_error", "message": "invalid x-api-key"}, "auth"),
+        (
+            "messages",
+            400,
+            {"type": "invalid_request_error", "message": "prompt is too long: 9 > 8"},
+            "context",
+        ),
+        ("messages", 529, {"type": "overloaded_error", "message": "Overloaded"}, "server"),
+        ("responses", 400, {"code": "context_length_exceeded", "message": "too much"}, "context"),
+        ("gemini", 400, {"code": 400, "message": "API key not valid. Please pass a valid API key."}, "auth"),
+        ("gemini", 400, {"code": 400, "message": "The input token count (9) exceeds the maximum"}, "context"),
+    ],
+)
+def test_refusals(wire: str, status: int, error: dict[str, Any], kind: str) -> None:
+    with pytest.raises(ModelError) as raised:
+        talk(wire, [{"status": status, "body": {"type": "error", "error": error}}])
+    assert raised.value.kind == kind
+    assert "sk-secret-key" not in str(raised.value)
+
+
+def test_gemini_says_in_the_body_how_long_to_wait() -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}]
+    body = {"error": {"code": 429, "message": "slow down", "details": details}}
+    with pytest.raises(ModelError) as raised:
+        talk("gemini", [{"status": 429, "body": body}])
+    assert raised.value.retry_after == 17
+
+
+class Cut:
+    """An HTTP client whose server closes the connection in the middle of the body."""
+
+    status, idle = 200, 1.0
+    headers: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def request(self, *_: object) -> Cut:
+        return self
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    def release(self) -> None:
+        pass
+
+    abort = release
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_stream_cut_at_any_byte_is_whole_or_broken_never_another(wire: str) -> None:
+    turn = {**TURN, "text": "Zwei Übergänge.", "chunk": 9, "calls": CALLS[:1]}
+    marked = stream_of(wire, turn)
+    whole = b"".join(event for _, event in marked)
+    least = len(b"".join(event for kind, event in marked if kind != "end"))
+    good, _ = asyncio.run(_cut(wire, whole))
+    for at in range(1, len(whole)):
+        chunks, error = asyncio.run(_cut(wire, whole[:at]))
+        if error is None:
+            assert at > least, at
+            assert text_of(chunks) == text_of(good)
+            assert calls_of(chunks) == calls_of(good)
+            assert end_of(chunks).finish_reason == end_of(good).finish_reason
+        else:
+            assert error.retryable, (at, error)
+            assert not [c for c in chunks if isinstance(c, CallReady | Completed)], at
+            assert "Zwei Übergänge.".startswith(text_of(chunks)), at
+
+
+async def _cut(wire: str, body: bytes) -> tuple[list[Chunk], ModelError | None]:
+    model = make_wire(cast(Wire, wire), "http://127.0.0.1:1/v1")
+    model._http = cast(Any, Cut(body))
+    chunks: list[Chunk] = []
+    try:
+        async for chunk in model.stream(request_of(wire)):
+            chunks += [chunk]
+    except ModelError as error:
+        return chunks, error
+    return chunks, None
