@@ -10,8 +10,18 @@ TYPE_CHECKING = False  # importing typing for it would double the cost of `coder
 if TYPE_CHECKING:
     from typing import Any
 
-    from coder.engine.sdk import AgentSession, TurnResult, create_agent_session, run_agent
+    from coder.engine.sdk import (
+        AgentSession,
+        SessionClosed,
+        SyncSession,
+        TurnResult,
+        create_agent_session,
+        run_agent,
+        run_agent_sync,
+    )
     from coder.record.sinks import HistorySink, JsonlHistorySink, LegacyXmlSink
+    from coder.tools.base import ToolContext, ToolResult
+    from coder.tools.function import tool
 
 __version__ = "0.1.0"
 
@@ -20,9 +30,15 @@ _HOME_OF = {
     "HistorySink": "coder.record.sinks",
     "JsonlHistorySink": "coder.record.sinks",
     "LegacyXmlSink": "coder.record.sinks",
+    "SessionClosed": "coder.engine.sdk",
+    "SyncSession": "coder.engine.sdk",
+    "ToolContext": "coder.tools.base",
+    "ToolResult": "coder.tools.base",
     "TurnResult": "coder.engine.sdk",
     "create_agent_session": "coder.engine.sdk",
     "run_agent": "coder.engine.sdk",
+    "run_agent_sync": "coder.engine.sdk",
+    "tool": "coder.tools.function",
 }
 
 __all__ = [
@@ -30,10 +46,16 @@ __all__ = [
     "HistorySink",
     "JsonlHistorySink",
     "LegacyXmlSink",
+    "SessionClosed",
+    "SyncSession",
+    "ToolContext",
+    "ToolResult",
     "TurnResult",
     "__version__",
     "create_agent_session",
     "run_agent",
+    "run_agent_sync",
+    "tool",
 ]
 
 

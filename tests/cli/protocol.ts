@@ -4,6 +4,9 @@ export type Op = UserInput | Cancel | ApprovalReply | SetOperatingMode | Close |
 
 export type Event = SessionStarted | SessionEnded | StateChanged | TurnStarted | Thought | Content | ContentRestarted | ModelProgress | ToolCallChanged | ToolOutput | JobChanged | ApprovalRequested | ApprovalResolved | TodosChanged | VerifyChanged | ChatCompressed | Citation | LoopDetected | MaxSessionTurns | Finished | CommandDone | Notice | Failed | TurnEnded | InputDone | Recorded | CustomModesListed | ModeStateChanged | InstantModeExecuted;
 
+/** A line of stdout with `--input stream-json`; a line of stdin is an Op. */
+export type Output = Event | HistoryEvent | StreamLine;
+
 /** Anything a person could type: a message, `!command` or `/command`. `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded. `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex. */
 export interface UserInput {
   op: "user_input";
@@ -427,4 +430,13 @@ export interface InstantModeExecuted {
   errors?: ModeError[];
   leftover?: string;
   values?: Record<string, string>;
+}
+
+/** A line of `--output stream-json` that is not recorded: `assistant_chunk`, `thought_chunk`, `assistant_restart`, `command_result`, `error`, `notice`. */
+export interface StreamLine {
+  ts: string;
+  session_id: string;
+  type: string;
+  content: string;
+  meta?: Record<string, unknown>;
 }

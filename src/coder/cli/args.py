@@ -99,6 +99,7 @@ def main_parser(say: Say | None = None) -> Parser:
     add("--max-prompt-tokens", type=positive, default=0, metavar="N", help=known("cli.help.max_prompt"))
     add("--warn-prompt-tokens", type=positive, default=0, metavar="N", help=known("cli.help.warn_prompt"))
     add("--tokenizer-model", default="", metavar="NAME", help=known("cli.help.tokenizer"))
+    add("--input", choices=("text", "stream-json"), default="text", help=known("cli.help.input"))
     add("--output", choices=("text", "json", "stream-json"), default="text", help=known("cli.help.output"))
     add("--version", action="version", version=f"coder {__version__}", help=known("cli.help.version"))
     add_folder_options(parser)

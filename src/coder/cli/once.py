@@ -60,6 +60,17 @@ async def run_once(
     asked: UserInput,
     output: str,
 ) -> int:
+    engine = await opened(options, settings, provider, resume)
+    if isinstance(engine, Exit):
+        return engine
+    engine.submit(asked)
+    return await watch(engine, _output(output, settings), _asker(engine, options, settings))
+
+
+async def opened(
+    options: Options, settings: Settings, provider: Provider, resume: str | None
+) -> Engine | Exit:
+    """The started engine with the custom modes of the command line; where it fails, why was said."""
     try:
         provider = await with_model_named(provider)
         engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
@@ -82,8 +93,7 @@ async def run_once(
         complain(" ".join(map(settings.texts.of, problems)))
         await engine.close()
         return Exit.USAGE
-    engine.submit(asked)
-    return await watch(engine, _output(output, settings), _asker(engine, options, settings))
+    return engine
 
 
 def _cancel_on_signals(engine: Engine) -> None:
@@ -103,8 +113,8 @@ def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None
 async def watch(engine: Engine, output: Output, asker: Asker | None = None) -> int:
     """Output events until the input is done; returns the exit status. If stdout fails, raises `OSError`
     after the record is complete."""
-    reader = _StatusReader()
-    guarded = _GuardedOutput(output, lost=lambda: engine.submit(Cancel()))
+    reader = StatusReader()
+    guarded = GuardedOutput(output, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
         for one in asker.questions.take(event) if asker is not None else (event,):
             guarded.show(one)
@@ -122,7 +132,7 @@ async def watch(engine: Engine, output: Output, asker: Asker | None = None) -> i
     return reader.status
 
 
-class _GuardedOutput:
+class GuardedOutput:
     """Passes events on until the output fails."""
 
     def __init__(self, output: Output, lost: Callable[[], None]) -> None:
@@ -140,7 +150,7 @@ class _GuardedOutput:
             self._lost()
 
 
-class _StatusReader:
+class StatusReader:
     """Derives the exit status from events."""
 
     def __init__(self) -> None:
@@ -211,7 +221,7 @@ class StreamJsonOutput:
         match event:
             case Recorded(entry):
                 self._session_id = entry.session_id
-                _print_json(entry)
+                print_json(entry)
             case Content(text):
                 self._print("assistant_chunk", text)
             case Thought(text):
@@ -229,7 +239,7 @@ class StreamJsonOutput:
         """An event that is not recorded, in the record's format."""
         said = self._texts.of(content)
         line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": said}
-        _print_json({**line, "meta": meta} if meta else line)
+        print_json({**line, "meta": meta} if meta else line)
 
     def finish(self, status: int) -> None:
         pass
@@ -276,10 +286,10 @@ class JsonOutput:
     def finish(self, status: int) -> None:
         if self._warnings:
             self._result["warnings"] = self._warnings
-        _print_json({**self._result, "exit_code": int(status)})
+        print_json({**self._result, "exit_code": int(status)})
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     from coder.terminal.render.sanitize import safe_json
 
     sys.stdout.buffer.write(safe_json(encode(value)) + b"\n")

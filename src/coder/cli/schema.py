@@ -10,6 +10,7 @@ import msgspec
 from coder.cli.common import parser_for
 from coder.cli.errors import Exit
 from coder.protocol.events import AnyEvent
+from coder.protocol.history import HistoryEvent, StreamLine
 from coder.protocol.ops import AnyOp
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -29,13 +30,24 @@ def run(arguments: list[str]) -> int:
 
 def protocol_schema() -> Schema:
     """The JSON Schema of a line of the protocol, op or event."""
-    (op, event), definitions = msgspec.json.schema_components((AnyOp, AnyEvent), ref_template=_REF + "{name}")
+    parts = (AnyOp, AnyEvent, HistoryEvent, StreamLine)
+    (op, event, *lines), definitions = msgspec.json.schema_components(parts, ref_template=_REF + "{name}")
+    output = {
+        "title": "Output",
+        "description": "A line of stdout with `--input stream-json`; a line of stdin is an Op.",
+        "anyOf": [{"$ref": _REF + "Event"}, *lines],
+    }
     return {
         "$schema": _DRAFT,
         "title": "coder protocol",
         "description": "What a front end sends to the engine (Op) and reads from it (Event).",
         "anyOf": [{"$ref": _REF + "Op"}, {"$ref": _REF + "Event"}],
-        "$defs": {"Op": {"title": "Op", **op}, "Event": {"title": "Event", **event}, **definitions},
+        "$defs": {
+            "Op": {"title": "Op", **op},
+            "Event": {"title": "Event", **event},
+            "Output": output,
+            **definitions,
+        },
     }
 
 

@@ -133,8 +133,11 @@ def _session(chosen: argparse.Namespace) -> int:
 
     cwd = working_folder(chosen)
     question, piped = " ".join(chosen.words), ""
-    interactive = _is_interactive(chosen)
-    if not interactive:
+    driven = chosen.input == "stream-json"
+    if driven and chosen.output == "json":
+        raise UsageError("cli.driven_json")
+    interactive = not driven and _is_interactive(chosen)
+    if not interactive and not driven:
         question, piped = _with_stdin(chosen, question)
     options = Options(
         cwd=cwd,
@@ -150,8 +153,8 @@ def _session(chosen: argparse.Namespace) -> int:
         max_prompt_tokens=chosen.max_prompt_tokens,
         warn_prompt_tokens=chosen.warn_prompt_tokens,
         tokenizer=chosen.tokenizer_model,
-        can_ask=interactive or (chosen.output == "text" and _on_terminal()),
-        session_kind="interactive" if interactive else "once",
+        can_ask=interactive or driven or (chosen.output == "text" and _on_terminal()),
+        session_kind="interactive" if interactive else "stream" if driven else "once",
     )
     store = SessionStore(cwd, options.log_dir)
     resume = _session_to_resume(chosen, store)
@@ -168,11 +171,15 @@ def _session(chosen: argparse.Namespace) -> int:
         return run_interactive(options, settings, resume, question)
     import asyncio
 
+    _started()
+    provider = provider_of(options, settings)
+    if driven:
+        from coder.cli.driven import run_driven
+
+        return asyncio.run(run_driven(options, settings, provider, resume, question))
     from coder.cli.once import run_once
     from coder.protocol.ops import UserInput
 
-    _started()
-    provider = provider_of(options, settings)
     asked = UserInput(question, piped, pasted=[] if chosen.words else [question])
     return asyncio.run(run_once(options, settings, provider, resume, asked, chosen.output))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,6 +102,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     tools: Sequence[Tool]
     skills: Skills
     memory: Memory
+    own: Collection[str] = ()  # names of tools that the embedding program brought
 
 
 class Agent:
@@ -125,9 +126,11 @@ class Agent:
         self.model = model
         self.chosen = chosen
         self.tools: dict[str, Tool] = {tool.spec.name: tool for tool in can.tools}
+        self.own_tools = frozenset(can.own)
         self.skills = can.skills
         self.memory = can.memory
         self.limits = limits
+        self.extra: Mapping[str, Any] = {}  # further fields of requests, such as a temperature
         self.ide: IdeClient | None = None  # connection to the person's editor, where enabled
         self.git_state: GitState | None = None  # queried while the session starts
         self.mcp: Servers | None = None  # MCP servers, where configured

@@ -140,6 +140,7 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         tools=agent.specs,
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
         prompt_id=turn.prompt_id,
+        extra=agent.extra,
     )
     reading: CallSalvager | None = None
     try:

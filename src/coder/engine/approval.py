@@ -61,6 +61,7 @@ def ruling_of(
         shell=shell,
         allowlist=[*permission.command_allowlist, *agent.place.allowed.names()] if shell else (),
         own_name=_own_name(tool),
+        own_kind=tool.kind if name in agent.own_tools else None,
         explores=name == "task" and args.get("agent") == "explore",
         verifying=shell is not None and _may_verify(session, line),
     )

@@ -20,6 +20,7 @@ from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, Sess
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput
 from coder.record.files import RecordError
+from coder.record.sinks import close_sink
 from coder.texts import Phrase, Said
 
 OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
@@ -133,25 +134,28 @@ class Engine:
                 for line in (agent.mcp, agent.ide):
                     if line is not None:
                         leaving.push_async_callback(line.close)
+                if agent.git_state is not None:
+                    leaving.callback(agent.git_state.close)
+                for sink in reversed(agent.front.sinks):
+                    leaving.callback(close_sink, sink)
+                leaving.callback(self._end_session)  # also where the event loop ends under us
                 if agent.hooks is not None:
                     from coder.engine.hooks import finish
 
                     leaving.push_async_callback(finish)
-                if agent.git_state is not None:
-                    leaving.callback(agent.git_state.close)
-                for sink in reversed(agent.front.sinks):
-                    leaving.callback(sink.close)
                 await self._take_inputs()
                 await asyncio.gather(*self._beside)
-                with contextlib.suppress(RecordError):
-                    agent.session.close()
-                agent.emit(SessionEnded(agent.session.id))
         except Exception as error:
             from coder.engine.crashes import kept_for_report
 
             agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
         finally:
             self._events.put_nowait(None)  # ends the stream
+
+    def _end_session(self) -> None:
+        with contextlib.suppress(RecordError):
+            self.agent.session.close()
+        self.agent.emit(SessionEnded(self.agent.session.id))
 
     async def _take_inputs(self) -> None:
         """Process inputs until closed."""

@@ -6,14 +6,17 @@ Like every front end it sends ops and reads events.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from coder.config.schema import OperatingMode
+from coder.engine.dispatch import Work
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings, with_model_named
 from coder.model.base import ChatModel
@@ -30,12 +33,14 @@ from coder.protocol.events import (
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.in_words import in_words
-from coder.protocol.ops import ApprovalReply, Cancel, UserInput
+from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
 from coder.protocol.usage import Usage
 from coder.record.sinks import HistorySink
 from coder.texts import Texts
+from coder.tools.base import Tool
 
-Approver = Callable[[ApprovalRequested], bool]
+Approval = bool | Literal["yes", "no", "always"] | ApprovalReply
+Approver = Callable[[ApprovalRequested], Approval | Awaitable[Approval]]
 
 
 class Step(msgspec.Struct):
@@ -61,8 +66,16 @@ class TurnResult(msgspec.Struct, frozen=True):
     finish_reason: str = ""
 
 
+class SessionClosed(RuntimeError):
+    """The session was closed."""
+
+
 class AgentSession:
-    """A conversation. Made by `create_agent_session`; usable as an async context manager."""
+    """A conversation. Made by `create_agent_session`; usable as an async context manager.
+
+    One task reads the engine's events and hands them on, so that a turn that nobody waits for any more
+    cannot be taken for the next.
+    """
 
     def __init__(
         self,
@@ -80,6 +93,12 @@ class AgentSession:
         self._model = model
         self._engine: Engine | None = None
         self._texts = Texts("en")  # until the settings are read
+        self._starting = asyncio.Lock()
+        self._pending: deque[_Reading] = deque()  # of the queued inputs, the running one first
+        self._reader: asyncio.Task[None] | None = None
+        self._answering: set[asyncio.Task[None]] = set()
+        self._stream: asyncio.Queue[AnyEvent | None] | None = None  # for `events`
+        self._closed = False
 
     @property
     def session_id(self) -> str:
@@ -87,39 +106,123 @@ class AgentSession:
         return self._engine.view.session_id if self._engine else ""
 
     async def _started(self) -> Engine:
-        if self._engine is None:
-            settings = read_settings(self._options)
-            self._texts = settings.texts
-            provider = provider_of(self._options, settings)
-            if self._model is None:
-                provider = await with_model_named(provider)
-            engine = Engine(lambda emit: open_agent(self._options, settings, provider, emit, self._model))
-            engine.start(self._resume)
-            self._engine = engine
-        return self._engine
+        async with self._starting:
+            if self._closed:
+                raise SessionClosed("the session is closed")
+            if self._engine is None:
+                settings = read_settings(self._options)
+                self._texts = settings.texts
+                provider = provider_of(self._options, settings)
+                if self._model is None:
+                    provider = await with_model_named(provider)
+                engine = Engine(lambda emit: open_agent(self._options, settings, provider, emit, self._model))
+                engine.start(self._resume)
+                self._engine = engine
+                self._reader = asyncio.create_task(self._read(engine))
+            return self._engine
 
     async def run_turn(self, text: str) -> TurnResult:
-        """Take any input that a person could type through to its end."""
+        """Take any input that a person could type through to its end. Cancelling the call cancels the turn.
+        Raises `SessionClosed`, and what `approve` or `on_event` raised."""
+        reading = self._queue(await self._started(), UserInput(text))
+        try:
+            return await reading.result
+        except asyncio.CancelledError:
+            self._give_up(reading)
+            raise
+
+    async def submit(self, op: AnyOp) -> None:
+        """Send any op; what comes of it is told by `events`."""
         engine = await self._started()
-        engine.submit(UserInput(text))
+        self._streamed()
+        if isinstance(op, Close):
+            await self.close()
+        elif isinstance(op, Work):
+            self._queue(engine, op)
+        else:
+            engine.submit(op)
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """The events from now on (from the first `submit`, where that came before), until the session is
+        closed. For one consumer."""
+        stream = self._streamed()
+
+        async def read() -> AsyncIterator[AnyEvent]:
+            while (event := await stream.get()) is not None:
+                yield event
+            stream.put_nowait(None)  # whoever reads again finds the end again
+
+        return read()
+
+    def _streamed(self) -> asyncio.Queue[AnyEvent | None]:
+        if self._stream is None:
+            self._stream = asyncio.Queue()
+            if self._closed:
+                self._stream.put_nowait(None)
+        return self._stream
+
+    def _queue(self, engine: Engine, op: Work) -> _Reading:
+        if self._closed:
+            raise SessionClosed("the session is closed")
         reading = _Reading(engine.view.session_id)
+        self._pending.append(reading)
+        engine.submit(op)
+        return reading
+
+    def _give_up(self, reading: _Reading) -> None:
+        """Nobody waits for it. A later input is cancelled when its turn comes."""
+        reading.abandoned = True
+        if self._engine is not None and self._pending and self._pending[0] is reading:
+            self._engine.submit(Cancel())
+
+    async def _read(self, engine: Engine) -> None:
         try:
             async for told in engine.events():
-                event = in_words(told, self._texts)
-                if self._on_event is not None:
-                    self._on_event(event)
-                if isinstance(event, ApprovalRequested):
-                    engine.submit(self._reply(event))
-                if reading.take(event):
-                    break
-        except asyncio.CancelledError:
-            engine.submit(Cancel())
-            raise
-        return reading.result()
+                self._take(engine, in_words(told, self._texts))
+        finally:
+            self._closed = True
+            for reading in self._pending:
+                reading.cut_off()
+            self._pending.clear()
+            if self._stream is not None:
+                self._stream.put_nowait(None)
 
-    def _reply(self, event: ApprovalRequested) -> ApprovalReply:
-        allowed = self._approve is not None and self._approve(event)
-        return ApprovalReply(approval_id=event.approval_id, answer="yes" if allowed else "no")
+    def _take(self, engine: Engine, event: AnyEvent) -> None:
+        current = self._pending[0] if self._pending else None
+        if self._stream is not None:
+            self._stream.put_nowait(event)
+        try:
+            if self._on_event is not None:
+                self._on_event(event)
+        except Exception as error:
+            self._failed(engine, error)
+        if isinstance(event, ApprovalRequested) and self._approve is not None:
+            task = asyncio.create_task(self._answer(engine, event, self._approve))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        if current is not None and current.take(event):
+            self._pending.popleft()
+            if self._pending and self._pending[0].abandoned:
+                engine.submit(Cancel())
+
+    def _failed(self, engine: Engine, error: Exception) -> None:
+        """The caller's own code raised: the turn ends, and whoever waits for it is told."""
+        if self._pending and self._pending[0].failure is None:
+            self._pending[0].failure = error
+            engine.submit(Cancel())
+
+    async def _answer(self, engine: Engine, event: ApprovalRequested, approve: Approver) -> None:
+        try:
+            answer = approve(event)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if not isinstance(answer, ApprovalReply):
+                word = answer if isinstance(answer, str) else "yes" if answer else "no"
+                answer = msgspec.convert({"approval_id": event.approval_id, "answer": word}, _Reply)
+                answer = ApprovalReply(answer.approval_id, answer.answer)
+            engine.submit(answer)
+        except Exception as error:
+            self._failed(engine, error)
 
     def cancel(self) -> None:
         """Stop the turn that is running."""
@@ -127,12 +230,22 @@ class AgentSession:
             self._engine.submit(Cancel())
 
     def close(self) -> asyncio.Future[None]:
-        """Complete the record. Awaiting the result waits until everything is let go of."""
+        """End what runs and complete the record. Awaiting the result waits until everything is let go of."""
+        self._closed = True
         if self._engine is None:
+            if self._stream is not None:
+                self._stream.put_nowait(None)
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             done.set_result(None)
             return done
-        return asyncio.ensure_future(self._engine.close())
+        return asyncio.ensure_future(self._close(self._engine))
+
+    async def _close(self, engine: Engine) -> None:
+        await engine.close()
+        if self._reader is not None:
+            await self._reader
+        for task in self._answering:
+            task.cancel()
 
     async def __aenter__(self) -> AgentSession:
         return self
@@ -141,11 +254,21 @@ class AgentSession:
         await self.close()
 
 
+class _Reply(msgspec.Struct):
+    """Checks what `approve` answered."""
+
+    approval_id: str
+    answer: Literal["yes", "no", "always"]
+
+
 class _Reading:
     """Puts a turn's result together from its events."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
+        self.result: asyncio.Future[TurnResult] = asyncio.get_running_loop().create_future()
+        self.abandoned = False
+        self.failure: Exception | None = None
         self.steps: list[Step] = []
         self.ended: TurnEnded | None = None
         self.text = ""
@@ -163,10 +286,24 @@ class _Reading:
                 self.text = str(text)
             case Failed(text):
                 self.error = str(text)
-            case InputDone(ok):
+            case InputDone(ok, op=op) if op not in ("", "list_custom_modes"):  # those were not queued
                 self.ok = ok
+                self._finish(self._summary())
                 return True
         return False
+
+    def cut_off(self) -> None:
+        """The engine has ended before the input was done."""
+        self._finish(msgspec.structs.replace(self._summary(), status="error" if self.error else "cancelled"))
+
+    def _finish(self, result: TurnResult) -> None:
+        if self.result.done():
+            return
+        if self.failure is not None:
+            self.result.set_exception(self.failure)
+            self.result.exception()  # where nobody waits, nothing is logged
+        else:
+            self.result.set_result(result)
 
     def _recorded(self, entry: HistoryEvent) -> None:
         match entry.entry:
@@ -177,7 +314,7 @@ class _Reading:
             case Observation() if self.steps:
                 self.steps[-1].observations = [*self.steps[-1].observations, entry.content]
 
-    def result(self) -> TurnResult:
+    def _summary(self) -> TurnResult:
         ended = self.ended
         if ended is None:
             status = "ok" if self.ok else "error"
@@ -204,16 +341,25 @@ def create_agent_session(
     api_key: str = "",
     resume: str | None = None,
     max_steps: int = 0,
+    max_prompt_tokens: int = 0,
+    warn_prompt_tokens: int = 0,
+    tokenizer: str = "",
+    temperature: float | None = None,
+    tools: Sequence[Tool] = (),
     log_dir: str | os.PathLike[str] | None = None,
     config_file: str | os.PathLike[str] | None = None,
     history_sinks: Sequence[HistorySink] = (),
     on_event: Callable[[AnyEvent], None] | None = None,
     approve: Approver | None = None,
+    interactive: bool = False,
     environ: Mapping[str, str] | None = None,
 ) -> AgentSession:
-    """A session in `cwd`. `model` is a name, or an object with the `ChatModel` protocol.
+    """A session in `cwd`. `model` is a name, or an object with the `ChatModel` protocol; `tools` are made by
+    `coder.tool`.
 
-    `approve` is asked wherever a person would be; without it such calls are refused.
+    `approve` is asked wherever a person would be; it may be async, and answers True, False, `"always"` or
+    an `ApprovalReply`. Without it such calls are refused, unless the session is `interactive`: then the
+    program reads `ApprovalRequested` from `events` and submits the reply.
     """
     own = None if isinstance(model, str) else model
     options = Options(
@@ -225,9 +371,14 @@ def create_agent_session(
         base_url=base_url or ("" if own is None else "http://127.0.0.1/"),
         api_key=api_key,
         max_steps=max_steps,
+        max_prompt_tokens=max_prompt_tokens,
+        warn_prompt_tokens=warn_prompt_tokens,
+        tokenizer=tokenizer,
+        temperature=temperature,
+        tools=tools,
         log_dir=Path(log_dir) if log_dir else None,
         config_file=Path(config_file) if config_file else None,
-        can_ask=approve is not None,
+        can_ask=approve is not None or interactive,
         session_kind="sdk",
         sinks=history_sinks,
     )
@@ -238,3 +389,43 @@ async def run_agent(question: str, **options: Any) -> TurnResult:
     """One question, one turn: `create_agent_session(**options)`, `run_turn`, `close`."""
     async with create_agent_session(**options) as session:
         return await session.run_turn(question)
+
+
+class SyncSession:
+    """A session for programs without an event loop. A context manager."""
+
+    def __init__(self, **options: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._session = self._runner.run(_created(options))
+
+    @property
+    def session_id(self) -> str:
+        return self._session.session_id
+
+    def run_turn(self, text: str) -> TurnResult:
+        return self._runner.run(self._session.run_turn(text))
+
+    def close(self) -> None:
+        try:
+            self._runner.run(_closed(self._session))
+        finally:
+            self._runner.close()
+
+    def __enter__(self) -> SyncSession:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+
+async def _created(options: Mapping[str, Any]) -> AgentSession:
+    return create_agent_session(**options)
+
+
+async def _closed(session: AgentSession) -> None:
+    await session.close()
+
+
+def run_agent_sync(question: str, **options: Any) -> TurnResult:
+    """`run_agent` for programs without an event loop."""
+    return asyncio.run(run_agent(question, **options))

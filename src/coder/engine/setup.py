@@ -31,6 +31,7 @@ from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Joined, Phrase, Said, Texts, pick_language
+from coder.tools.base import Tool
 from coder.tools.registry import make_tools
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     can_ask: bool = False
     session_kind: str = "once"
     sinks: Sequence[HistorySink] = ()
+    tools: Sequence[Tool] = ()  # of the embedding program
+    temperature: float | None = None
     mcp_servers: Mapping[str, McpServer] = {}  # beside those of the settings, for this session
 
     def flags(self) -> dict[str, Any]:
@@ -133,16 +136,30 @@ def open_agent(
         FrontEnd(emit=emit, can_ask=options.can_ask, kind=options.session_kind, sinks=options.sinks),
         model or _model_of(provider, settings, config),
         ModelChoice.of(config, provider.model, options.tokenizer),
-        Capabilities(make_tools(skills, memory), skills, memory),
+        _capabilities(options, skills, memory),
         limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
         mode=options.mode,
     )
+    if options.temperature is not None:
+        agent.extra = {"temperature": options.temperature}
     _connect(agent, options, provider)
     _add_hooks(agent, settings)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_folder(root)
     _tell_of_settings(agent, settings)
     return agent
+
+
+def _capabilities(options: Options, skills: Skills, memory: Memory) -> Capabilities:
+    """Raises `ConfigError` where a tool of the program has the name of another."""
+    tools = make_tools(skills, memory)
+    taken = {tool.spec.name for tool in tools}
+    for tool in options.tools:
+        if tool.spec.name in taken:
+            raise ConfigError("config.tool_taken", name=tool.spec.name)
+        taken.add(tool.spec.name)
+    own = frozenset(tool.spec.name for tool in options.tools)
+    return Capabilities([*tools, *options.tools], skills, memory, own)
 
 
 def _model_of(provider: Provider, settings: Settings, config: Config) -> ChatModel:

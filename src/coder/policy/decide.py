@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from coder.config.schema import PRESETS, Decision, OperatingMode, Preset
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.texts import Phrase
+from coder.tools.base import Kind
 from coder.tools.registry import built_in, built_in_tools
 
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -42,17 +43,19 @@ def decide(
     shell: ShellVerdict | None = None,
     allowlist: Collection[str] = (),
     own_name: str = "",
+    own_kind: Kind | None = None,
     explores: bool = False,
     verifying: bool = False,
 ) -> Ruling:
     """The ruling on this call, with every reason.
 
     `shell`: the verdict on a command's line. `own_name`: an MCP tool's name on its server, where the model
-    sees another; settings may use either. `explores`: a read-only subagent, allowed where reading is.
-    `verifying`: the line is a known verification command (`policy.verification`).
+    sees another; settings may use either. `own_kind`: what a tool of the program that embeds us declares;
+    of names that are not built in nothing is believed otherwise. `explores`: a read-only subagent, allowed
+    where reading is. `verifying`: the line is a known verification command (`policy.verification`).
     """
     known = built_in(tool)
-    kind = known.kind
+    kind = known.kind if own_kind is None else own_kind
     overridden = _override([tool, own_name or tool], overrides or {}, patterns=kind == "unknown")
     if kind == "runs":
         return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying)

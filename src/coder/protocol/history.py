@@ -58,3 +58,14 @@ class HistoryEvent(msgspec.Struct, frozen=True, dict=True):
             case _:
                 return False
         return call_id == f"todo_{self.turn}" and len(todos) == 1
+
+
+class StreamLine(msgspec.Struct, frozen=True):
+    """A line of `--output stream-json` that is not recorded: `assistant_chunk`, `thought_chunk`,
+    `assistant_restart`, `command_result`, `error`, `notice`."""
+
+    ts: str
+    session_id: str
+    type: str
+    content: str
+    meta: dict[str, Any] = {}

@@ -11,7 +11,7 @@ import msgspec
 
 from coder.protocol.entries import NAMES, AnyEntry, Instructions, ModeState, SessionEnd, SessionStart
 from coder.protocol.history import HistoryEvent
-from coder.record.sinks import HistorySink
+from coder.record.sinks import HistorySink, close_sink
 
 
 def now() -> str:
@@ -101,7 +101,7 @@ class SessionLog:
 
     def close(self) -> None:
         for sink in self._own:
-            sink.close()
+            close_sink(sink)
 
 
 def read_log(path: Path) -> Iterator[HistoryEvent]:

@@ -17,13 +17,18 @@ _APPEND_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class HistorySink(Protocol):
-    """Receives the events of a session in order."""
+    """Receives the events of a session in order. A method `close()`, where there is one, is called at its
+    end."""
 
     def append(self, event: HistoryEvent) -> None: ...
 
     def flush(self) -> None: ...
 
-    def close(self) -> None: ...
+
+def close_sink(sink: HistorySink) -> None:
+    """Close; flush where that is all there is."""
+    close = getattr(sink, "close", sink.flush)
+    close()
 
 
 class JsonlHistorySink:

@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "cli.about.sessions": "List the sessions of this folder, newest first.",
     "cli.about.show": "Show what happened in a session.",
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
+    "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "estimates only",
@@ -30,6 +31,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.sandbox": "sandbox",
     "cli.doctor.tokenizer": "tokenizer",
     "cli.doctor.trust": "trust",
+    "cli.driven_json": "--input stream-json goes with --output stream-json, which is its default.",
     "cli.empty_message": "The message is empty.",
     "cli.empty_stdin": 'There is nothing to do: stdin is empty. Try coder --once "…".',
     "cli.epilog": (
@@ -58,6 +60,7 @@ TEXTS: dict[str, str] = {
     "cli.help.cwd": "the folder to work in",
     "cli.help.explain_mode": "operating mode to judge it in",
     "cli.help.explain_preset": "preset to judge it by, if not the configured one",
+    "cli.help.input": "text (the default), or stream-json: ops as JSON lines on stdin, for programs",
     "cli.help.keep_demo": "leave the project of the tour and its record where they are, and say where",
     "cli.help.fast": "without the pauses of a model that thinks",
     "cli.help.from": "folder to import from",

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "config.syntax_comment": "the comment that begins here has no end",
     "config.syntax_deep": "nested more than {limit} levels deep",
     "config.syntax_rejected": "a number out of range, NaN or Infinity, or one half of a \\u pair",
+    "config.tool_taken": "There is a tool called {name} already; give yours another name.",
     "config.trust_not_saved": "The trust in this folder could not be saved to {file}: {why}.",
     "config.unknown_key": "{file}: unknown key {key}; allowed here: {allowed}.",
     "config.unknown_key_near": "{file}: unknown key {key} (nearest: {nearest}); allowed here: {allowed}.",

@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "cli.about.sessions": "列出此文件夹的会话，最新的在前。",
     "cli.about.show": "显示一次会话里发生了什么。",
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
+    "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "只能估算",
@@ -30,6 +31,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.sandbox": "沙箱",
     "cli.doctor.tokenizer": "分词器",
     "cli.doctor.trust": "信任",
+    "cli.driven_json": "--input stream-json 只能与 --output stream-json（其默认值）一起使用。",
     "cli.empty_message": "消息是空的。",
     "cli.empty_stdin": '无事可做：标准输入是空的。可以试试 coder --once "…"。',
     "cli.epilog": (
@@ -58,6 +60,7 @@ TEXTS: dict[str, str] = {
     "cli.help.cwd": "工作文件夹",
     "cli.help.explain_mode": "按哪个运行模式判断",
     "cli.help.explain_preset": "按哪个预设判断；默认为配置中的预设",
+    "cli.help.input": "text（默认），或 stream-json：从标准输入按行读取 JSON 操作，供程序使用",
     "cli.help.keep_demo": "保留导览所用的项目及其记录，并说明位置",
     "cli.help.fast": "省去模型思考的停顿",
     "cli.help.from": "从哪个文件夹导入",

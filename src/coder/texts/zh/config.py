@@ -50,6 +50,7 @@ TEXTS: dict[str, str] = {
     "config.syntax_comment": "此处开始的注释没有结束",
     "config.syntax_deep": "嵌套超过 {limit} 层",
     "config.syntax_rejected": "含有超出范围的数字、NaN、Infinity 或不成对的 \\u 转义",
+    "config.tool_taken": "已有名为 {name} 的工具；请给你的工具换个名字。",
     "config.trust_not_saved": "无法把对此文件夹的信任保存到 {file}：{why}。",
     "config.unknown_key": "{file}：未知的键 {key}；此处可用：{allowed}。",
     "config.unknown_key_near": "{file}：未知的键 {key}（相近的键：{nearest}）；此处可用：{allowed}。",

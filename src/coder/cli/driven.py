@@ -1,0 +1,141 @@
+"""`--input stream-json`: a program drives the session. Ops come as JSON lines on stdin; stdout has the lines
+of `--output stream-json` and every other event in its JSON form (`coder schema`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from coder.cli.errors import Exit
+from coder.cli.once import GuardedOutput, StatusReader, StreamJsonOutput, opened, print_json
+from coder.config.provider import Provider
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, Settings
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    CommandDone,
+    Content,
+    ContentRestarted,
+    Failed,
+    Notice,
+    Recorded,
+    Thought,
+)
+from coder.protocol.in_words import in_words
+from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
+from coder.texts import Phrase, Texts
+
+MAX_LINE = 16_777_216  # bytes of an op
+_NOBODY = "the program that drives this session has closed its end"
+# `StreamJsonOutput` has these in the record's format
+_AS_LINES = (Recorded, Content, Thought, ContentRestarted, CommandDone, Failed, Notice)
+
+
+class DrivenOutput(StreamJsonOutput):
+    """All events, one line each."""
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__(texts)
+        self._said = texts
+
+    def show(self, event: AnyEvent) -> None:
+        if isinstance(event, _AS_LINES):
+            super().show(event)
+        else:
+            print_json(in_words(event, self._said))
+
+
+async def run_driven(
+    options: Options, settings: Settings, provider: Provider, resume: str | None, first: str
+) -> int:
+    """Until stdin ends (what was sent before is worked through) or a `close` comes; the exit status is that
+    of the last input."""
+    engine = await opened(options, settings, provider, resume)
+    if isinstance(engine, Exit):
+        return engine
+    if first.strip():
+        engine.submit(UserInput(first))
+    driver = _Driver(engine)
+    reader = StatusReader()
+    output = GuardedOutput(DrivenOutput(settings.texts), lost=driver.end)
+    driver.show = output.show
+    loop = asyncio.get_running_loop()
+    _read_lines(lambda line: loop.call_soon_threadsafe(driver.take, line))
+    async for event in engine.events():
+        output.show(event)
+        reader.take(event)
+        driver.see(event)
+    await engine.close()
+    if output.error is not None:
+        raise output.error
+    return reader.status
+
+
+class _Driver:
+    """Takes lines as ops. After the end of stdin nobody can be asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._decoder = msgspec.json.Decoder(AnyOp)
+        self._number = 0
+        self._ended = False
+        self.show: Callable[[AnyEvent], None]  # set before the first line is taken
+        self._asked: set[str] = set()
+
+    def take(self, line: bytes | None) -> None:
+        if line is None:
+            self._ended = True
+            for approval_id in self._asked:
+                self._refuse(approval_id)
+            self._engine.submit(Close())
+            return
+        self._number += 1
+        if not line.strip():
+            return
+        try:
+            op = self._decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            said = Phrase("cli.bad_op", line=self._number, why=str(error))
+            self.show(Failed(said, code="op"))
+            return
+        self._engine.submit(op)
+
+    def see(self, event: AnyEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            self._asked.add(event.approval_id)
+            if self._ended:
+                self._refuse(event.approval_id)
+
+    def _refuse(self, approval_id: str) -> None:
+        self._engine.submit(ApprovalReply(approval_id, "no", _NOBODY))
+
+    def end(self) -> None:
+        """Nobody reads: stop what runs."""
+        self._engine.submit(Cancel())
+        self.take(None)
+
+
+def _read_lines(take: Callable[[bytes | None], object]) -> None:
+    """In a thread, from the descriptor: a buffered reader would hold its lock when the process ends."""
+
+    def read() -> None:
+        rest = b""
+        try:
+            while data := os.read(0, 65_536):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    take(line)
+                if len(rest) > MAX_LINE:
+                    break
+            if rest.strip():
+                take(rest[:MAX_LINE])
+            take(None)
+        except (OSError, RuntimeError):  # stdin was closed under us, or the loop has ended
+            return
+
+    threading.Thread(target=read, daemon=True).start()
