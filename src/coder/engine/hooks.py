@@ -178,7 +178,8 @@ async def before_call(
     allowed, asks, changed, refusal = False, None, None, None
     for hook, answer in zip(wanted, answers, strict=False):
         _add_context(session, answer)
-        changed = answer.changed if answer.changed is not None else changed
+        if answer.changed is not None:
+            changed, allowed = answer.changed, False  # what was allowed before were other arguments
         allowed = allowed or (answer.decision == "allow" and hook.person)
         if answer.decision == "ask":
             asks = answer.reason or "a hook asks for the person's approval"
