@@ -39,6 +39,22 @@ PROCESSES = {
     "take a descriptor": "call(438, os.pidfd_open(V), 0, 0)",
     "limits": "resource.prlimit(V, resource.RLIMIT_CPU, (1, 1))",
 }
+SCHEDULING = {
+    "priority": "os.setpriority(os.PRIO_PROCESS, 1, 19)",
+    "group": "os.setpriority(os.PRIO_PGRP, os.getpgid(1), 19)",
+    "own group": "os.setpriority(os.PRIO_PGRP, 0, 19)",
+    "user": "os.setpriority(os.PRIO_USER, 0, 19)",
+    "scheduler": "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))",
+    "parameters": "os.sched_setparam(1, os.sched_param(0))",
+    "attributes": "call(SCHED_SETATTR, 1, struct.pack('IIQiIQQQ', 48, 5, 0, 0, 0, 0, 0, 0), 0)",
+    "processors": "os.sched_setaffinity(1, {0})",
+}
+OWN_SCHEDULING = {
+    "nice": "os.nice(1)",
+    "priority": "os.setpriority(os.PRIO_PROCESS, os.getpid(), 19)",
+    "scheduler": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
+    "processors": "os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))",
+}
 SIGNALS = {
     "kill": "os.kill(V, signal.SIGKILL)",
     "group": "os.killpg(os.getpgid(V), signal.SIGKILL)",
@@ -75,6 +91,7 @@ X86 = os.uname().machine == "x86_64"
 PTRACE, VM_READ, VM_WRITE = (101, 310, 311) if X86 else (117, 270, 271)
 KEYCTL, ADD_KEY, UNSHARE, MOUNT, SETNS = (250, 248, 272, 165, 308) if X86 else (219, 217, 97, 40, 268)
 TO_HANDLE, BY_HANDLE = (303, 304) if X86 else (264, 265)
+SCHED_SETATTR = 314 if X86 else 274
 
 def call(number, *words):
     result = LIBC.syscall(number, *words)
@@ -155,6 +172,17 @@ def test_other_processes_are_out_of_reach(box: Box, victim: subprocess.Popen[byt
 def test_other_processes_get_no_signals(box: Box, victim: subprocess.Popen[bytes]) -> None:
     assert worked(box, SIGNALS, V=str(victim.pid)) == []
     assert victim.poll() is None
+
+
+@pytest.mark.parametrize("user", users())
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="no process of a command's own is the first elsewhere")
+def test_the_process_that_ends_a_command_cannot_be_starved(user: str) -> None:
+    box = Box("bwrap", user)
+    try:
+        assert worked(box, SCHEDULING) == []
+        assert worked(box, OWN_SCHEDULING) == [*OWN_SCHEDULING]
+    finally:
+        box.close()
 
 
 def test_what_belongs_to_the_kernel_is_out_of_reach(box: Box) -> None:
@@ -276,6 +304,6 @@ def test_another_filter_has_another_name() -> None:
     """It is kept in a file: one of an older version must not be taken for ours."""
     filters = b"".join(map(strong_filter, FILTERS))
     assert (FILTER_FILE, blake2b(filters, digest_size=6).hexdigest()) == (
-        "sandbox-4-{sockets}.bpf",
-        "36871bb14947",
+        "sandbox-5-{sockets}.bpf",
+        "11c5dff327d3",
     )

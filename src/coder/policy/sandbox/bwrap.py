@@ -27,7 +27,7 @@ _KEPT_CAPABILITIES = (
     "SETUID",
     "NET_BIND_SERVICE",
 )
-FILTER_FILE = "sandbox-4-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
+FILTER_FILE = "sandbox-5-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
 # Of /run only what DNS and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",

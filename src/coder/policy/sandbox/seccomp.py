@@ -17,17 +17,20 @@ Step = tuple[int, int, int, int]
 _GENERIC = {
     "socket": 198, "socketpair": 199, "connect": 203, "keyctl": 219, "add_key": 217, "request_key": 218,
     "truncate": 45, "prlimit64": 261, "unshare": 97, "clone": 220, "ptrace": 117, "process_vm_readv": 270,
-    "process_vm_writev": 271, "prctl": 167,
+    "process_vm_writev": 271, "prctl": 167, "setpriority": 140, "sched_setparam": 118,
+    "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274,
 }  # fmt: skip
 _X86_64 = {
     "socket": 41, "socketpair": 53, "connect": 42, "keyctl": 250, "add_key": 248, "request_key": 249,
     "truncate": 76, "prlimit64": 302, "unshare": 272, "clone": 56, "ptrace": 101, "process_vm_readv": 310,
-    "process_vm_writev": 311, "prctl": 157,
+    "process_vm_writev": 311, "prctl": 157, "setpriority": 141, "sched_setparam": 142,
+    "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314,
 }  # fmt: skip
 _I386 = {
     "socket": 359, "socketpair": 360, "connect": 362, "keyctl": 288, "add_key": 286, "request_key": 287,
     "unshare": 310, "clone": 120, "ptrace": 26, "process_vm_readv": 347, "process_vm_writev": 348,
-    "prctl": 172, "socketcall": 102,
+    "prctl": 172, "socketcall": 102, "setpriority": 97, "sched_setparam": 154, "sched_setscheduler": 156,
+    "sched_setaffinity": 241, "sched_setattr": 351,
 }  # fmt: skip
 # The same on every architecture.
 _CLONE3, _IO_URING_SETUP, _PIDFD_GETFD = 435, 425, 438
@@ -60,7 +63,7 @@ _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _WITH_CONNECTION = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
 _SOCKET_KIND = 0xF  # masks the flags of a socket type
 _NEW_CGROUP = 0x02000000
-_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+_PR_SET_PDEATHSIG, _SIGKILL, _PRIO_PROCESS = 1, 9, 0
 _DONE, _DENY, _LACKS = 0x00050000, 0x00050000 | 1, 0x00050000 | 38  # success without effect, EPERM, ENOSYS
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 
@@ -76,8 +79,8 @@ def strong_filter(sockets: Sockets) -> bytes:
     if machine not in _MACHINES:
         return b""
     architecture, numbers = _MACHINES[machine]
-    own = [*_x32(), *_common(numbers), *_no_cgroup_namespace(numbers)]
-    other = [*_common(_I386), *_no_cgroup_namespace(_I386)]
+    own = [*_x32(), *_common(numbers), *_no_cgroup_namespace(numbers), *_first_process(numbers)]
+    other = [*_common(_I386), *_no_cgroup_namespace(_I386), *_first_process(_I386)]
     if sockets == "none":
         own += _no_ipc(machine)
         other += _no_ipc("i386")
@@ -161,6 +164,18 @@ def _no_cgroup_namespace(numbers: dict[str, int]) -> list[Step]:
         program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), (0x45, 0, 1, _NEW_CGROUP)]
         program += [_answer(_DENY), _load(0)]
     return program
+
+
+def _first_process(numbers: dict[str, int]) -> list[Step]:
+    """The namespace's first process keeps its share of the processor: starved, it would not end the command.
+    Priorities of process groups and users, to which it may belong, cannot be set.
+    """
+    program: list[Step] = []
+    for name in ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
+        program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), *_when(1, _DENY), _load(0)]
+    program += [_unless_equal(numbers["setpriority"], 0, 7), _load(_ARGUMENT[0])]
+    program += [_unless_equal(_PRIO_PROCESS, 1, 0), _answer(_DENY)]
+    return [*program, _load(_ARGUMENT[1]), *_when(1, _DENY), _load(0)]
 
 
 def _no_ipc(machine: str) -> list[Step]:
