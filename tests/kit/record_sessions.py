@@ -354,7 +354,7 @@ def native(project: Project) -> None:
     project.write("a.txt", "one\n")
     looks = {"reasoning": "first look", "text": "I look.", **one("read", path="a.txt")}
     with Chaos([looks, {"text": "it says one"}], wire="messages") as server:
-        drive(project, server.url, ["what is in a.txt?"], mode="yolo", preset="yolo")
+        drive(project, server.url, ["/effort high", "what is in a.txt?"], mode="yolo", preset="yolo")
 
 
 def accepted(project: Project) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from coder import __version__
 from coder.cli.errors import UsageError
-from coder.config.schema import OPERATING_MODES, PRESETS
+from coder.config.schema import EFFORTS, OPERATING_MODES, PRESETS
 from coder.texts import LANGUAGES, Phrase
 
 Say = Callable[..., str]
@@ -93,6 +93,8 @@ def main_parser(say: Say | None = None) -> Parser:
     add("--mode", action="append", default=[], metavar="MODE", help=known("cli.help.mode", modes=modes))
     add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
     add("--model", default="", metavar="NAME", help=known("cli.help.model"))
+    effort = known("cli.help.effort", levels="|".join(EFFORTS))
+    add("--effort", choices=EFFORTS, default="", metavar="LEVEL", help=effort)
     add("--resume", default="", metavar="ID", help=known("cli.help.resume"))
     add("--continue", action="store_true", dest="latest", help=known("cli.help.continue"))
     add("--max-steps", type=positive, default=0, metavar="N", help=known("cli.help.max_steps"))

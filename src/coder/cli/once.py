@@ -268,6 +268,8 @@ class JsonOutput:
                     "tokens": {k: tokens.get(k, 0) for k in ("prompt", "completion", "total", "cached")},
                     "verification": event.verification,
                 }
+                if event.usage.cached_share is not None:
+                    self._result["tokens"]["cached_share"] = round(event.usage.cached_share, 4)
                 if event.finish_reason:
                     self._result["finish_reason"] = event.finish_reason
                 if event.error:

@@ -149,6 +149,7 @@ def _session(chosen: argparse.Namespace) -> int:
         lang=chosen.lang,
         config_file=chosen.config,
         log_dir=chosen.log_dir.absolute() if chosen.log_dir else None,
+        effort=chosen.effort,
         max_steps=chosen.max_steps,
         max_prompt_tokens=chosen.max_prompt_tokens,
         warn_prompt_tokens=chosen.warn_prompt_tokens,

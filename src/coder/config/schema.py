@@ -16,6 +16,7 @@ from coder.texts import LANGUAGES
 Dialect = Literal["auto", "native", "react-xml", "guided"]
 Wire = Literal["auto", "chat", "responses", "messages", "gemini"]
 Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: Final = get_args(Effort)[1:]
 NextSpeaker = Literal["auto", "always", "off"]
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 Decision = Literal["allow", "ask", "deny"]

@@ -143,6 +143,7 @@ class Agent:
         self._mode: OperatingMode = mode or "default"
         self.mode_chosen = mode is not None  # by a flag, which overrides a resumed session's
         self.preset: Preset = config.permission.preset
+        self._effort: str = config.provider.effort
         self.wanted = asyncio.Event()  # set by the first input; background work waits for it
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by the opener before first use
@@ -158,6 +159,15 @@ class Agent:
     @mode.setter
     def mode(self, mode: OperatingMode) -> None:
         self._mode, self.parent = mode, None
+
+    @property
+    def effort(self) -> str:
+        """How much the model is asked to reason; empty for its own default."""
+        return self._effort if self.parent is None else self.parent.effort
+
+    @effort.setter
+    def effort(self, effort: str) -> None:
+        self._effort = effort
 
     def use_model(self, name: str) -> None:
         """From the next request on, with the model's window and tokenizer."""

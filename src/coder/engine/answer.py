@@ -138,7 +138,8 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         model=turn.model,
         messages=session.conversation.messages,
         tools=agent.specs,
-        reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session),
+        reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session) or agent.effort or None,
+        max_output_tokens=agent.config.provider.max_output_tokens,
         prompt_id=turn.prompt_id,
         extra=agent.extra,
     )

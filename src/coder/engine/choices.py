@@ -15,13 +15,15 @@ class Choices:
     def __init__(self) -> None:
         self.budget: float | None = None
         self.loop_guard: bool | None = None
+        self.effort: str | None = None
         self.asks = NOTHING_ASKED  # the newest turn's model settings
 
     def take(self, event: HistoryEvent) -> None:
         match event.entry:
             case TurnStart(asks=asks):
                 self.asks = asks or NOTHING_ASKED
-            case State(budget_usd=amount, loop_guard=guard):
+            case State(budget_usd=amount, loop_guard=guard, effort=effort):
+                self.effort = self.effort if effort is None else effort
                 if not isinstance(amount, UnsetType):
                     self.budget = amount if amount is not None and amount >= 0 else None
                 if guard is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from coder.config.errors import shown
+from coder.config.schema import EFFORTS
 from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
 from coder.engine.agent import Agent
@@ -47,6 +48,8 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     session.budget.limit = choices.limit(session.budget.limit)
     if choices.loop_guard is not None:
         session.loop_guard = choices.loop_guard
+    if choices.effort is not None and choices.effort in ("", *EFFORTS) and not agent.config.provider.effort:
+        agent.effort = choices.effort
     session.pending_asks = choices.asks
     session.pending_turn = newest.so_far
     if not believed:

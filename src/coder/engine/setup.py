@@ -49,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mode: OperatingMode | None = None
     preset: str = ""
     model: str = ""
+    effort: str = ""
     base_url: str = ""
     api_key: str = ""
     lang: str = ""
@@ -71,6 +72,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         values = {
             "permission.preset": self.preset,
             "provider.model": self.model,
+            "provider.effort": self.effort,
             "provider.base_url": self.base_url,
             "provider.api_key": self.api_key,
             "runtime.max_steps": self.max_steps,

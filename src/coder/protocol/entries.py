@@ -269,13 +269,14 @@ class Loop(Entry, frozen=True, kw_only=True):
 
 
 class State(Entry, frozen=True, kw_only=True):
-    """A setting changed: model, modes, budget, loop guard; or a permission was revoked."""
+    """A setting changed: model, effort, modes, budget, loop guard; or a permission was revoked."""
 
     model: str | None = None
     operating_mode: str | None = None
     preset: str | None = None
     budget_usd: float | UnsetType | None = UNSET
     loop_guard: bool | None = None
+    effort: str | None = None
     revoked: list[str] = []
 
 

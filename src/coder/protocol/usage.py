@@ -19,6 +19,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cached: int = 0
     source: str = ""
 
+    @property
+    def cached_share(self) -> float | None:
+        """Of the prompt, what the provider had cached; None where nothing was counted."""
+        return min(1.0, self.cached / self.prompt) if self.prompt else None
+
     def plus(self, other: Usage) -> Usage:
         return Usage(
             prompt=self.prompt + other.prompt,

@@ -21,7 +21,7 @@ from coder.engine.commands.permissions import permissions_command
 from coder.engine.commands.sessions import new_command, resume_command, sessions_command
 from coder.engine.commands.status import status_command
 from coder.engine.commands.undo import redo_command, undo_command
-from coder.engine.commands.usage import budget_text, context_text, loop_text
+from coder.engine.commands.usage import budget_text, context_text, effort_text, loop_text
 from coder.engine.compact import compact_text
 from coder.protocol import entries
 from coder.protocol.events import CommandDone
@@ -180,6 +180,11 @@ async def _budget(agent: Agent, args: str) -> Reply:
     return Reply(text, ok)
 
 
+async def _effort(agent: Agent, args: str) -> Reply:
+    text, ok = effort_text(agent, args)
+    return Reply(text, ok)
+
+
 async def _loop(agent: Agent, args: str) -> Reply:
     text, ok = loop_text(agent, args)
     return Reply(text, ok)
@@ -198,6 +203,7 @@ COMMANDS = {
     for command in (
         Command("help", "[NAME]", _help),
         Command("model", "[NAME]", _model),
+        Command("effort", "[LEVEL|default]", _effort),
         Command("permissions", "[PRESET|revoke NAME]", permissions_command),
         Command("mode", "[NAME]", _mode),
         *(Command(mode, "", _mode_named(mode)) for mode in OPERATING_MODES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from coder.config.schema import EFFORTS
 from coder.context.compaction import SUMMARY_HEAD
 from coder.context.conversation import message_tokens
 from coder.engine.agent import Agent
@@ -34,7 +35,9 @@ def context_text(agent: Agent) -> Said:
     head = Phrase("status.context", tokens=total, window=agent.chosen.window, share=share)
     # The figure stands first: labels are of any width, in any script.
     rows = sorted(parts.items(), key=lambda row: -row[1])
-    return Joined([head, *(f"{tokens:>8}  " + name for name, tokens in rows)])
+    cached = cache_line(agent)
+    lines = (f"{tokens:>8}  " + name for name, tokens in rows)
+    return Joined([head, *lines, *([cached] if cached is not None else [])])
 
 
 def _blocks(system: str) -> list[tuple[str, str]]:
@@ -93,6 +96,27 @@ def _without_price(agent: Agent) -> list[Phrase]:
     unknown = [model for model in dict.fromkeys(models) if budget.price_of(model) is None]
     budget.told_of.update(unknown)
     return [Phrase("budget.no_price", model=model) for model in unknown]
+
+
+def effort_text(agent: Agent, args: str) -> tuple[Said, bool]:
+    """Show how much the model reasons, or set it for this session (`default`: as the model itself does)."""
+    if args and args not in ("default", *EFFORTS):
+        return Phrase("effort.unknown", name=args, names="|".join((*EFFORTS, "default"))), False
+    if args:
+        agent.effort = "" if args == "default" else args
+        agent.session.log.append(entries.State(effort=agent.effort))
+    if not agent.effort:
+        return Phrase("effort.default", names="|".join(EFFORTS)), True
+    return Phrase("effort.current", effort=agent.effort), True
+
+
+def cache_line(agent: Agent) -> Phrase | None:
+    """What share of the input the provider had cached, in the newest turn and in the session."""
+    turn, session = agent.session.turn, agent.session.usage
+    if turn is None or turn.usage.cached_share is None or session.cached_share is None:
+        return None
+    shares = {"turn": f"{turn.usage.cached_share:.0%}", "session": f"{session.cached_share:.0%}"}
+    return Phrase("usage.cached", **shares)
 
 
 def loop_text(agent: Agent, args: str) -> tuple[Said, bool]:

@@ -75,6 +75,7 @@ TEXTS: dict[str, str] = {
     "cli.help.line": "the shell line, in quotes",
     "cli.help.log_dir": "where the record goes",
     "cli.help.max_prompt": "end the turn where a prompt would have more tokens",
+    "cli.help.effort": "how much the model reasons ({levels})",
     "cli.help.max_steps": "how many answers of the model a turn may have",
     "cli.help.mode": "operating mode ({modes}), or a custom mode as '/name args' (repeatable)",
     "cli.help.model": "who answers",

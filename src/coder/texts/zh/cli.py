@@ -75,6 +75,7 @@ TEXTS: dict[str, str] = {
     "cli.help.line": "加引号的 shell 命令行",
     "cli.help.log_dir": "记录写到哪里",
     "cli.help.max_prompt": "提示超过这么多 token 就结束本回合",
+    "cli.help.effort": "模型思考多少（{levels}）",
     "cli.help.max_steps": "一个回合最多让模型回答几次",
     "cli.help.mode": "运行模式（{modes}），或写成 '/名称 参数' 的自定义模式（可重复）",
     "cli.help.model": "由哪个模型回答",
