@@ -21,7 +21,7 @@ from coder.hooks.matching import matches
         ("Edit|Write", "read", False),
         ("ba", "bash", False),
         ("e.*", "edit", True),
-        ("mcp__github__.*", "github__search", True),
+        ("mcp__github__.*", "mcp__github__search", True),
         ("apply_patch", "patch", True),
         ("[", "bash", True),  # invalid: a guard is not lost to a typo
     ],

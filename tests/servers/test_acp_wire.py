@@ -352,3 +352,16 @@ def test_wrong_usage(project: Project) -> None:
     done = project.coder("acp", "--help")
     assert done.returncode == 0
     assert "Agent Client Protocol" in done.stdout
+
+
+def test_a_request_can_be_cancelled_by_its_id(project: Project) -> None:
+    """A prompt is answered as after `session/cancel`."""
+    script = [{"calls": [call("bash", command="sleep 60")]}, {"text": "never"}]
+    with ScriptedServer(script) as server, bare(project, server.url, "--mode", "yolo") as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "sleep"}]}
+        line.send({"id": "p", "method": "session/prompt", "params": prompt})
+        while line.message().get("params", {}).get("update", {}).get("status") != "in_progress":
+            pass
+        line.send({"method": "$/cancel_request", "params": {"requestId": "p"}})
+        assert line.answer("p")["result"]["stopReason"] == "cancelled"

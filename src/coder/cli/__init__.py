@@ -23,6 +23,7 @@ SUBCOMMANDS = (
     "mcp",
     "modes",
     "schema",
+    "serve-mcp",
     "sessions",
     "show",
     "trust",

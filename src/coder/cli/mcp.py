@@ -14,13 +14,14 @@ from coder.cli.errors import Exit, UsageError
 from coder.config.user_file import is_in_user_file, set_in_user_file, unset_in_user_file
 from coder.engine.setup import Settings, try_servers
 from coder.terminal.render.sanitize import safe, safe_json
+from coder.texts import Phrase
 
 
 def run(arguments: list[str]) -> int:
     parser = parser_for("mcp", arguments)
     add, say = parser.options.add_argument, parser.say
     positional = parser.arguments.add_argument
-    actions = ("list", "add", "remove")
+    actions = ("list", "test", "add", "remove")
     positional(
         "action", nargs="?", choices=actions, default="list", metavar="ACTION", help=say("cli.help.mcp")
     )
@@ -42,7 +43,9 @@ def run(arguments: list[str]) -> int:
         if chosen.target:
             raise UsageError("cli.mcp_remove_usage")
         return _remove(chosen.name, settings)
-    tried = asyncio.run(try_servers(options, settings))
+    if chosen.action == "test":
+        _check_known(chosen, settings)
+    tried = asyncio.run(try_servers(options, settings, chosen.name if chosen.action == "test" else ""))
     if chosen.json:
         print(safe_json(msgspec.json.encode({"servers": tried.data})).decode("utf-8"))
     else:
@@ -52,6 +55,15 @@ def run(arguments: list[str]) -> int:
             if one.key.startswith("mcp.servers."):
                 print(safe(one.text(settings.texts)))
     return Exit.ANSWERED if tried.ok else Exit.FAILED
+
+
+def _check_known(chosen: argparse.Namespace, settings: Settings) -> None:
+    known = settings.loaded.config.mcp.servers
+    if not chosen.name or chosen.target:
+        raise UsageError("cli.mcp_test_usage")
+    if chosen.name not in known:
+        names = ", ".join(known) or Phrase("modes.none")
+        raise UsageError("servers.no_server", name=chosen.name, names=names)
 
 
 def _parsed(parser: Parser, arguments: list[str]) -> argparse.Namespace:

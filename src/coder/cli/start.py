@@ -110,7 +110,7 @@ def _subcommand(name: str, arguments: list[str]) -> int:
 
     rest = list(arguments)
     rest.remove(name)
-    module = import_module(f"coder.cli.{name}")
+    module = import_module(f"coder.cli.{name.replace('-', '_')}")
     enable_keyboard_interrupt()
     status: int = module.run(rest)
     return status

@@ -8,7 +8,7 @@ from coder.engine.agent import Agent
 from coder.engine.modes import instant_prompt, set_modes
 from coder.engine.plan import without_pastes
 from coder.engine.turn import run_turn
-from coder.engine.turn_state import Words
+from coder.engine.turn_state import NOTHING_ASKED, Words
 from coder.protocol.entries import InstantMode
 from coder.protocol.events import InputDone
 from coder.protocol.modes import SetModeState, SetValue, TriggerInstantMode
@@ -58,12 +58,16 @@ async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequenc
         agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is a path
-        from coder.engine.commands.modes import InstantLine
+        from coder.engine.commands.modes import InstantLine, ServerPrompt
         from coder.engine.commands.table import run_slash_command
 
         answer = await run_slash_command(agent, text)
         if isinstance(answer, InstantLine):
             return await run_instant(agent, answer.op, answer.leftover, attached)
+        if isinstance(answer, ServerPrompt):
+            words, instant = Words(answer.said, answer.said), answer.instant
+            turn = await run_turn(agent.session, answer.text, NOTHING_ASKED, attached, words, instant)
+            return InputDone(ok=turn.status == "ok", refused=turn.refused)
         agent.emit(answer)
         if not (attached and answer.ok and "mode_id" in answer.data):
             return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))

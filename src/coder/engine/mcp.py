@@ -105,14 +105,17 @@ class TriedServers(msgspec.Struct, frozen=True):
         return not any(one["fault"] for one in self.data)
 
 
-async def tried(servers: Servers) -> TriedServers:
+async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers:
     """Start all and end them again."""
-    from coder.engine.commands.mcp import server_data, server_lines
+    from coder.engine.commands.mcp import prompt_lines, server_data, server_lines
 
     servers.start()
     try:
         await servers.settled()
-        return TriedServers(server_lines(servers), server_data(servers))
+        lines = server_lines(servers)
+        if with_prompts:
+            lines += await prompt_lines(servers)
+        return TriedServers(lines, server_data(servers))
     finally:
         await servers.close()
 

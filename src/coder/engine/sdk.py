@@ -121,10 +121,11 @@ class AgentSession:
                 self._reader = asyncio.create_task(self._read(engine))
             return self._engine
 
-    async def run_turn(self, text: str) -> TurnResult:
-        """Take any input that a person could type through to its end. Cancelling the call cancels the turn.
-        Raises `SessionClosed`, and what `approve` or `on_event` raised."""
-        reading = self._queue(await self._started(), UserInput(text))
+    async def run_turn(self, text: str, *, attached: str = "") -> TurnResult:
+        """Take any input that a person could type through to its end. `attached` goes with the message as it
+        is: `!`, `/` and `@` in it mean nothing. Cancelling the call cancels the turn. Raises `SessionClosed`,
+        and what `approve` or `on_event` raised."""
+        reading = self._queue(await self._started(), UserInput(text, attached))
         try:
             return await reading.result
         except asyncio.CancelledError:

@@ -219,8 +219,9 @@ def _connect(agent: Agent, options: Options, provider: Provider) -> None:
         servers_of(agent, variables, provider_keys(options.environ, provider))
 
 
-async def try_servers(options: Options, settings: Settings) -> TriedServers:
-    """Start every MCP server as a session would, and end it again. Needs no provider."""
+async def try_servers(options: Options, settings: Settings, only: str = "") -> TriedServers:
+    """Start every MCP server as a session would, and end it again. Needs no provider. `only`: this one, also
+    where it is switched off."""
     import asyncio
 
     from coder.engine.mcp import make_servers, tried
@@ -233,8 +234,12 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
         provider = resolve_provider(settings.loaded.config, options.environ)
     except ConfigError:  # none is needed here; where there is one, its key is kept back as in a session
         provider = Provider("", "", settings.loaded.config.provider.api_key)
+    config = settings.loaded.config
+    if only:
+        wanted = msgspec.structs.replace(config.mcp.servers[only], disabled=False)
+        config = msgspec.structs.replace(config, mcp=McpSection({only: wanted}))
     servers = make_servers(
-        settings.loaded.config,
+        config,
         options.cwd.resolve(),
         settings.home,
         environment=closed_environment(options.environ, provider),
@@ -242,7 +247,7 @@ async def try_servers(options: Options, settings: Settings) -> TriedServers:
         own_keys=provider_keys(options.environ, provider),
         level=level,
     )
-    return await tried(servers)
+    return await tried(servers, with_prompts=bool(only))
 
 
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:

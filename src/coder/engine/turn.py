@@ -45,7 +45,7 @@ async def run_turn(
     if session.agent.ide is not None:
         await session.agent.ide.settle()
     await settle_git(session)
-    expanded = text if instant else await _with_files(session, text)
+    expanded = text if instant else await _with_resources(session, await _with_files(session, text))
     message = "\n\n".join(part for part in (expanded, attached) if part)
     refused = too_long(session, message)
     blocked = await _blocked_by_hook(session, text or attached)
@@ -89,6 +89,15 @@ async def _gather_tools(session: Session, turn: Turn) -> None:
 
     with turn.busy(Phrase("stopped.servers")):
         await offer_tools(session)
+
+
+async def _with_resources(session: Session, text: str) -> str:
+    """The text with the resources of MCP servers that it names with `@server:uri`."""
+    if session.agent.mcp is None or "@" not in text:
+        return text
+    from coder.engine.mcp_offers import with_resources
+
+    return await with_resources(session, text)
 
 
 async def _with_files(session: Session, text: str) -> str:

@@ -19,7 +19,7 @@ def matches(matcher: str, name: str) -> bool:
     if _NAMES.fullmatch(matcher) and any(TOOLS.get(folded(word)) == name for word in matcher.split("|")):
         return True
     pattern = _compiled(matcher)
-    return pattern is None or any(pattern.fullmatch(one) for one in (name, f"mcp__{name}"))
+    return pattern is None or pattern.fullmatch(name) is not None
 
 
 def is_valid(matcher: str) -> bool:

@@ -32,6 +32,7 @@ from coder.rpc.peer import RpcError
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
+    from coder.mcp.offers import RemotePrompt
     from coder.model.http.client import HttpClient
 
 __all__ = [
@@ -112,16 +113,45 @@ class Connection:
         self, tool: str, arguments: dict[str, Any], *, timeout_ms: int, on_progress: Progress
     ) -> CallOutcome:
         """Call a tool; raises `McpFault`. Cancelling notifies the server and returns at once."""
-        seconds = timeout_ms / 1000
         params: Json = {"name": tool, "arguments": arguments}
+        result = await self._bounded("tools/call", params, tool, timeout_ms, on_progress)
+        return read_result(self.name, tool, result)
+
+    async def _bounded(
+        self, method: str, params: Json, what: str, timeout_ms: int, on_progress: Progress | None = None
+    ) -> Json:
+        """Ask; raises `McpFault` that names `what` was asked for."""
+        seconds = timeout_ms / 1000
         try:
             async with asyncio.timeout(seconds):
-                result = await self._ask("tools/call", params, on_progress)
+                return await self._ask(method, params, on_progress)
         except TimeoutError:
-            raise McpFault("mcp.slow_call", name=self.name, tool=tool, seconds=f"{seconds:g}") from None
+            raise McpFault("mcp.slow_call", name=self.name, tool=what, seconds=f"{seconds:g}") from None
         except RpcError as error:
-            raise McpFault("mcp.call_refused", name=self.name, tool=tool, why=error.message) from None
-        return read_result(self.name, tool, result)
+            raise McpFault("mcp.call_refused", name=self.name, tool=what, why=error.message) from None
+
+    async def read_resource(self, uri: str, *, timeout_ms: int) -> str:
+        from coder.mcp.offers import resource_text
+
+        result = await self._bounded("resources/read", {"uri": uri}, uri, timeout_ms)
+        return resource_text(self.name, uri, result)
+
+    async def prompts(self, *, timeout_ms: int) -> list[RemotePrompt]:
+        """Listed when asked for; none where the server has no prompts."""
+        if not self._hello.can("prompts"):
+            return []
+        from coder.mcp.offers import list_prompts
+
+        async def ask(params: Json) -> Json:
+            return await self._bounded("prompts/list", params, "prompts", timeout_ms)
+
+        return await list_prompts(self.name, ask)
+
+    async def get_prompt(self, prompt: str, arguments: dict[str, str], *, timeout_ms: int) -> str:
+        from coder.mcp.offers import prompt_text
+
+        params: Json = {"name": prompt, "arguments": arguments}
+        return prompt_text(self.name, prompt, await self._bounded("prompts/get", params, prompt, timeout_ms))
 
     async def _ask(self, method: str, params: Json, on_progress: Progress | None = None) -> Json:
         if not self._hello.modern:

@@ -25,7 +25,7 @@ def read_result(name: str, tool: str, result: Json) -> CallOutcome:
         content = []
     if kind != "complete" or not isinstance(content, list):
         raise McpFault("mcp.invalid_result", name=name, tool=tool)
-    read = [_part(part) for part in content[:_MOST_PARTS]]
+    read = [read_part(part) for part in content[:_MOST_PARTS]]
     if None in read:
         raise McpFault("mcp.invalid_result", name=name, tool=tool)
     texts, parts = [p[0] for p in read if p], [p[1] for p in read if p]
@@ -45,7 +45,7 @@ def _pretty(structured: Any) -> str:
         return "[structured content, nested too deeply to be shown]"
 
 
-def _part(part: Any) -> tuple[str, Json] | None:
+def read_part(part: Any) -> tuple[str, Json] | None:
     """(text for the model, fields for the record); None if invalid."""
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):

@@ -79,6 +79,13 @@ class Server:
     async def call(
         self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None]
     ) -> CallOutcome:
+        """Raises `McpFault`."""
+        connection = await self.connected()
+        return await connection.call(
+            tool, arguments, timeout_ms=self.settings.timeout_ms, on_progress=on_progress
+        )
+
+    async def connected(self) -> Connection:
         """Raises `McpFault`. Restarts a server that has exited."""
         if self._resting:
             raise McpFault("servers.in_plan", name=self.name)
@@ -87,9 +94,7 @@ class Server:
             await self.settled()
         if self.connection is None:
             raise McpFault(self.fault or Phrase("servers.unavailable", name=self.name, why="-"))
-        return await self.connection.call(
-            tool, arguments, timeout_ms=self.settings.timeout_ms, on_progress=on_progress
-        )
+        return self.connection
 
     async def rest(self) -> None:
         """Stop it until `start`; its tools stay listed."""

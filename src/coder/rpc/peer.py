@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -20,10 +21,13 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL = -32603
+CANCELLED = -32800
 
 Id = int | str | float | None
 Json = dict[str, Any]
 T = TypeVar("T")
+
+request_id: ContextVar[Id] = ContextVar("request_id", default=None)  # of the request that a handler serves
 
 
 class RpcError(Exception):
@@ -130,6 +134,7 @@ class Peer:
         self._methods = methods
         self._pending: Pending[Raw] = Pending()
         self._running: dict[asyncio.Task[None], str] = {}
+        self._by_id: dict[Id, asyncio.Task[None]] = {}
         self._decoder = msgspec.json.Decoder(_Incoming)
 
     # for subclasses
@@ -184,9 +189,25 @@ class Peer:
         except RpcError as wrong:
             self._fail(message.id, name, wrong)
             return
+        number = None if isinstance(message.id, UnsetType) else message.id
+        before = request_id.set(number)  # the task has a copy
         task = asyncio.get_running_loop().create_task(self._finish(work, message.id, name))
+        request_id.reset(before)
         self._running[task] = name
         task.add_done_callback(self._running.pop)
+        if number is not None:
+            self._by_id[number] = task
+            task.add_done_callback(lambda _done: self._by_id.pop(number, None))
+
+    def cancel(self, number: Id) -> None:
+        """Stop working on a request of theirs; it is answered with an error, unless it has an answer yet."""
+        task = self._by_id.get(number)
+        if task is not None:
+            task.cancel()
+
+    def cancel_all(self) -> None:
+        for task in self._running:
+            task.cancel()
 
     def _begun(self, name: str, params: Raw | UnsetType) -> Awaitable[Any]:
         method = self._methods.get(name)
@@ -209,6 +230,8 @@ class Peer:
                 self.send(result(number, value))
         except RpcError as wrong:
             self._fail(number, name, wrong)
+        except asyncio.CancelledError:
+            self._fail(number, name, RpcError(CANCELLED, "the request was cancelled"))
         except Exception as wrong:  # the last line of defence: a sentence for them, a line for the log
             words = f"{type(wrong).__name__}: {wrong}"[:500]
             self._fail(number, name, RpcError(INTERNAL, f"{name} failed inside coder: {words}"))

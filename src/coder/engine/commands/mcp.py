@@ -20,7 +20,8 @@ async def mcp_command(agent: Agent, args: str) -> Reply:
         return Reply(Phrase("servers.none"))
     word, _, name = args.partition(" ")
     if not args:
-        return Reply(Joined(server_lines(servers)), data={"servers": server_data(servers)})
+        lines = [*server_lines(servers), *await prompt_lines(servers)]
+        return Reply(Joined(lines), data={"servers": server_data(servers)})
     if word != "restart" or not name.strip():
         return Reply(Phrase("servers.usage"), ok=False, data={"usage": True})
     return await _restart(agent, servers, name.strip())
@@ -65,6 +66,25 @@ def _lines(server: Server) -> list[Said]:
         lines += [f"  {_shown_name(server.name, remote.name)}" for remote in server.remotes]
     elif server.fault is not None:
         lines.append("  " + server.fault)
+    return lines
+
+
+async def prompt_lines(servers: Servers) -> list[Said]:
+    """The prompts that each offers, as they are typed."""
+    from coder.mcp.shapes import McpFault
+
+    lines: list[Said] = []
+    for server in servers.all.values():
+        if server.connection is None:
+            continue
+        try:
+            prompts = await server.connection.prompts(timeout_ms=server.settings.timeout_ms)
+        except McpFault as fault:
+            lines.append("  " + fault.phrase)
+            continue
+        for one in prompts:
+            names = "".join(f" <{n}>" if n in one.required else f" [{n}]" for n in one.arguments)
+            lines.append(f"  /{server.name}:{one.name}{names}  {one.description}".rstrip())
     return lines
 
 

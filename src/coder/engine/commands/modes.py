@@ -6,6 +6,7 @@ import msgspec
 
 from coder.engine.agent import Agent
 from coder.engine.modes import error_texts, keeper_of, reload_modes, set_modes
+from coder.protocol.entries import InstantMode
 from coder.protocol.events import CommandDone
 from coder.protocol.modes import (
     InstantModeExecuted,
@@ -31,6 +32,28 @@ class InstantLine(msgspec.Struct, frozen=True):
 
     op: TriggerInstantMode
     leftover: str = ""
+
+
+class ServerPrompt(msgspec.Struct, frozen=True):
+    """A typed line that names an MCP server's prompt: the message, and what the person said of it."""
+
+    text: str
+    said: str
+    instant: InstantMode
+
+
+async def server_prompt(agent: Agent, line: str) -> Reply | ServerPrompt | None:
+    """What `/server:prompt args` comes to; None where no server has that name."""
+    if agent.mcp is None or ":" not in line.split(maxsplit=1)[0]:
+        return None
+    from coder.engine.mcp_offers import prompt_line
+
+    found = await prompt_line(agent, line)
+    if found is None:
+        return None
+    if found.fault:
+        return Reply(found.fault, ok=False)
+    return ServerPrompt(found.text, found.said, InstantMode(mode_id=found.command, values=found.values))
 
 
 def refusal(op: TriggerInstantMode, executed: InstantModeExecuted) -> CommandDone:

@@ -16,7 +16,15 @@ from coder.engine.commands.hooks import hooks_command
 from coder.engine.commands.jobs import ps_command, stop_command
 from coder.engine.commands.mcp import mcp_command
 from coder.engine.commands.memory import memory_answer, skills_answer
-from coder.engine.commands.modes import InstantLine, Reply, custom_mode, mode_names, modes_command
+from coder.engine.commands.modes import (
+    InstantLine,
+    Reply,
+    ServerPrompt,
+    custom_mode,
+    mode_names,
+    modes_command,
+    server_prompt,
+)
 from coder.engine.commands.permissions import permissions_command
 from coder.engine.commands.sessions import new_command, resume_command, sessions_command
 from coder.engine.commands.status import status_command
@@ -38,8 +46,9 @@ class Command(msgspec.Struct, frozen=True):
     run: Callable[[Agent, str], Awaitable[Reply]]
 
 
-async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine:
-    """Built-in names win; then custom modes. An instant one is handed back: its prompt is a turn."""
+async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine | ServerPrompt:
+    """Built-in names win; then custom modes, then prompts of MCP servers. Those that are a turn are handed
+    back."""
     name, args = [*raw[1:].split(maxsplit=1), "", ""][:2]
     command = COMMANDS.get(name)
     session, messages = agent.session, agent.session.conversation.messages
@@ -49,8 +58,8 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
     elif command is not None:
         reply = await command.run(agent, args.strip())
     else:
-        custom = await custom_mode(agent, raw)
-        if isinstance(custom, InstantLine):
+        custom = await custom_mode(agent, raw) or await server_prompt(agent, raw)
+        if isinstance(custom, InstantLine | ServerPrompt):
             return custom
         reply = custom or Reply(await _unknown(agent, name), ok=False, data={"usage": True})
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.

@@ -28,8 +28,10 @@ class Authenticate(_Params, frozen=True):
     method_id: str
 
 
-class Nothing(_Params, frozen=True):
-    """Ignored parameters."""
+class CancelRequest(_Params, frozen=True):
+    """Which of the client's requests."""
+
+    request_id: int | str | float | None = None
 
 
 class NewSession(_Params, frozen=True):

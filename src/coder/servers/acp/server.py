@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder import __version__
-from coder.rpc.peer import INTERNAL, INVALID_PARAMS, Answered, Method, RpcError
+from coder.rpc.peer import INTERNAL, INVALID_PARAMS, Answered, Id, Method, RpcError, request_id
 from coder.servers.acp.params import (
     PROTOCOL_VERSION,
     Authenticate,
+    CancelRequest,
     Initialize,
     ListSessions,
     NewSession,
-    Nothing,
     OldSession,
     OneSession,
     Prompt,
@@ -76,6 +76,7 @@ class AcpServer:
         self._texts = Texts(pick_language(chosen.lang, "", chosen.environ))
         self._sessions: dict[str, EditorSession] = {}
         self._folders: dict[str, str] = {}  # directories of sessions by real path, as the client spells them
+        self._prompts: dict[Id, EditorSession] = {}  # running ones, by request
         self._opening = asyncio.Lock()
         self._outbox = outbox
         self.peer = Editor(outbox, self._methods())
@@ -93,7 +94,7 @@ class AcpServer:
             "session/cancel": Method(OneSession, self.cancel),
             "session/set_mode": Method(SetMode, self.set_mode),
             "session/set_config_option": Method(SetOption, self.set_option),
-            "$/cancel_request": Method(Nothing, self.ignore),
+            "$/cancel_request": Method(CancelRequest, self.cancel_request),
         }
 
     # before any session
@@ -153,8 +154,14 @@ class AcpServer:
             raise RpcError(AUTH_REQUIRED, problem)
         return {}
 
-    async def ignore(self, _: Nothing) -> None:
-        """No-op: prompts are cancelled by `session/cancel`."""
+    async def cancel_request(self, params: CancelRequest) -> None:
+        """A prompt is cancelled as by `session/cancel`, and answered as then; any other request is answered
+        with an error."""
+        session = self._prompts.get(params.request_id)
+        if session is not None:
+            session.cancel()
+        else:
+            self.peer.cancel(params.request_id)
 
     # sessions
 
@@ -301,7 +308,12 @@ class AcpServer:
     # in a session
 
     async def prompt(self, params: Prompt) -> dict[str, Any]:
-        return await self._session(params.session_id).prompt(params.prompt)
+        session, number = self._session(params.session_id), request_id.get()
+        self._prompts[number] = session
+        try:
+            return await session.prompt(params.prompt)
+        finally:
+            self._prompts.pop(number, None)
 
     async def cancel(self, params: OneSession) -> None:
         self._session(params.session_id).cancel()

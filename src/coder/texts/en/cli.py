@@ -12,6 +12,9 @@ TEXTS: dict[str, str] = {
     "cli.about.mcp": "Try the MCP servers, or add and remove your own.",
     "cli.about.modes": "List custom modes and saved prompts, or import another tool's commands.",
     "cli.about.schema": "Print the protocol of the engine: every op and every event.",
+    "cli.about.serve-mcp": (
+        "Be an MCP server on stdio: other agents give coder tasks in this folder, under your policy."
+    ),
     "cli.about.sessions": "List the sessions of this folder, newest first.",
     "cli.about.show": "Show what happened in a session.",
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
@@ -79,7 +82,7 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "how many answers of the model a turn may have",
     "cli.help.mode": "operating mode ({modes}), or a custom mode as '/name args' (repeatable)",
     "cli.help.model": "who answers",
-    "cli.help.mcp": "list (the default): try them; add: put one into your own settings; "
+    "cli.help.mcp": "list (the default): try them; test: try one; add: put one into your own settings; "
     "remove: take one out of them",
     "cli.help.mcp_env": "a variable for the program; ${{NAME}} is put in when it starts",
     "cli.help.mcp_header": "a header for the address; ${{NAME}} is put in",
@@ -113,6 +116,7 @@ TEXTS: dict[str, str] = {
     "cli.help.ts": "TypeScript types instead of JSON Schema",
     "cli.help.version": "print the version",
     "cli.help.warn_prompt": "warn where a prompt has more tokens",
+    "cli.mcp_test_usage": "Say which one: coder mcp test NAME.",
     "cli.modes_new_alone": "NAME, --kind and --global belong to `coder modes new`.",
     "cli.modes_no_name": "Say which: coder modes new NAME.",
     "cli.near_miss": "There is no subcommand {word}; did you mean {near}? To ask it: coder --once {word}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     # where a server is reached
     "servers.no_endpoint": "MCP server {name} has neither `command` nor `url`: set one of them.",
+    "servers.no_prompt": "The MCP server {name} has no prompt {prompt}; it has: {names}.",
+    "servers.prompt_needs": "{prompt} needs: {names}. Type them in order, or as name=value.",
     "servers.two_endpoints": "MCP server {name} has both `command` and `url`: set one of them.",
     "servers.type_wants": "MCP server {name}: type {type} wants `{wants}`.",
     "servers.bad_url": "MCP server {name}: `url` must begin with http:// or https://.",

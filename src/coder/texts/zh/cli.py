@@ -12,6 +12,9 @@ TEXTS: dict[str, str] = {
     "cli.about.mcp": "试连 MCP 服务器，或添加、删除你自己的服务器。",
     "cli.about.modes": "列出自定义模式和保存的提示词，或导入其他工具的命令。",
     "cli.about.schema": "输出引擎的协议：每个操作和每个事件。",
+    "cli.about.serve-mcp": (
+        "作为标准输入输出上的 MCP 服务器：其他代理可在你的策略下把本目录的任务交给 coder。"
+    ),
     "cli.about.sessions": "列出此文件夹的会话，最新的在前。",
     "cli.about.show": "显示一次会话里发生了什么。",
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
@@ -79,7 +82,7 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "一个回合最多让模型回答几次",
     "cli.help.mode": "运行模式（{modes}），或写成 '/名称 参数' 的自定义模式（可重复）",
     "cli.help.model": "由哪个模型回答",
-    "cli.help.mcp": "list（默认）：试连；add：添加到你自己的设置；remove：从中删除",
+    "cli.help.mcp": "list（默认）：试连；test：试连一个；add：添加到你自己的设置；remove：从中删除",
     "cli.help.mcp_env": "给程序的变量；启动时填入 ${{NAME}}",
     "cli.help.mcp_header": "给地址的请求头；会填入 ${{NAME}}",
     "cli.help.mcp_name": "服务器的名称",
@@ -108,6 +111,7 @@ TEXTS: dict[str, str] = {
     "cli.help.ts": "输出 TypeScript 类型而非 JSON Schema",
     "cli.help.version": "显示版本",
     "cli.help.warn_prompt": "提示超过这么多 token 就提醒",
+    "cli.mcp_test_usage": "请给出名称：coder mcp test NAME。",
     "cli.modes_new_alone": "NAME、--kind 和 --global 只用于 `coder modes new`。",
     "cli.modes_no_name": "请给出名称：coder modes new NAME。",
     "cli.near_miss": "没有子命令 {word}；是想用 {near} 吗？若要提问：coder --once {word}",

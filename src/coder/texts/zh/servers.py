@@ -5,6 +5,8 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     # where a server is reached
     "servers.no_endpoint": "MCP 服务器 {name} 既没有 `command` 也没有 `url`：请设置其中之一。",
+    "servers.no_prompt": "MCP 服务器 {name} 没有提示 {prompt}；它有：{names}。",
+    "servers.prompt_needs": "{prompt} 需要：{names}。请按顺序输入，或写成 名称=值。",
     "servers.two_endpoints": "MCP 服务器 {name} 同时有 `command` 和 `url`：请只设置其中之一。",
     "servers.type_wants": "MCP 服务器 {name}：类型 {type} 需要 `{wants}`。",
     "servers.bad_url": "MCP 服务器 {name}：`url` 必须以 http:// 或 https:// 开头。",

@@ -1,0 +1,33 @@
+"""`coder serve-mcp`: coder as an MCP server on stdio, for other agents."""
+
+from __future__ import annotations
+
+import os
+
+from coder.cli.common import parser_for
+from coder.cli.start import working_folder
+from coder.config.schema import OPERATING_MODES, PRESETS
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("serve-mcp", arguments)
+    say, add = parser.say, parser.options.add_argument
+    add("--mode", choices=OPERATING_MODES, default="default", metavar="MODE", help=", ".join(OPERATING_MODES))
+    add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
+    add("--model", default="", metavar="NAME", help=say("cli.help.model"))
+    chosen = parser.parse_args(arguments)
+    import asyncio
+
+    from coder.servers.mcp.server import Chosen, serve
+
+    config, log_dir = chosen.config, chosen.log_dir
+    settled = Chosen(
+        root=working_folder(chosen),
+        environ=dict(os.environ),
+        mode=chosen.mode,
+        preset=chosen.permissions,
+        model=chosen.model,
+        config_file=config.absolute() if config else None,
+        log_dir=log_dir.absolute() if log_dir else None,
+    )
+    return asyncio.run(serve(settled))

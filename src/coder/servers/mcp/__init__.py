@@ -1,0 +1,1 @@
+"""coder as a server of the Model Context Protocol: one tool, a task in a folder."""

@@ -1,0 +1,207 @@
+"""`coder serve-mcp`: other agents give it tasks, with the policy, sandbox and record of any session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from coder import __version__
+from coder.rpc.peer import INVALID_PARAMS, Id, Json, Method, RpcError
+from coder.servers.stdio import Editor, EditorOutbox, log_loss, take_over
+
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first
+_AT_ONCE = 4  # tasks
+_CLOSING = 10.0  # seconds for tasks to end in, when the client is gone
+_FLUSHING = 2.0
+
+_TASK = {
+    "name": "task",
+    "title": "Coding task",
+    "description": (
+        "Give a coding agent a task in a folder: it reads, edits, runs and verifies there by itself and "
+        "answers with what it did. It cannot ask back: say everything that it needs to know. What its "
+        "person's policy does not allow is refused and named in the answer."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "description": "What to do, in full"},
+            "folder": {"type": "string", "description": "Below the server's folder; that folder if left out"},
+            "look_only": {"type": "boolean", "description": "Read and propose only, change nothing"},
+            "session": {
+                "type": "string",
+                "description": "A session_id of an earlier answer, to go on with it",
+            },
+        },
+        "required": ["task"],
+        "additionalProperties": False,
+    },
+}
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Command-line choices, for every task. They are the person's: a caller can only ask for less."""
+
+    root: Path
+    environ: Mapping[str, str]
+    mode: Literal["plan", "default", "auto-edit", "yolo"] = "default"
+    preset: str = ""
+    model: str = ""
+    config_file: Path | None = None
+    log_dir: Path | None = None
+
+
+class _Initialize(msgspec.Struct):
+    protocol_version: str = msgspec.field(name="protocolVersion", default="")
+
+
+class _Cancelled(msgspec.Struct):
+    request_id: Id = msgspec.field(name="requestId", default=None)
+
+
+class _Call(msgspec.Struct):
+    name: str
+    arguments: Json = {}
+    meta: Json = msgspec.field(name="_meta", default_factory=dict)
+
+
+class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    task: str
+    folder: str = ""
+    look_only: bool = False
+    session: str | None = None
+
+
+class McpServer:
+    """A handler per method."""
+
+    def __init__(self, chosen: Chosen, outbox: EditorOutbox) -> None:
+        self._chosen = chosen
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self.peer = Editor(
+            outbox,
+            {
+                "initialize": Method(_Initialize, self.initialize),
+                "ping": Method(Json, self.nothing),
+                "notifications/initialized": Method(Json, self.nothing),
+                "notifications/cancelled": Method(_Cancelled, self.cancelled),
+                "tools/list": Method(Json, self.list_tools),
+                "tools/call": Method(_Call, self.call),
+            },
+        )
+
+    async def initialize(self, params: _Initialize) -> Json:
+        version = params.protocol_version if params.protocol_version in VERSIONS else VERSIONS[0]
+        return {
+            "protocolVersion": version,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "coder", "version": __version__},
+        }
+
+    async def nothing(self, params: Json) -> Json:
+        return {}
+
+    async def list_tools(self, params: Json) -> Json:
+        return {"tools": [_TASK]}
+
+    async def cancelled(self, params: _Cancelled) -> Json:
+        self.peer.cancel(params.request_id)
+        return {}
+
+    async def call(self, params: _Call) -> Json:
+        if params.name != "task":
+            raise RpcError(INVALID_PARAMS, f"there is no tool {params.name[:100]!r}")
+        try:
+            given = msgspec.convert(params.arguments, _Arguments)
+        except msgspec.ValidationError as error:
+            return _failed(f"the arguments are wrong: {error}")
+        folder = self._folder(given.folder)
+        if folder is None:
+            return _failed(f"{given.folder} is no folder below {self._chosen.root}")
+        if not given.task.strip():
+            return _failed("the task is empty")
+        async with self._places:
+            return await self._run(given, folder, params.meta.get("progressToken"))
+
+    def _folder(self, name: str) -> Path | None:
+        """The folder, links followed; None where it is not below ours."""
+        root = os.path.realpath(self._chosen.root)
+        folder = Path(os.path.realpath(Path(root, name)))
+        return folder if folder.is_relative_to(root) and folder.is_dir() else None
+
+    async def _run(self, given: _Arguments, folder: Path, token: object) -> Json:
+        from coder.engine.sdk import create_agent_session
+        from coder.texts import Fault
+
+        chosen = self._chosen
+        session = create_agent_session(
+            cwd=folder,
+            environ=chosen.environ,
+            mode="plan" if given.look_only else chosen.mode,
+            permissions=chosen.preset,
+            model=chosen.model,
+            resume=given.session,
+            config_file=chosen.config_file,
+            log_dir=chosen.log_dir,
+            on_event=_Progress(self.peer, token).take if isinstance(token, int | str) else None,
+        )
+        try:
+            # Attached, not typed: a caller's `!` and `/` are words, and never the person's shell.
+            result = await session.run_turn("", attached=given.task)
+        except Fault as fault:
+            return _failed(str(fault))
+        finally:
+            await asyncio.shield(session.close())
+        told = {
+            "status": result.status,
+            "session_id": result.session_id,
+            "steps": len(result.steps),
+            "verification": msgspec.to_builtins(result.verification),
+        }
+        text = result.final_text or result.error or result.status
+        return {"content": [_text(text)], "structuredContent": told, "isError": result.status != "ok"}
+
+
+class _Progress:
+    """Tells the client of each tool call."""
+
+    def __init__(self, peer: Editor, token: int | str) -> None:
+        self._peer, self._token, self._count = peer, token, 0
+
+    def take(self, event: Any) -> None:
+        from coder.protocol.events import ToolCallChanged
+
+        if isinstance(event, ToolCallChanged) and event.state == "executing":
+            self._count += 1
+            words = f"{event.tool} {event.argument}".strip()[:200]
+            told = {"progressToken": self._token, "progress": self._count, "message": words}
+            self._peer.tell("notifications/progress", told, "")
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _failed(text: str) -> Json:
+    return {"content": [_text(text)], "isError": True}
+
+
+async def serve(chosen: Chosen) -> int:
+    """Until the client closes its end."""
+    given, taken = take_over()
+    outbox = EditorOutbox(taken, log_loss)
+    server = McpServer(chosen, outbox)
+    await server.peer.hear(given)
+    server.peer.cancel_all()
+    await server.peer.settled(_CLOSING)
+    try:
+        async with asyncio.timeout(_FLUSHING):
+            await outbox.empty()
+    except TimeoutError:
+        pass
+    return 0
