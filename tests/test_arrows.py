@@ -32,7 +32,7 @@ ORDER = (
     "engine",
 )
 FOR_ALL = {"config", "fs", "texts"}
-FRONT_ENDS = {"terminal", "servers", "cli"}
+FRONT_ENDS = {"terminal", "servers", "batch", "cli"}
 ALLOWED = {room: {*ORDER[: at + 1], *FOR_ALL} for at, room in enumerate(ORDER)}
 ALLOWED["protocol"] = {"protocol", "texts"}
 ALLOWED["texts"] = {"texts"}
@@ -41,7 +41,8 @@ ALLOWED["config"] = {"config", "fs", "texts"}
 # `cli` opens the other doors; a door opens none.
 ALLOWED["terminal"] = {"terminal", *ORDER, *FOR_ALL}
 ALLOWED["servers"] = {"servers", *ORDER, *FOR_ALL}
-ALLOWED["cli"] = {"cli", "terminal", "servers", *ORDER, *FOR_ALL}
+ALLOWED["batch"] = {"batch", *ORDER, *FOR_ALL}
+ALLOWED["cli"] = {"cli", "terminal", "servers", "batch", *ORDER, *FOR_ALL}
 
 # What a front end needs of the engine besides ops and events: to open it.
 ENGINE_DOORS = {"engine.engine", "engine.setup", "engine.sdk"}
@@ -185,7 +186,15 @@ def said(path: Path) -> Iterator[tuple[str, int]]:
             continue
         function = node.func
         called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        if called in ("say", "Phrase", "ConfigError", "McpFault", "NotUnderstood", "UsageError"):
+        if called in (
+            "say",
+            "Phrase",
+            "BatchError",
+            "ConfigError",
+            "McpFault",
+            "NotUnderstood",
+            "UsageError",
+        ):
             yield from ((key, node.lineno) for key in literals(node.args[0]))
 
 

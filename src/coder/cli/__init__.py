@@ -16,6 +16,7 @@ _CANCELLED = 130
 
 SUBCOMMANDS = (
     "acp",
+    "batch",
     "demo",
     "doctor",
     "explain",
@@ -28,6 +29,8 @@ SUBCOMMANDS = (
     "show",
     "trust",
 )
+# Their options may have the names of a session's and other meanings (`--resume` without an id).
+OWN_OPTIONS = ("batch",)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder.cli import SUBCOMMANDS, enable_keyboard_interrupt
+from coder.cli import OWN_OPTIONS, SUBCOMMANDS, enable_keyboard_interrupt
 from coder.cli.args import main_parser
 from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import prepare, redirect_stdout_to_devnull
@@ -71,6 +71,8 @@ def _configured_language() -> str:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] and arguments[0] in OWN_OPTIONS:
+        return _subcommand(arguments[0], arguments)
     parser = main_parser()
     chosen, unknown = parser.parse_known_args(arguments)
     if _asks_for_help(chosen):

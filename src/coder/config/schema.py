@@ -6,6 +6,7 @@ validation.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 import msgspec
@@ -149,6 +150,20 @@ class Price(Section, frozen=True):
     input: Usd = 0.0
     cached_input: Usd | None = None
     output: Usd = 0.0
+
+    def cost(self, prompt: int, completion: int, cached: int = 0) -> float:
+        """In USD; `cached` is the part of the prompt that came from the provider's cache."""
+        cached = min(cached, prompt)
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / 1_000_000
+
+
+def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
+    """By the model's exact name, else by the longest prefix of it."""
+    if model in prices:
+        return prices[model]
+    fitting = [name for name in prices if model.startswith(name)]
+    return prices[max(fitting, key=len)] if fitting else None
 
 
 class BudgetSection(Section, frozen=True):

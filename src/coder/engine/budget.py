@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from coder.config.schema import BudgetSection, Price
+from coder.config.schema import BudgetSection, Price, price_of
 from coder.protocol.usage import Usage
 
 _MILLION = 1_000_000
@@ -24,20 +24,12 @@ class Budget:
         self._waiting = 0.0  # reserved for concurrent requests (subagents)
 
     def price_of(self, model: str) -> Price | None:
-        if model in self.prices:
-            return self.prices[model]
-        fitting = [name for name in self.prices if model.startswith(name)]
-        return self.prices[max(fitting, key=len)] if fitting else None
+        return price_of(self.prices, model)
 
     def cost(self, model: str, usage: Usage) -> float | None:
         """None where the model has no price."""
         price = self.price_of(model)
-        if price is None:
-            return None
-        cached_price = price.input if price.cached_input is None else price.cached_input
-        cached = min(usage.cached, usage.prompt)
-        fresh = usage.prompt - cached
-        return (fresh * price.input + cached * cached_price + usage.completion * price.output) / _MILLION
+        return None if price is None else price.cost(usage.prompt, usage.completion, usage.cached)
 
     def add(self, model: str, usage: Usage) -> float | None:
         cost = self.cost(model, usage)

@@ -66,6 +66,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Tool] = ()  # of the embedding program
     temperature: float | None = None
     mcp_servers: Mapping[str, McpServer] = {}  # beside those of the settings, for this session
+    around_wire: Callable[[ChatModel], ChatModel] | None = None  # sees every request, below the retries
 
     def flags(self) -> dict[str, Any]:
         """As the topmost layer of the configuration."""
@@ -136,7 +137,7 @@ def open_agent(
         config,
         place,
         FrontEnd(emit=emit, can_ask=options.can_ask, kind=options.session_kind, sinks=options.sinks),
-        model or _model_of(provider, settings, config),
+        model or _model_of(provider, settings, config, options),
         ModelChoice.of(config, provider.model, options.tokenizer),
         _capabilities(options, skills, memory),
         limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
@@ -164,7 +165,7 @@ def _capabilities(options: Options, skills: Skills, memory: Memory) -> Capabilit
     return Capabilities([*tools, *options.tools], skills, memory, own)
 
 
-def _model_of(provider: Provider, settings: Settings, config: Config) -> ChatModel:
+def _model_of(provider: Provider, settings: Settings, config: Config, options: Options) -> ChatModel:
     return make_model(
         provider.base_url,
         provider.api_key,
@@ -174,6 +175,7 @@ def _model_of(provider: Provider, settings: Settings, config: Config) -> ChatMod
         dialect_of=partial(dialect_of, config, settings.home, provider.base_url),
         found=partial(keep_dialect, settings.home, provider.base_url),
         names=_names_of(provider, settings),
+        around=options.around_wire,
     )
 
 

@@ -79,14 +79,17 @@ def make_model(
     found: Callable[[str, str], None] = lambda model, dialect: None,
     max_attempts: int = 5,
     names: Sequence[str] = (),
+    around: Callable[[ChatModel], ChatModel] | None = None,
 ) -> ChatModel:
     """`names`: the variables or settings of key and address. `wire_of`: the wire of a model at this address.
-    `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what is found."""
+    `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what is found.
+    `around` wraps the wire, below the retries."""
 
     def make(wire: Wire) -> HttpWire:
         return make_wire(wire, base_url, api_key, headers, timeout_ms, names=names)
 
-    model = RetryingModel(ByModel(wire_of, make), max_attempts=max_attempts)
+    wire: ChatModel = ByModel(wire_of, make)
+    model = RetryingModel(around(wire) if around is not None else wire, max_attempts=max_attempts)
     from coder.model.dialect import AutoDialect, in_dialect
 
     if dialect_of is None and dialect != "auto":

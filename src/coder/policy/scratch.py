@@ -15,12 +15,12 @@ def scratch_of(root: str | Path) -> str:
     """The scratch directory of a workspace, created if missing; it outlives the session. Raises OSError."""
     from hashlib import blake2b
 
-    path = _private_base() / blake2b(os.fsencode(os.path.realpath(root)), digest_size=8).hexdigest()
+    path = private_base() / blake2b(os.fsencode(os.path.realpath(root)), digest_size=8).hexdigest()
     path.mkdir(mode=0o700, exist_ok=True)
     return str(path)
 
 
-def _private_base() -> Path:
+def private_base() -> Path:
     """A directory that only this user can write."""
     base = Path(os.path.realpath(_base())) / f"coder-{os.getuid()}"
     try:

@@ -40,6 +40,7 @@ STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
 PARTS: Final = (
     "acp",
     "approval",
+    "batch",
     "cli",
     "config",
     "context",

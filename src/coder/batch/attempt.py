@@ -1,0 +1,146 @@
+"""Supervise one attempt: the function that both engines run, in a thread here and as a Ray task there.
+
+It makes the attempt's folder, has a process forked for it, passes messages on, and removes everything again:
+after the end, a cancel, and the death of the task process alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from coder.batch.channel import Done, FromTask, Incoming, Permit, Start, Stop, framed
+from coder.batch.job import Job, Outcome, Secrets
+from coder.batch.mirror import CheckoutError, Stopped, mirror_for
+from coder.batch.nursery import Nursery, TaskProcess
+from coder.policy.sandbox.ladder import probe
+from coder.policy.scratch import private_base
+
+_TICK = 0.2  # seconds between looks at whether to stop; also how long messages are gathered
+_OVERTIME = 60.0  # beyond its own time limit, for a task process that does not react
+_STOP_SECONDS = 10.0  # from being asked to stop to being killed
+_CHUNK = 1 << 18
+
+Take = Callable[[list[FromTask]], list[Permit]]
+
+
+class Supervised(Protocol):
+    def __call__(self, job: Job, secrets: Secrets, take: Take, stopping: Callable[[], bool]) -> None: ...
+
+
+def batch_root(batch: str) -> Path:
+    """The batch's folder on this machine, which only this user can enter."""
+    return private_base() / f"batch-{batch}"
+
+
+def run_attempt(
+    job: Job, secrets: Secrets, take: Take, stopping: Callable[[], bool], nursery: Nursery
+) -> None:
+    """To its end. What it comes to is the `Done` among the messages; without one the attempt was lost."""
+    root = batch_root(job.settings.batch)
+    folder = root / "tasks" / f"{job.task.id}-{job.attempt}"
+    process: TaskProcess | None = None
+    try:
+        mirror = mirror_for(job.task, root, job.bundle, stopping)
+        remove_tree(folder)
+        folder.mkdir(mode=0o700, parents=True)
+        process = nursery.spawn()
+        start = Start(
+            job, secrets, str(folder), mirror.path, mirror.base, mirror.prefix, _sandbox_cache(root)
+        )
+        process.channel.sendall(framed(start))
+        _relay(process, job, take, stopping)
+    except Stopped:
+        pass
+    except CheckoutError as error:
+        take([Done(Outcome("setup_failed", error=str(error)))])
+    finally:
+        if process is not None:
+            process.end(_STOP_SECONDS)
+        remove_tree(folder)
+
+
+def _relay(process: TaskProcess, job: Job, take: Take, stopping: Callable[[], bool]) -> None:
+    """Pass messages on until the process has ended."""
+    incoming = Incoming()
+    kill_at = time.monotonic() + 2 * (job.task.timeout_s or job.settings.timeout_s) + _OVERTIME
+    stopped = False
+    while time.monotonic() < kill_at:
+        if stopping() and not stopped:
+            stopped = True
+            kill_at = time.monotonic() + _STOP_SECONDS
+            _send(process.channel, framed(Stop()))
+        messages, ended = _gathered(process.channel, incoming)
+        if messages:
+            for permit in take(messages):
+                _send(process.channel, framed(permit))
+        if ended:
+            return
+    if not stopped:
+        take([Done(Outcome("timeout", error="the task process did not end"))])
+
+
+def _gathered(channel: socket.socket, incoming: Incoming) -> tuple[list[FromTask], bool]:
+    """What has arrived, after at most a tick; whether that was the end."""
+    messages: list[FromTask] = []
+    wait = _TICK
+    while select.select([channel], [], [], wait)[0]:
+        try:
+            data = channel.recv(_CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            return messages, True
+        messages += incoming.feed(data)
+        wait = 0.0
+        if len(messages) > 1000:
+            break
+    return messages, False
+
+
+def _send(channel: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # it has ended: the next look at the channel says so
+        channel.sendall(data)
+
+
+def _sandbox_cache(root: Path) -> bytes:
+    """Which sandbox works on this machine: tried once, not by every task."""
+    file = root / "probe" / "sandbox.json"
+    if not file.exists():
+        with contextlib.suppress(OSError):
+            probe(file.parent)
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def sweep(batch: str) -> None:
+    """Remove the batch's folder on this machine, with what killed attempts left in it."""
+    remove_tree(batch_root(batch))
+
+
+def remove_tree(path: Path) -> None:
+    """Also where a task took away its own permissions, or something still writes while it is being ended."""
+
+    def again(function: Callable[..., object], name: str, _error: object) -> None:
+        with contextlib.suppress(OSError):
+            for folder in (Path(name).parent, Path(name)):
+                if not folder.is_symlink() and folder.is_dir():
+                    folder.chmod(stat.S_IRWXU)
+            function(name)
+
+    for _ in range(5):
+        if not os.path.lexists(path):
+            return
+        shutil.rmtree(path, onerror=again)
+        if os.path.lexists(path):
+            time.sleep(0.05)

@@ -1,0 +1,80 @@
+"""Where all attempts report and ask: the limits, and the news that wait for the driver.
+
+No locks here: on one machine `local` guards it, on a cluster it is inside an actor.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from coder.batch.channel import (
+    Answered,
+    Ask,
+    Done,
+    Failed,
+    FromTask,
+    Grew,
+    Permit,
+    Throttled,
+)
+from coder.batch.limits import Limits
+
+MOST_WAITING = 32 << 20  # bytes of news; whoever brings more waits until the driver has taken some
+
+
+class News(msgspec.Struct, frozen=True):
+    """Something that an attempt reported. `Ended`: nothing of it runs any more."""
+
+    task: str
+    attempt: int
+    what: Grew | Answered | Done | Ended
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """The attempt's processes and folders are gone. `why` is set where it could not be run at all."""
+
+    why: str = ""
+
+
+class Desk:
+    """One for a batch."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.waiting = 0  # bytes
+        self._news: list[News] = []
+
+    def take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit]:
+        """Take an attempt's messages in order; returns the answers to its questions."""
+        permits = []
+        for message in messages:
+            match message:
+                case Ask(number, provider, reserve):
+                    answer = self.limits.ask(task, number, provider, reserve)
+                    permits.append(Permit(number, answer.wait, answer.refused))
+                case Throttled(number, provider, retry_after):
+                    self.limits.throttled(task, number, provider, retry_after)
+                case Failed(number):
+                    self.limits.failed(task, number)
+                case Answered(number, provider, cost):
+                    self.limits.answered(task, number, provider, cost)
+                    self.put(News(task, attempt, message))
+                case Grew() | Done():
+                    self.put(News(task, attempt, message))
+        return permits
+
+    def put(self, news: News) -> None:
+        if isinstance(news.what, Ended):
+            self.limits.gone(news.task)
+        elif isinstance(news.what, Grew):
+            self.waiting += len(news.what.data)
+        self._news.append(news)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._news)
+
+    def drain(self) -> list[News]:
+        news, self._news = self._news, []
+        self.waiting = 0
+        return news

@@ -1,0 +1,105 @@
+"""Requests to the model wait here for the batch's limits: below the retries, so that every attempt counts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Mapping
+
+import msgspec
+
+from coder.batch.channel import Answered, Ask, Failed, TaskChannel, Throttled
+from coder.config.schema import Price, price_of
+from coder.model.base import ChatModel, Chunk, Completed, ModelError, ModelRequest, closing
+from coder.protocol.usage import Usage
+from coder.texts import Phrase
+
+_BYTES_PER_TOKEN = 3  # low, so that what is reserved is rather too much
+_ANSWER_TOKENS = 4096  # reserved for an answer, whose length nobody knows yet
+_MILLION = 1_000_000
+
+
+class Gate:
+    """One for a task. `refused`: the batch's budget is used up."""
+
+    def __init__(self, channel: TaskChannel, provider: str, prices: Mapping[str, Price]) -> None:
+        self._channel = channel
+        self._provider = provider
+        self._prices = prices
+        self._numbers = itertools.count(1)
+        self.refused = False
+
+    def around(self, wire: ChatModel) -> ChatModel:
+        return GatedModel(wire, self)
+
+    async def enter(self, request: ModelRequest) -> int:
+        """Wait until the request may go out; returns its number. Raises `ModelError` for want of money."""
+        number = next(self._numbers)
+        question = Ask(number, self._provider, self._reserve(request))
+        while True:
+            permit = await self._channel.ask(question)
+            if permit.refused:
+                self.refused = True
+                raise ModelError(Phrase("batch.budget_used_up"), kind="budget")
+            if not permit.wait:
+                return number
+            await asyncio.sleep(permit.wait)
+
+    def answered(self, number: int, model: str, usage: Usage | None) -> None:
+        usage = usage if usage is not None and usage.prompt else None
+        cost = self._cost(model, usage) if usage is not None else None
+        tokens = (usage.prompt, usage.completion) if usage is not None else (0, 0)
+        self._channel.send(Answered(number, self._provider, cost, *tokens))
+
+    def throttled(self, number: int, retry_after: float | None) -> None:
+        self._channel.send(Throttled(number, self._provider, retry_after))
+
+    def failed(self, number: int) -> None:
+        self._channel.send(Failed(number))
+
+    def _reserve(self, request: ModelRequest) -> float:
+        price = price_of(self._prices, request.model)
+        if price is None:
+            return 0.0
+        size = len(msgspec.json.encode(request.messages)) + len(msgspec.json.encode(request.tools))
+        return (size / _BYTES_PER_TOKEN * price.input + _ANSWER_TOKENS * price.output) / _MILLION
+
+    def _cost(self, model: str, usage: Usage) -> float:
+        price = price_of(self._prices, model)
+        return 0.0 if price is None else price.cost(usage.prompt, usage.completion, usage.cached)
+
+
+class GatedModel:
+    """A `ChatModel` whose requests pass the gate. A 429 is waited out here, with everybody else, and is no
+    failed attempt of this task."""
+
+    def __init__(self, inner: ChatModel, gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        while True:
+            number = await self._gate.enter(request)
+            usage: Usage | None = None
+            streamed = False
+            try:
+                async with closing(self._inner.stream(request)) as chunks:
+                    async for chunk in chunks:
+                        streamed = True
+                        if isinstance(chunk, Completed):
+                            usage = chunk.usage
+                        yield chunk
+            except ModelError as error:
+                if error.kind == "quota" and error.retryable and not streamed:
+                    self._gate.throttled(number, error.retry_after)
+                    continue
+                self._gate.failed(number)
+                raise
+            except BaseException:  # cancelled: the provider may count what it has sent
+                self._gate.answered(number, request.model, usage)
+                raise
+            self._gate.answered(number, request.model, usage)
+            return
+
+    async def close(self) -> None:
+        await self._inner.close()

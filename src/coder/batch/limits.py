@@ -1,0 +1,123 @@
+"""Limits that hold across all tasks of a batch: requests a minute, back-off after a 429, and the budget.
+
+A state machine without threads or clocks of its own: it is told the time, and answers how long to wait. On
+one machine the driver holds it, on a cluster an actor does; either way every request asks the same object.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+_WINDOW = 60.0
+_FIRST_BACKOFF = 1.0
+_MAX_BACKOFF = 120.0
+_RECHECK = 0.25  # seconds; money reserved by a request in flight comes back when it ends
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`wait` seconds and ask again; 0: go ahead. `refused`: the budget does not allow it."""
+
+    wait: float = 0.0
+    refused: bool = False
+
+
+_Request = tuple[str, int]
+
+
+class _Provider(msgspec.Struct):
+    """`throttled`: 429s in a row; `probe`: the one request that goes out after the pause."""
+
+    sent: deque[float] = msgspec.field(default_factory=deque)
+    quiet_until: float = 0.0
+    throttled: int = 0
+    probe: _Request | None = None
+
+
+class Limits:
+    """Per provider: a sliding window of one minute, and a time before which nobody sends. For all: money."""
+
+    def __init__(
+        self,
+        rpm: Mapping[str, int] | None = None,
+        budget: float | None = None,
+        spent: float = 0.0,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        """`rpm` by provider; the entry `""` is for those not named."""
+        self._rpm = dict(rpm or {})
+        self._budget = budget
+        self._clock = clock
+        self._providers: defaultdict[str, _Provider] = defaultdict(_Provider)
+        self._reserved: dict[_Request, float] = {}
+        self.spent = spent
+        self.exhausted = False
+
+    def ask(self, task: str, number: int, provider: str, reserve: float) -> Answer:
+        """Request `number` of `task` wants to go out and may cost `reserve` USD."""
+        if self._budget is not None and self.spent + reserve > self._budget:
+            self.exhausted = True
+            return Answer(refused=True)
+        wait = self._wait_for(provider)
+        if wait > 0:
+            return Answer(wait=wait)
+        if self._budget is not None and self.spent + self.reserved + reserve > self._budget:
+            return Answer(wait=_RECHECK)  # those in flight may cost less than they reserved
+        state = self._providers[provider]
+        if self._most(provider):
+            state.sent.append(self._clock())
+        if state.throttled:
+            state.probe = task, number
+        self._reserved[task, number] = reserve
+        return Answer()
+
+    @property
+    def reserved(self) -> float:
+        return sum(self._reserved.values())
+
+    def _most(self, provider: str) -> int:
+        return self._rpm.get(provider, self._rpm.get("", 0))
+
+    def _wait_for(self, provider: str) -> float:
+        state, now, most = self._providers[provider], self._clock(), self._most(provider)
+        if state.quiet_until > now:
+            return state.quiet_until - now
+        if state.probe is not None:  # one request tries whether the provider has recovered
+            return _RECHECK
+        while state.sent and state.sent[0] <= now - _WINDOW:
+            state.sent.popleft()
+        return state.sent[0] + _WINDOW - now if most and len(state.sent) >= most else 0.0
+
+    def answered(self, task: str, number: int, provider: str, cost: float | None) -> None:
+        """The request ended. `cost` None: the provider did not say, so what was reserved counts as spent."""
+        reserved = self._reserved.pop((task, number), 0.0)
+        self.spent += reserved if cost is None else cost
+        state = self._providers[provider]
+        state.throttled, state.probe = 0, None
+
+    def throttled(self, task: str, number: int, provider: str, retry_after: float | None) -> None:
+        """A 429 for one is a pause for all who use the provider."""
+        self.failed(task, number)
+        state, now = self._providers[provider], self._clock()
+        if state.quiet_until <= now:  # not once more for each request that was under way
+            state.throttled += 1
+        backoff = min(_MAX_BACKOFF, _FIRST_BACKOFF * 2.0 ** (max(1, state.throttled) - 1))
+        state.quiet_until = max(state.quiet_until, now + (backoff if retry_after is None else retry_after))
+
+    def failed(self, task: str, number: int) -> None:
+        """The request ended without an answer: nothing was spent that is known of."""
+        self._reserved.pop((task, number), None)
+        for state in self._providers.values():
+            if state.probe == (task, number):
+                state.probe = None
+
+    def gone(self, task: str) -> None:
+        """The task ended, or its process died: what it had reserved counts as spent, as the provider may
+        have answered."""
+        for key in [key for key in self._reserved if key[0] == task]:
+            reserved = self._reserved[key]
+            self.failed(*key)
+            self.spent += reserved

@@ -1,0 +1,72 @@
+"""The engine for one machine: a thread for each attempt, which supervises a process."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from coder.batch.attempt import run_attempt, sweep
+from coder.batch.channel import FromTask, Permit
+from coder.batch.desk import MOST_WAITING, Desk, Ended, News
+from coder.batch.job import Job, Secrets
+from coder.batch.limits import Limits
+from coder.batch.nursery import Nursery
+
+
+class LocalEngine:
+    """`BatchEngine` with processes of this machine."""
+
+    def __init__(self, batch: str, capacity: int, limits: Limits, secrets: Secrets) -> None:
+        self.capacity = capacity
+        self.nursery = Nursery()
+        self._batch = batch
+        self._secrets = secrets
+        self._desk = Desk(limits)
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._threads: set[threading.Thread] = set()
+        sweep(batch)
+
+    def start(self, job: Job) -> None:
+        thread = threading.Thread(target=self._attempt, args=(job,), name=job.key, daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _attempt(self, job: Job) -> None:
+        why = ""
+        try:
+            take = partial(self._take, job.key, job.attempt)
+            run_attempt(job, self._secrets, take, self._stop.is_set, self.nursery)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        with self._changed:
+            self._desk.put(News(job.key, job.attempt, Ended(why)))
+            self._threads.discard(threading.current_thread())
+            self._changed.notify_all()
+
+    def _take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._desk.waiting < MOST_WAITING)  # back-pressure
+            permits = self._desk.take(task, attempt, messages)
+            self._changed.notify_all()
+        return permits
+
+    def news(self, seconds: float) -> list[News]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._desk.has_news, seconds)
+            news = self._desk.drain()
+            self._changed.notify_all()
+        return news
+
+    def exhausted(self) -> bool:
+        return self._desk.limits.exhausted
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        self.stop()
+        for thread in list(self._threads):
+            thread.join()
+        self.nursery.close()
+        sweep(self._batch)

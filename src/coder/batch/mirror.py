@@ -1,0 +1,231 @@
+"""Mirrors: a bare repository for every source of tasks, made once on each machine, which tasks clone.
+
+Runs in the supervisor, as the person: git's credentials and ssh keys are theirs. Nothing is written to the
+source. A `cwd` without `ref` is mirrored as its files are now, uncommitted ones included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from coder.batch.tasks import Task
+from coder.process.child import own_environment
+
+_NOBODY = {
+    "GIT_AUTHOR_NAME": "coder",
+    "GIT_AUTHOR_EMAIL": "coder@localhost",
+    "GIT_COMMITTER_NAME": "coder",
+    "GIT_COMMITTER_EMAIL": "coder@localhost",
+}
+_CLONE = ["clone", "--quiet", "--bare", "--template=", "-c", "core.hooksPath=/dev/null"]
+
+Stopping = Callable[[], bool]
+
+
+class CheckoutError(Exception):
+    """The source cannot be had; the text is git's."""
+
+
+class Stopped(Exception):
+    """The attempt was cancelled meanwhile."""
+
+
+class Mirror(msgspec.Struct, frozen=True):
+    """`base`: the commit that the task starts from. `prefix`: the folder in it that was named as `cwd`."""
+
+    path: str
+    base: str
+    prefix: str = ""
+
+
+class _Made(msgspec.Struct, frozen=True):
+    """Kept in the mirror as `coder.json`."""
+
+    base: str = ""
+    prefix: str = ""
+
+
+def mirror_for(task: Task, root: Path, bundle: str, stopping: Stopping) -> Mirror:
+    """Of a task's source, made where it is missing. Raises `CheckoutError`, `Stopped`, `OSError`."""
+    snapshot = bool(task.cwd) and not task.ref
+    key = blake2b(f"{task.source}\0{snapshot}".encode(), digest_size=10).hexdigest()
+    path = root / "repos" / f"{key}.git"
+    git = _Git(stopping)
+    if not (path / "coder.json").exists():
+        with _locked(path.with_suffix(".lock"), stopping):
+            if not (path / "coder.json").exists():
+                _make(git, task, path, bundle, snapshot=snapshot)
+    made = msgspec.json.decode((path / "coder.json").read_bytes(), type=_Made)
+    if made.base:
+        return Mirror(str(path), made.base, made.prefix)
+    return Mirror(str(path), _commit(git, path, task.ref or "HEAD"), made.prefix)
+
+
+def _make(git: _Git, task: Task, path: Path, bundle: str, *, snapshot: bool) -> None:
+    making = path.with_suffix(".new")
+    shutil.rmtree(making, ignore_errors=True)
+    if bundle:
+        git.run([*_CLONE, bundle, str(making)])
+        made = msgspec.json.decode(Path(f"{bundle}.json").read_bytes(), type=_Made)
+    elif task.repo:
+        git.run([*_CLONE, "--", task.repo, str(making)])
+        made = _Made()
+    else:
+        made = _mirror_folder(git, Path(task.cwd), making, snapshot=snapshot)
+    (making / "coder.json").write_bytes(msgspec.json.encode(made))
+    making.rename(path)
+
+
+def _mirror_folder(git: _Git, folder: Path, making: Path, *, snapshot: bool) -> _Made:
+    top = git.ask(["-C", str(folder), "rev-parse", "--show-toplevel"])
+    if top:
+        git.run([*_CLONE, "--", top, str(making)])
+    elif snapshot:
+        git.run(["init", "--quiet", "--bare", "--template=", str(making)])
+    else:
+        raise CheckoutError(f"{folder} is not in a git repository, so `ref` means nothing there")
+    root = Path(top) if top else folder
+    prefix = os.path.relpath(os.path.realpath(folder), os.path.realpath(root))
+    base = _snapshot(git, root, making) if snapshot else ""
+    return _Made(base, "" if prefix == "." else prefix)
+
+
+def _snapshot(git: _Git, root: Path, making: Path) -> str:
+    """A commit of the files as they are now. The index is ours: the person's is not touched."""
+    _copy_ignored(git, root, making)
+    index = making / "snapshot.index"
+    where = {"GIT_DIR": str(making), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index), **_NOBODY}
+    git.run(["add", "--all", "--ignore-errors", "."], where, cwd=root)
+    tree = git.run(["write-tree"], where)
+    parent = git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], where)
+    commit = ["commit-tree", "-m", "The files as they were when the batch started", tree]
+    base = git.run([*commit, *(["-p", parent] if parent else [])], where)
+    index.unlink()
+    return base
+
+
+def _copy_ignored(git: _Git, root: Path, making: Path) -> None:
+    """What the person's own settings ignore stays out of the snapshot as well."""
+    named = git.ask(["-C", str(root), "config", "--type=path", "--get", "core.excludesFile"])
+    common = git.ask(["-C", str(root), "rev-parse", "--path-format=absolute", "--git-common-dir"])
+    files = [
+        Path(named or "~/.config/git/ignore").expanduser(),
+        *([Path(common) / "info/exclude"] if common else []),
+    ]
+    (making / "info").mkdir(exist_ok=True)
+    with (making / "info" / "exclude").open("ab") as exclude:
+        for file in files:
+            with contextlib.suppress(OSError):
+                exclude.write(file.read_bytes() + b"\n")
+
+
+def _commit(git: _Git, path: Path, ref: str) -> str:
+    where = {"GIT_DIR": str(path)}
+    question = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
+    if found := _commits.get((str(path), ref)) or git.ask(question, where):
+        _commits[str(path), ref] = found
+        return found
+    with _locked(path.with_suffix(".lock"), git.stopping):  # a commit that no branch or tag reaches
+        git.run(["fetch", "--quiet", "--no-tags", "origin", "--", ref], where)
+        found = git.ask(["rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}"], where)
+    if not found:
+        raise CheckoutError(f"{ref} is not a commit")
+    _commits[str(path), ref] = found
+    return found
+
+
+_commits: dict[tuple[str, str], str] = {}
+
+
+def bundle_of(task: Task, root: Path, target: Path) -> None:
+    """Write the mirror of a local source as one file, for machines that do not have its path."""
+    mirror = mirror_for(task, root, "", lambda: False)
+    git = _Git(lambda: False)
+    where = {"GIT_DIR": mirror.path}
+    made = msgspec.json.decode((Path(mirror.path) / "coder.json").read_bytes(), type=_Made)
+    if made.base:
+        git.run(["update-ref", "refs/coder/base", made.base], where)
+    git.run(
+        ["bundle", "create", "--quiet", str(target), "--all", *(["HEAD"] if not made.base else [])], where
+    )
+    Path(f"{target}.json").write_bytes(msgspec.json.encode(made))
+
+
+class _Git:
+    """Runs git as the person, without prompts, killed where the attempt is cancelled."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        self.stopping = stopping
+        self._environment = {
+            **{name: value for name, value in own_environment().items() if not name.startswith("GIT_")},
+            **{name: os.environ[name] for name in ("GIT_SSH_COMMAND", "GIT_SSH") if name in os.environ},
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+        }
+        self._environment.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+
+    def run(self, words: list[str], more: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+        status, output, errors = self._run(words, more or {}, cwd)
+        if status != 0:
+            raise CheckoutError(f"git {words[0]}: {errors.strip()[-1000:] or f'exit status {status}'}")
+        return output.strip()
+
+    def ask(self, words: list[str], more: Mapping[str, str] | None = None) -> str:
+        """What git says; empty where it fails."""
+        status, output, _ = self._run(words, more or {}, None)
+        return output.strip() if status == 0 else ""
+
+    def _run(self, words: list[str], more: Mapping[str, str], cwd: Path | None) -> tuple[int, str, str]:
+        with subprocess.Popen(
+            ["git", *words],
+            cwd=cwd,
+            env={**self._environment, **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        ) as process:
+            while True:
+                try:
+                    output, errors = process.communicate(timeout=0.5)
+                except subprocess.TimeoutExpired:
+                    if self.stopping():
+                        process.kill()
+                        raise Stopped from None
+                except BaseException:
+                    process.kill()
+                    raise
+                else:
+                    return process.returncode, output, errors
+
+
+@contextlib.contextmanager
+def _locked(path: Path, stopping: Stopping) -> Iterator[None]:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if stopping():
+                    raise Stopped from None
+                time.sleep(0.05)
+            else:
+                break
+        yield
+    finally:
+        os.close(descriptor)

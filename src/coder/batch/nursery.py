@@ -1,0 +1,276 @@
+"""A warm process that forks the processes of tasks.
+
+Starting Python and importing the agent takes longer than many a task's own work; a fork of a process that has
+done both takes milliseconds, shares its memory, and holds no thread, lock or secret of the driver's. As the
+subreaper of what it forks, the nursery kills what a dead task process leaves behind, and it kills the task
+processes themselves when whoever started them is gone.
+
+A task has two sockets: its channel (`channel`), and a line to the nursery: the nursery sends `e` on it when
+the process and its orphans are gone; a `k` from the other end kills, and so does its closing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE = 3.0  # seconds for a task process to end by itself once its supervisor is gone
+_KILL, _ENDED = b"k", b"e"
+_START = "import sys; sys.path[:] = sys.argv[2].split(':'); from coder.batch.nursery import main; main()"
+LABEL = "coder-batch-of-{pid}"  # an argument, so that `ps` tells whose processes these are
+_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+
+
+class TaskProcess(msgspec.Struct, frozen=True):
+    """The supervisor's ends of a task's two sockets."""
+
+    channel: socket.socket
+    line: socket.socket
+
+    def end(self, seconds: float) -> None:
+        """Kill what still runs, and wait until it is gone."""
+        with contextlib.suppress(OSError):
+            self.line.settimeout(seconds)
+            self.line.send(_KILL)
+            self.line.recv(1)
+        self.channel.close()
+        self.line.close()
+
+
+class Nursery:
+    """Starts the warm process when it is first needed, and again where it was killed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def spawn(self) -> TaskProcess:
+        """Raises OSError."""
+        with self._lock:
+            try:
+                return self._spawn()
+            except OSError:  # it was killed
+                self._end()
+                return self._spawn()
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    def _spawn(self) -> TaskProcess:
+        control = self._control or self._start()
+        channel, theirs = socket.socketpair()
+        line, their_line = socket.socketpair()
+        with theirs, their_line:
+            socket.send_fds(control, [b"f"], [theirs.fileno(), their_line.fileno()])
+        return TaskProcess(channel, line)
+
+    def _start(self) -> socket.socket:
+        control, theirs = socket.socketpair()
+        path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _START, str(theirs.fileno()), path, LABEL.format(pid=os.getpid())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # tasks report on their channels
+                start_new_session=True,  # Ctrl+C is the driver's
+            )
+        self._control = control
+        return control
+
+    def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(_GRACE + 5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = self._control = None
+
+
+# in the nursery
+
+
+def main() -> None:
+    _preload()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+
+
+def _preload() -> None:
+    """What every task needs, and what would otherwise be imported in each of them."""
+    import gc
+
+    import coder.batch.runner
+
+    coder.batch.runner.preload()
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every page that holds an object
+
+
+class _Child(msgspec.Struct):
+    pid: int
+    line: socket.socket
+    kill_at: float = 0.0
+    told: bool = False  # asked to end
+
+
+class _Server:
+    """Forks on request, reaps, and kills orphans."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._children: dict[int, _Child] = {}
+        self._selector = selectors.DefaultSelector()
+        self._closed = False
+        self._woken, waking = socket.socketpair()
+        self._own = [self._woken, waking]
+        for one in self._own:
+            one.setblocking(False)
+        signal.set_wakeup_fd(waking.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._on_signal)
+        self._selector.register(control, selectors.EVENT_READ, self._on_control)
+
+    def serve(self) -> None:
+        while not (self._closed and not self._children):
+            for key, _ in self._selector.select(self._patience()):
+                handle: Callable[[], None] = key.data
+                handle()
+            self._reap()
+            self._kill_late_ones()
+
+    def _patience(self) -> float | None:
+        due = [child.kill_at for child in self._children.values() if child.kill_at]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _on_signal(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(4096)
+
+    def _on_control(self) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, 1, 2)
+        except OSError:
+            data, descriptors = b"", []
+        if not data:  # the driver is gone, and so are the other ends of all lines
+            self._closed = True
+            self._selector.unregister(self._control)
+            return
+        channel, line = (socket.socket(fileno=one) for one in descriptors)
+        pid = os.fork()
+        if pid == 0:
+            for one in (self._control, line, *self._own, *(c.line for c in self._children.values())):
+                one.close()
+            self._selector.close()
+            _be_a_task(channel)
+        channel.close()
+        child = _Child(pid, line)
+        self._children[pid] = child
+        self._selector.register(line, selectors.EVENT_READ, lambda: self._on_line(child))
+
+    def _on_line(self, child: _Child) -> None:
+        try:
+            data = child.line.recv(1)
+        except OSError:
+            data = b""
+        if data == _KILL:
+            os.kill(child.pid, signal.SIGKILL)
+        else:  # its channel has ended too: it cleans up, for as long as it is given
+            self._selector.unregister(child.line)
+            child.kill_at = time.monotonic() + _GRACE
+            child.told = True
+
+    def _kill_late_ones(self) -> None:
+        now = time.monotonic()
+        for child in self._children.values():
+            if child.kill_at and child.kill_at <= now:
+                os.kill(child.pid, signal.SIGKILL)
+                child.kill_at = now + _GRACE
+
+    def _reap(self) -> None:
+        ended = []
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not pid:
+                break
+            if pid in self._children:
+                ended.append(self._children.pop(pid))
+        if ended:
+            self._end_orphans()
+        for child in ended:
+            if not child.told:
+                self._selector.unregister(child.line)
+            with contextlib.suppress(OSError):
+                child.line.send(_ENDED)
+            child.line.close()
+
+    def _end_orphans(self) -> None:
+        """Children that we did not fork were left by a task process that is dead now."""
+        for _ in range(100):
+            orphans = [pid for pid in _own_children() if pid not in self._children]
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+            if not orphans:
+                return
+
+
+def _own_children() -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except OSError:  # not Linux
+        return []
+
+
+def _be_a_task(channel: socket.socket) -> NoReturn:
+    status = 1
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        from coder.batch.runner import serve
+
+        serve(channel)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _prctl(option: int, value: int) -> None:
+    """Linux only; elsewhere the supervisor's own clean-up has to do."""
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

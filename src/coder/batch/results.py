@@ -1,0 +1,237 @@
+"""The files of a batch's output folder.
+
+`results.jsonl` is append-only and fsync'd, one row for each attempt that ran to its end; a task's last row
+counts. A row is written after the files that it names, so that a row on disk means that they are there too.
+`attempts.jsonl` has a line when an attempt starts, and one when it is lost, with what it had cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coder.batch.job import Check, Outcome, succeeded
+from coder.batch.tasks import BatchError
+from coder.fs.atomic import write_all, write_atomically
+
+RESULTS, ATTEMPTS, STATUS, LOCK = "results.jsonl", "attempts.jsonl", "status.json", "batch.lock"
+PATCH, RECORD, ANSWER = "patch.diff", "record.jsonl", "answer.md"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of `results.jsonl`. `patch`, `record` and `answer` are paths in the output folder, or empty."""
+
+    id: str
+    attempt: int
+    status: str
+    verification: dict[str, Any] = {}
+    check: Check = Check()
+    tokens: dict[str, int] = {}
+    cost: float | None = None
+    duration: float = 0.0
+    patch: str = ""
+    record: str = ""
+    answer: str = ""
+    steps: int = 0
+    model: str = ""
+    mode: str = ""
+    error: str = ""
+    base: str = ""
+    session_id: str = ""
+    additions: int = 0
+    deletions: int = 0
+    files: int = 0
+    ended: str = ""
+
+    @property
+    def success(self) -> bool:
+        return succeeded(self.status, self.check.status, str(self.verification.get("status", "")))
+
+    @classmethod
+    def of(cls, task: str, attempt: int, outcome: Outcome, folder: Path) -> Row:
+        fields = {name: getattr(outcome, name) for name in outcome.__struct_fields__ if name != "final"}
+        files: dict[str, Any] = {
+            field: f"{task}/{name}" if _has_content(folder / task / name) else ""
+            for field, name in (("patch", PATCH), ("record", RECORD), ("answer", ANSWER))
+        }
+        return cls(id=task, attempt=attempt, ended=timestamp(), **fields, **files)
+
+
+class _Attempt(msgspec.Struct, omit_defaults=True):
+    """A line of `attempts.jsonl`."""
+
+    id: str
+    attempt: int
+    ts: str = ""
+    lost: str = ""
+    cost: float = 0.0
+
+
+class OutputFolder:
+    """The output folder while a batch runs; its lock keeps a second driver out."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `BatchError`."""
+        self.path = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BatchError("batch.no_out", folder=folder, why=error.strerror) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise BatchError("batch.locked", folder=folder) from None
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._results = os.open(folder / RESULTS, flags, 0o644)
+        self._attempts = os.open(folder / ATTEMPTS, flags, 0o644)
+        for file in (self._results, self._attempts):
+            _drop_torn_tail(file)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / LOCK).unlink()
+        for descriptor in (self._results, self._attempts, self._lock):
+            os.close(descriptor)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Group commit: however many tasks have ended, one fsync."""
+        if rows:
+            write_all(self._results, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+            os.fsync(self._results)
+
+    def started(self, task: str, attempt: int) -> None:
+        """Durable against a kill of this process; a crash of the machine loses at most the count."""
+        folder = self.path / task
+        folder.mkdir(exist_ok=True)
+        for name in (PATCH, RECORD, ANSWER):
+            (folder / name).unlink(missing_ok=True)
+        self._note(_Attempt(task, attempt, ts=timestamp()))
+
+    def lost(self, task: str, attempt: int, why: str, cost: float) -> None:
+        self._note(_Attempt(task, attempt, lost=why, cost=cost))
+
+    def _note(self, line: _Attempt) -> None:
+        write_all(self._attempts, msgspec.json.encode(line) + b"\n")
+
+    def grow(self, task: str, name: str, data: bytes, *, whole: bool) -> None:
+        """Append to a task's file, or replace it."""
+        path = self.path / task / name
+        if whole:
+            write_atomically(path, data, 0o644, beside=f".{name}.tmp")
+        else:
+            with path.open("ab") as file:
+                file.write(data)
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def timestamp() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def read_rows(folder: Path) -> Iterator[Row]:
+    """Rows in the order written; a torn last line is skipped. Raises `BatchError` where there are none."""
+    try:
+        file = (folder / RESULTS).open("rb")
+    except OSError as error:
+        raise BatchError("batch.no_results", folder=folder, why=error.strerror) from None
+    decoder = msgspec.json.Decoder(Row)
+    with file:
+        for line in file:
+            if line.endswith(b"\n"):
+                with contextlib.suppress(msgspec.MsgspecError):
+                    yield decoder.decode(line)
+
+
+def final_rows(folder: Path) -> dict[str, Row]:
+    """The last row of every task."""
+    return {row.id: row for row in read_rows(folder)}
+
+
+class Attempts(msgspec.Struct):
+    """What `attempts.jsonl` says: attempts so far by task, the cost of lost ones, and which never ended."""
+
+    count: dict[str, int]
+    lost_cost: float
+    open: dict[str, int]
+
+
+def read_attempts(folder: Path) -> Attempts:
+    found = Attempts({}, 0.0, {})
+    decoder = msgspec.json.Decoder(_Attempt)
+    with contextlib.suppress(OSError), (folder / ATTEMPTS).open("rb") as file:
+        for line in file:
+            with contextlib.suppress(msgspec.MsgspecError):
+                one = decoder.decode(line)
+                if one.lost:
+                    found.lost_cost += one.cost
+                    found.open.pop(one.id, None)
+                else:
+                    found.count[one.id] = max(one.attempt, found.count.get(one.id, 0))
+                    found.open[one.id] = one.attempt
+    return found
+
+
+def recorded_cost(path: Path) -> float:
+    """What the requests in a record cost, for an attempt that never reported."""
+
+    class Meta(msgspec.Struct):
+        cost_usd: float | None = None
+
+    class Line(msgspec.Struct):
+        type: str = ""
+        meta: Meta = msgspec.field(default_factory=Meta)
+
+    total = 0.0
+    decoder = msgspec.json.Decoder(Line)
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        for line in file:
+            with contextlib.suppress(msgspec.MsgspecError):
+                entry = decoder.decode(line)
+                if entry.type in ("assistant", "usage"):
+                    total += entry.meta.cost_usd or 0.0
+    return total
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a driver holds the folder's lock."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _drop_torn_tail(descriptor: int) -> None:
+    """Truncate a last line that a kill cut off: its attempt counts as not ended."""
+    size = os.fstat(descriptor).st_size
+    end = size
+    while end > 0:
+        start = max(0, end - 65536)
+        at = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if at >= 0:
+            end = start + at + 1
+            break
+        end = start
+    if end != size:
+        os.ftruncate(descriptor, end)

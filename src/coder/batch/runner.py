@@ -1,0 +1,411 @@
+"""What a task process does: check out, set up, one turn of the agent, patch, check. One asyncio loop, no
+person to ask, and everything that it writes inside the attempt's own folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+
+from coder.batch.channel import Done, Grew, Start, TaskChannel
+from coder.batch.gate import Gate
+from coder.batch.job import Check, Outcome
+from coder.batch.mirror import CheckoutError
+from coder.batch.results import ANSWER, PATCH, RECORD
+from coder.batch.workspace import Workspace, counts
+from coder.config.errors import ConfigError
+from coder.config.provider import Provider
+from coder.config.schema import OPERATING_MODES, OperatingMode
+from coder.engine.engine import Engine
+from coder.engine.setup import (
+    Options,
+    child_environment,
+    open_agent,
+    provider_of,
+    read_settings,
+    with_model_named,
+)
+from coder.engine.setup import Settings as Read
+from coder.fs.atomic import write_atomically
+from coder.model.base import ModelError
+from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.process.run import Outcome as Ran
+from coder.process.run import run_process
+from coder.protocol.entries import Assistant, Observation, Usage
+from coder.protocol.events import AnyEvent, ApprovalRequested, Failed, InputDone, Recorded, TurnEnded
+from coder.protocol.history import HistoryEvent
+from coder.protocol.ops import ApprovalReply, UserInput
+from coder.record.files import RecordError, encode
+from coder.texts import Fault
+
+_KEEP = 16_384  # bytes of what `setup` and `check` print
+_PATCH_EVERY = 5.0  # seconds between two patches of a task that goes on
+_LARGEST_PATCH = 64 << 20
+_PASSED_ON = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+)
+
+
+def preload() -> None:
+    """Modules that the engine imports when they are first needed, which is in every task."""
+    from importlib import import_module
+
+    for name in (
+        *("answer", "calls", "dispatch", "isolation", "session", "turn", "turn_state", "git_state"),
+        *("approval", "verify.run", "fitting", "notes", "routing", "plan", "guards", "continuation"),
+    ):
+        import_module(f"coder.engine.{name}")
+    for name in (
+        *("model.wires.chat_completions.client", "model.dialect", "model.http.client", "policy.shell.judge"),
+        *("context.tokens", "policy.sandbox.probe", "policy.sandbox.bwrap", "record.undo.shell"),
+        *("process.hardening", "tools.patching.plan", "tools.text.replace", "tools.shell.command"),
+    ):
+        with contextlib.suppress(ImportError):
+            import_module(f"coder.{name}")
+
+
+def serve(connection: socket.socket) -> None:
+    """The task process, to its end."""
+    asyncio.run(_serve(connection))
+
+
+async def _serve(connection: socket.socket) -> None:
+    channel = await TaskChannel.over(connection)
+    start = await channel.started()
+    begun = time.monotonic()
+    attempt = asyncio.create_task(Attempt(start, channel).run())
+    listening = asyncio.create_task(channel.listen(attempt.cancel))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, attempt.cancel)
+    try:
+        outcome = await attempt
+    except asyncio.CancelledError:
+        outcome = Outcome("cancelled", final=False)
+    except (CheckoutError, OSError) as error:
+        outcome = Outcome("setup_failed", error=str(error))
+    except Fault as error:
+        outcome = Outcome("error", error=str(error))
+    except Exception as error:
+        outcome = Outcome("error", error=f"{type(error).__name__}: {error}")
+    took = round(time.monotonic() - begun, 3)
+    channel.send(Done(msgspec.structs.replace(outcome, duration=took)))
+    with contextlib.suppress(ConnectionError):
+        await channel.drain()
+    listening.cancel()
+
+
+class Attempt:
+    """One attempt at one task."""
+
+    def __init__(self, start: Start, channel: TaskChannel) -> None:
+        self._channel = channel
+        self._task = start.job.task
+        self._settings = start.job.settings
+        self._folder = Path(start.folder)
+        self._mirror, self._base = Path(start.mirror), start.base
+        self._prefix = start.prefix
+        self._sandbox_cache = start.sandbox
+        self._home, self._own = self._folder / "home", self._folder / "coder"
+        self._temp = self._folder / "tmp"
+        self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
+        given = start.secrets
+        self._config = given.config
+        named = {name: given.named[name] for name in self._task.env if name in given.named}
+        self._environ = {**self._base_environ(), **named, **given.provider}
+        self._workspace = Workspace(self._folder, self._mirror, self._base, self._shell)
+        self._patched_at = 0.0
+        self._read: Read | None = None
+        self._provider: Provider | None = None
+        self._level = SandboxLevel()
+
+    @property
+    def _cwd(self) -> Path:
+        return self._workspace.root / self._prefix
+
+    def _base_environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        return {
+            **kept,
+            "HOME": str(self._home),
+            "CODER_HOME": str(self._own),
+            "TMPDIR": str(self._temp),
+            "XDG_CACHE_HOME": str(self._home / ".cache"),
+        }
+
+    async def run(self) -> Outcome:
+        """Raises what the caller tells as an outcome."""
+        self._make_folders()
+        await self._workspace.check_out()
+        self._cwd.mkdir(parents=True, exist_ok=True)
+        self._open()
+        if self._task.setup and (failed := await self._set_up()):
+            return failed
+        outcome = await self._turn()
+        outcome = await self._with_patch(outcome)
+        if outcome.final and self._task.check:
+            outcome = msgspec.structs.replace(outcome, check=await self._check())
+        return outcome
+
+    # folders and settings
+
+    def _make_folders(self) -> None:
+        for folder in (self._home, self._own, self._temp, self._workspace.root):
+            folder.mkdir(mode=0o700)
+        os.environ.update({"TMPDIR": str(self._temp), "HOME": str(self._home)})
+        write_atomically(self._own / "config.json", msgspec.json.encode(self._config))
+        if self._sandbox_cache:
+            (self._own / "sandbox.json").write_bytes(self._sandbox_cache)
+        writable = [str(self._home), *self._config.get("sandbox", {}).get("writable", [])]
+        above: dict[str, object] = {"sandbox": {"writable": writable}}
+        if self._task.budget_usd is not None:
+            above["budget"] = {"max_usd": self._task.budget_usd}
+        (self._own / "task.json").write_bytes(msgspec.json.encode(above))
+
+    def _options(self) -> Options:
+        mode = self._task.mode or self._settings.mode
+        custom = mode if mode.startswith("/") else ""
+        operating: OperatingMode = "auto-edit"
+        for one in OPERATING_MODES:
+            operating = one if one == (self._settings.mode if custom else mode) else operating
+        return Options(
+            cwd=self._cwd,
+            environ=self._environ,
+            mode=operating,
+            custom_modes=[custom] if custom else [],
+            preset=self._settings.preset,
+            model=self._task.model or self._settings.model,
+            lang="en",
+            config_file=self._own / "task.json",
+            log_dir=self._folder / "record",
+            max_steps=self._task.max_steps or self._settings.max_steps,
+            session_kind="batch",
+            sinks=[_Streamed(self._channel)],
+        )
+
+    def _open(self) -> None:
+        """Raises `ConfigError`."""
+        options = self._options()
+        self._read = read_settings(options)
+        self._provider = provider_of(options, self._read)
+        if self._read.loaded.config.sandbox.mode != "off":
+            self._level = probe(self._own, self._environ.get("PATH"), self._workspace.root)
+            if self._level.rung == "none" and self._read.loaded.config.sandbox.mode == "require":
+                raise ConfigError("sandbox.required", reason=self._level.reason or "-")
+
+    # the person's own commands, and git
+
+    async def _shell(self, line: str, more: dict[str, str], writable: list[str] | None) -> Ran:
+        environment = {**self._environ, **more}
+        if self._provider is not None:
+            environment = {**child_environment(self._environ, self._provider), **more}
+        argv = ["/bin/sh", "-c", line]
+        cwd = self._workspace.root
+        if writable is not None:
+            assert self._read is not None
+            settings = self._read.loaded.config.sandbox
+            granted = [str(self._home), *settings.writable, *writable]
+            argv = Sandbox(
+                self._level,
+                self._workspace.root,
+                self._own,
+                writable=granted,
+                network=settings.network,
+                environment=environment,
+            ).wrap(argv)
+        return await self._run(argv, cwd, environment)
+
+    async def _command(self, line: str) -> Ran:
+        """`setup` or `check`: in the sandbox, as the model's own commands run, because both run its code."""
+        inside = f"cd -- {_quoted(self._prefix)} && {{ {line}\n}}" if self._prefix else line
+        return await self._shell(inside, {}, [])
+
+    async def _run(self, argv: list[str], cwd: Path, environment: dict[str, str]) -> Ran:
+        left = max(1.0, self._deadline - time.monotonic())
+        return await run_process(
+            argv,
+            cwd=cwd,
+            environment=environment,
+            timeout_ms=int(left * 1000),
+            keep_bytes=_KEEP,
+            spill_to=self._temp / "spilled",
+            spill_limit=0,
+            on_output=lambda _text: None,
+        )
+
+    async def _set_up(self) -> Outcome | None:
+        done = await self._command(self._task.setup)
+        if done.exit_code != 0:
+            said = (done.stderr or done.stdout).strip()[-2000:]
+            return Outcome(
+                "timeout" if done.timed_out else "setup_failed", error=f"setup: exit {done.exit_code}: {said}"
+            )
+        await self._workspace.start_here()
+        return None
+
+    async def _check(self) -> Check:
+        self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
+        done = await self._command(self._task.check)
+        said = "\n".join(part for part in (done.stdout.strip(), done.stderr.strip()) if part)[-_KEEP:]
+        if done.timed_out:
+            return Check("timeout", done.exit_code, said)
+        return Check("passed" if done.exit_code == 0 else "failed", done.exit_code, said)
+
+    # the agent
+
+    async def _turn(self) -> Outcome:
+        assert self._read is not None
+        assert self._provider is not None
+        provider = await with_model_named(self._provider)
+        config = self._read.loaded.config
+        gate = Gate(self._channel, provider.name, config.budget.prices)
+        options = msgspec.structs.replace(self._options(), around_wire=gate.around)
+        read = self._read
+        engine = Engine(lambda emit: open_agent(options, read, provider, emit))
+        engine.start()
+        seen = _Seen()
+        late = False
+        try:
+            async with asyncio.timeout(max(1.0, self._deadline - time.monotonic())):
+                problems = await engine.enable_modes(options.custom_modes) if options.custom_modes else []
+                if problems:
+                    return Outcome("error", error=" ".join(problems))
+                engine.submit(_input(self._task.prompt))
+                async for event in engine.events():
+                    if isinstance(event, ApprovalRequested):
+                        engine.submit(ApprovalReply(approval_id=event.approval_id, answer="no"))
+                    if seen.take(event):
+                        break
+                    if isinstance(event, Recorded):
+                        await self._stream_patch(event.entry)
+        except TimeoutError:
+            late = True
+        finally:
+            await _closed(engine, seen)
+        return self._outcome(seen, late=late, refused=gate.refused, model=provider.model, mode=options.mode)
+
+    def _outcome(
+        self, seen: _Seen, *, late: bool, refused: bool, model: str, mode: OperatingMode | None
+    ) -> Outcome:
+        ended = seen.ended
+        text = ended.text if ended is not None else ""
+        self._channel.send(Grew(ANSWER, text.encode("utf-8", errors="replace"), whole=True))
+        status: str = "error" if ended is None else ended.status
+        if late:
+            status = "timeout"
+        elif refused or seen.code == "budget":
+            status = "budget"
+        return Outcome(
+            status,
+            final=not refused or late,
+            error=(ended.error if ended is not None else "") or seen.error,
+            steps=ended.steps if ended is not None else seen.steps,
+            verification=msgspec.to_builtins(ended.verification) if ended is not None else {},
+            tokens=seen.tokens,
+            cost=seen.cost,
+            model=model,
+            mode=self._task.mode or mode or "",
+            base=self._base,
+            session_id=seen.session_id,
+        )
+
+    async def _stream_patch(self, entry: HistoryEvent) -> None:
+        """While the agent works: what it has done so far is worth having where the attempt is lost."""
+        match entry.entry:
+            case Observation(tool=tool, ok=True) if tool in ("write", "edit", "patch", "bash"):
+                if time.monotonic() - self._patched_at >= _PATCH_EVERY:
+                    self._patched_at = time.monotonic()
+                    with contextlib.suppress(CheckoutError, OSError):
+                        self._channel.send(Grew(PATCH, await self._workspace.patch(), whole=True))
+
+    async def _with_patch(self, outcome: Outcome) -> Outcome:
+        if not outcome.final:
+            return outcome
+        self._deadline = max(self._deadline, time.monotonic() + 60)
+        patch = await self._workspace.patch()
+        if len(patch) > _LARGEST_PATCH:
+            return msgspec.structs.replace(outcome, status="error", error=f"the patch has {len(patch)} bytes")
+        self._channel.send(Grew(PATCH, patch, whole=True))
+        files, added, removed = counts(patch)
+        return msgspec.structs.replace(outcome, files=files, additions=added, deletions=removed)
+
+
+class _Streamed:
+    """A history sink that sends every line to the supervisor."""
+
+    def __init__(self, channel: TaskChannel) -> None:
+        self._channel = channel
+
+    def append(self, event: HistoryEvent) -> None:
+        self._channel.send(Grew(RECORD, encode(event) + b"\n"))
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Seen:
+    """What the events of a turn add up to."""
+
+    def __init__(self) -> None:
+        self.ended: TurnEnded | None = None
+        self.error = self.code = self.session_id = ""
+        self.steps = 0
+        self.cost: float | None = None
+        self.tokens = {"prompt": 0, "completion": 0, "total": 0, "cached": 0}
+
+    def take(self, event: AnyEvent) -> bool:
+        match event:
+            case Recorded(entry):
+                self._recorded(entry)
+            case TurnEnded():
+                self.ended = event
+            case Failed(text, code):
+                self.error, self.code = text, code
+            case InputDone():
+                return True
+        return False
+
+    def _recorded(self, event: HistoryEvent) -> None:
+        self.session_id = event.session_id
+        match event.entry:
+            case Assistant(tokens=tokens, cost_usd=cost):
+                self.steps += 1
+            case Usage(tokens=tokens, cost_usd=cost):
+                pass
+            case _:
+                return
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
+        if tokens is not None:
+            for name in self.tokens:
+                self.tokens[name] += getattr(tokens, name)
+
+
+async def _closed(engine: Engine, seen: _Seen) -> None:
+    closing = asyncio.ensure_future(engine.close())
+    async for event in engine.events():
+        seen.take(event)
+    with contextlib.suppress(RecordError, ModelError):
+        await closing
+
+
+def _input(prompt: str) -> UserInput:
+    """A task is a message: one that begins as a command would is never run as one."""
+    if prompt.lstrip().startswith(("!", "/")):
+        return UserInput("", attached=prompt)
+    return UserInput(prompt)
+
+
+def _quoted(path: str) -> str:
+    from shlex import quote
+
+    return quote(path)

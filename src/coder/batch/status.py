@@ -1,0 +1,65 @@
+"""How far a batch is: written by the driver, read by the table it shows and by `coder batch status`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from coder.batch.results import STATUS, is_running
+from coder.batch.tasks import BatchError
+from coder.fs.atomic import write_atomically
+
+
+class Running(msgspec.Struct, frozen=True):
+    """An attempt that runs."""
+
+    id: str
+    attempt: int
+    seconds: float
+    requests: int = 0
+    cost: float = 0.0
+
+
+class Progress(msgspec.Struct):
+    """`ran`: tasks that this run of the batch finished; `stopped`: why it starts no more."""
+
+    total: int
+    done: int = 0
+    succeeded: int = 0
+    ran: int = 0
+    lost: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    tokens_per_second: float = 0.0
+    elapsed: float = 0.0
+    seconds_left: float | None = None
+    stopped: str = ""
+    ended: bool = False
+    running: list[Running] = []
+    pid: int = msgspec.field(default_factory=os.getpid)
+
+    @property
+    def failed(self) -> int:
+        return self.done - self.succeeded
+
+
+def write_status(folder: Path, progress: Progress) -> None:
+    write_atomically(folder / STATUS, msgspec.json.encode(progress), 0o644, beside=f".{STATUS}.tmp")
+
+
+class Status(msgspec.Struct, frozen=True):
+    progress: Progress
+    alive: bool  # whether its driver runs
+
+
+def read_status(folder: Path) -> Status:
+    """Raises `BatchError` where there is no batch."""
+    try:
+        progress = msgspec.json.decode((folder / STATUS).read_bytes(), type=Progress)
+    except OSError as error:
+        raise BatchError("batch.no_status", folder=folder, why=error.strerror) from None
+    except msgspec.MsgspecError as error:
+        raise BatchError("batch.no_status", folder=folder, why=str(error)) from None
+    return Status(progress, is_running(folder))

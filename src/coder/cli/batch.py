@@ -1,0 +1,246 @@
+"""`coder batch TASKS.jsonl --out DIR`: many tasks at once. `coder batch status DIR`: how far they are."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coder.cli.args import Parser, positive
+from coder.cli.common import options_from, parser_for
+from coder.cli.errors import Exit, UsageError
+from coder.config.layers import merged
+from coder.config.provider import KNOWN
+from coder.config.schema import OPERATING_MODES, PRESETS, Config, price_of
+from coder.engine.setup import Options, Settings, provider_of, read_settings
+
+if TYPE_CHECKING:
+    from coder.batch.driver import Plan
+    from coder.batch.engine import BatchEngine
+    from coder.batch.job import Secrets
+    from coder.batch.results import OutputFolder
+    from coder.batch.status import Progress
+    from coder.batch.tasks import TaskFile
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_TASK_SECONDS = 3600.0
+
+
+def run(arguments: list[str]) -> int:
+    chosen = _parser(arguments).parse_args(arguments)
+    if chosen.tasks == "status":
+        return _status(chosen)
+    if chosen.folder is not None:
+        raise UsageError("batch.surplus", word=chosen.folder)
+    if chosen.out is None:
+        raise UsageError("batch.out_missing")
+    return _batch(chosen)
+
+
+def _parser(arguments: list[str]) -> Parser:
+    parser = parser_for("batch", arguments)
+    say = parser.say
+    parser.arguments.add_argument("tasks", metavar="TASKS.jsonl", help=say("batch.help.tasks"))
+    parser.arguments.add_argument(
+        "folder", nargs="?", type=Path, metavar="DIR", help=say("batch.help.status")
+    )
+    add = parser.options.add_argument
+    modes = ", ".join(OPERATING_MODES)
+    add("--out", type=Path, metavar="DIR", help=say("batch.help.out"))
+    add("--engine", choices=("local", "ray"), default="local", help=say("batch.help.engine"))
+    add("--address", default="", metavar="A", help=say("batch.help.address"))
+    add("--jobs", type=positive, default=0, metavar="N", help=say("batch.help.jobs"))
+    add("--resume", action="store_true", help=say("batch.help.resume"))
+    add("--retry", choices=("failed",), help=say("batch.help.retry"))
+    add("--matrix", nargs="+", action="extend", default=[], metavar="NAME=A,B", help=say("batch.help.matrix"))
+    add("--budget", type=_usd, metavar="USD", help=say("batch.help.budget"))
+    add("--rpm", action="append", default=[], metavar="N", help=say("batch.help.rpm"))
+    add("--time", type=_seconds, metavar="TIME", help=say("batch.help.time"))
+    add("--timeout", type=_seconds, default=_TASK_SECONDS, metavar="TIME", help=say("batch.help.timeout"))
+    add("--mode", default="auto-edit", metavar="MODE", help=say("cli.help.mode", modes=modes))
+    add("--model", default="", metavar="NAME", help=say("cli.help.model"))
+    add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
+    add("--max-steps", type=positive, default=0, metavar="N", help=say("cli.help.max_steps"))
+    add("--cpus", type=_usd, default=1.0, metavar="N", help=say("batch.help.cpus"))
+    add("--memory", type=positive, default=512, metavar="MB", help=say("batch.help.memory"))
+    return parser
+
+
+def _usd(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e9:
+        raise ValueError
+    return value
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhd]?)", text)
+    if not found or not float(found[1]):
+        raise ValueError
+    return float(found[1]) * _UNITS[found[2]]
+
+
+# status
+
+
+def _status(chosen: argparse.Namespace) -> int:
+    from coder.batch.status import read_status
+    from coder.cli.batch_table import status_lines
+
+    folder = chosen.folder or chosen.out
+    if folder is None:
+        raise UsageError("batch.status_missing")
+    status = read_status(folder)
+    options = options_from(chosen)
+    texts = read_settings(options).texts
+    print("\n".join(status_lines(status, folder, texts)))
+    return Exit.ANSWERED
+
+
+# a batch
+
+
+def _batch(chosen: argparse.Namespace) -> int:
+    from coder.batch.driver import plan
+    from coder.batch.limits import Limits
+    from coder.batch.results import OutputFolder
+    from coder.batch.tasks import TaskFile, read_matrix
+
+    options, settings = _settings(chosen)
+    provider = provider_of(options, settings)
+    tasks = TaskFile(chosen.tasks_path, read_matrix(chosen.matrix), options.environ)
+    config = settings.loaded.config
+    if chosen.budget is not None:
+        _refuse_unpriced(config, {provider.model, *tasks.models})
+    rpm = _rates(chosen.rpm)
+    out = OutputFolder(chosen.out)
+    try:
+        if (out.path / "results.jsonl").stat().st_size and not (chosen.resume or chosen.retry):
+            raise UsageError("batch.has_results", folder=chosen.out)
+        todo = plan(tasks, out, retry_failed=bool(chosen.retry))
+        limits: dict[str, Any] = {"rpm": rpm, "budget": chosen.budget, "spent": todo.spent}
+        secrets = _secrets(tasks, options, settings)
+        batch = _batch_name(out.path)
+        engine: BatchEngine
+        if chosen.engine == "ray":
+            engine = _ray_engine(chosen, batch, limits, secrets)
+        else:
+            from coder.batch.local import LocalEngine
+
+            capacity = chosen.jobs or os.cpu_count() or 1
+            engine = LocalEngine(batch, capacity, Limits(**limits, clock=time.monotonic), secrets)
+        return _drive(chosen, tasks, todo, out, engine, settings, batch)
+    finally:
+        out.close()
+        tasks.close()
+
+
+def _settings(chosen: argparse.Namespace) -> tuple[Options, Settings]:
+    chosen.tasks_path = Path(chosen.tasks)
+    if chosen.mode not in OPERATING_MODES and not chosen.mode.startswith("/"):
+        raise UsageError("cli.no_mode", name=chosen.mode, modes=", ".join(OPERATING_MODES))
+    from msgspec.structs import replace
+
+    options = replace(options_from(chosen), model=chosen.model, preset=chosen.permissions)
+    return options, read_settings(options)
+
+
+def _refuse_unpriced(config: Config, models: set[str]) -> None:
+    """A budget that cannot count is none."""
+    if "auto" in models:
+        models = {*models, config.routing.fast, config.routing.strong} - {"auto", ""}
+    missing = sorted(model for model in models if price_of(config.budget.prices, model) is None)
+    if missing:
+        raise UsageError("batch.no_price", models=", ".join(name or "(default)" for name in missing))
+
+
+def _rates(words: list[str]) -> dict[str, int]:
+    """`60`, or `openai=60`."""
+    rates = {}
+    for word in words:
+        provider, _, number = word.rpartition("=")
+        if not number.isascii() or not number.isdigit() or not int(number):
+            raise UsageError("batch.rate", word=word)
+        rates[provider] = int(number)
+    return rates
+
+
+def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:
+    from coder.batch.job import Secrets
+
+    names = {"CODER_BASE_URL", "CODER_API_KEY", "CODER_MODEL"}
+    for known in KNOWN:
+        names |= {known.key_variable, known.base_variable, known.model_variable}
+    environ: Mapping[str, str] = options.environ
+    config: dict[str, Any] = {}
+    for source in settings.loaded.sources:
+        if source.origin in ("home", "file"):
+            config = merged(config, source.settings)
+    return Secrets(
+        provider={name: environ[name] for name in sorted(names) if name in environ},
+        named={name: environ[name] for name in tasks.variables if name in environ},
+        config=config,
+    )
+
+
+def _batch_name(folder: Path) -> str:
+    from hashlib import blake2b
+
+    return blake2b(os.fsencode(os.path.realpath(folder)), digest_size=8).hexdigest()
+
+
+def _ray_engine(
+    chosen: argparse.Namespace, batch: str, limits: dict[str, Any], secrets: Secrets
+) -> BatchEngine:
+    raise NotImplementedError
+
+
+def _drive(
+    chosen: argparse.Namespace,
+    tasks: TaskFile,
+    todo: Plan,
+    out: OutputFolder,
+    engine: BatchEngine,
+    settings: Settings,
+    batch: str,
+) -> int:
+    from coder.batch.driver import Driver
+    from coder.batch.job import Settings as Shared
+    from coder.batch.page import write_page
+    from coder.cli.batch_table import Display
+
+    display = Display(out.path, settings.texts)
+    shared = Shared(
+        batch=batch,
+        mode=chosen.mode,
+        model=chosen.model,
+        preset=chosen.permissions,
+        max_steps=chosen.max_steps,
+        timeout_s=chosen.timeout,
+    )
+    driver = Driver(tasks, todo, out, engine, shared, show=display.show, seconds=chosen.time)
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if kept[signal.SIGINT] is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: driver.interrupt())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: driver.cancel())
+    try:
+        progress = driver.run()
+    finally:
+        engine.close()
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    write_page(out.path)
+    display.finish(progress)
+    return _exit_status(progress)
+
+
+def _exit_status(progress: Progress) -> int:
+    if progress.stopped in ("interrupted", "cancelled"):
+        return Exit.CANCELLED
+    return Exit.ANSWERED if progress.succeeded == progress.total else Exit.FAILED

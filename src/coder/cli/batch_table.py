@@ -1,0 +1,128 @@
+"""What a batch shows: a table that is redrawn on a terminal, a line for each finished task elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from coder.batch.results import Row
+from coder.batch.status import Progress, Status
+from coder.cli.tables import columns
+from coder.terminal.render.sanitize import flat
+from coder.texts import Texts, shortened
+
+_MOST_ROWS = 12
+
+
+class Display:
+    """`show` is called with rows that are new, and about once a second without."""
+
+    def __init__(self, folder: Path, texts: Texts) -> None:
+        self._folder = folder
+        self._texts = texts
+        self._live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self._drawn = 0  # lines of the table on the screen
+
+    def show(self, progress: Progress, rows: list[Row]) -> None:
+        lines = [row_line(progress, row, self._texts) for row in rows]
+        if not self._live:
+            if lines:
+                print("\n".join(lines), flush=True)
+            return
+        failed = [line for line, row in zip(lines, rows, strict=True) if not row.success]
+        table = [] if progress.ended else self._table(progress)
+        erase = f"\x1b[{self._drawn}A\x1b[J" if self._drawn else ""
+        sys.stdout.write(erase + "".join(f"{line}\n" for line in [*failed, *table]))
+        sys.stdout.flush()
+        self._drawn = len(table)
+
+    def finish(self, progress: Progress) -> None:
+        say = self._texts.say
+        print(summary(progress, self._texts))
+        if progress.stopped:
+            print(say(f"batch.stopped.{progress.stopped}"))
+        missing = progress.total - progress.done
+        if missing:
+            print(say("batch.go_on", n=missing))
+        print(say("batch.written", folder=self._folder))
+
+    def _table(self, progress: Progress) -> list[str]:
+        width = shutil.get_terminal_size().columns - 1
+        lines = [summary(progress, self._texts), *running_lines(progress, self._texts)]
+        return [shortened(line, max(10, width)) for line in lines]
+
+
+def status_lines(status: Status, folder: Path, texts: Texts) -> list[str]:
+    progress = status.progress
+    lines = [summary(progress, texts)]
+    if status.alive:
+        lines += running_lines(progress, texts)
+    elif progress.ended:
+        lines.append(texts.say("batch.ended"))
+    else:
+        lines.append(texts.say("batch.died", folder=folder))
+    return lines
+
+
+def summary(progress: Progress, texts: Texts) -> str:
+    say = texts.say
+    parts = [
+        say("batch.counts", done=progress.done, total=progress.total),
+        say("batch.well", n=progress.succeeded),
+        say("batch.badly", n=progress.failed),
+        say("batch.tokens", n=_short(progress.tokens), rate=_short(progress.tokens_per_second)),
+    ]
+    if progress.running:
+        parts.insert(1, say("batch.running", n=len(progress.running)))
+    if progress.cost:
+        parts.append(f"${progress.cost:.4f}")
+    parts.append(_duration(progress.elapsed))
+    if progress.seconds_left and not progress.ended:
+        parts.append(say("batch.left", time=_duration(progress.seconds_left)))
+    if progress.lost:
+        parts.append(say("batch.lost", n=progress.lost))
+    if progress.stopped and not progress.ended:
+        parts.append(say(f"batch.stopping.{progress.stopped}"))
+    return " · ".join(parts)
+
+
+def running_lines(progress: Progress, texts: Texts) -> list[str]:
+    rows = [
+        (f"  {one.id}", texts.say("batch.attempt", n=one.attempt), _duration(one.seconds), f"${one.cost:.4f}")
+        for one in progress.running[:_MOST_ROWS]
+    ]
+    lines = columns(rows) if rows else []
+    if len(progress.running) > _MOST_ROWS:
+        lines.append(texts.say("batch.more", n=len(progress.running) - _MOST_ROWS))
+    return lines
+
+
+def row_line(progress: Progress, row: Row, texts: Texts) -> str:
+    verdict = "batch.succeeded" if row.success else "batch.failed"
+    parts = [f"{row.id}: {texts.say(verdict)} ({row.status})"]
+    if row.check.status != "not_run":
+        parts.append(f"check {row.check.status}")
+    parts.append(f"+{row.additions} -{row.deletions}")
+    if row.cost is not None:
+        parts.append(f"${row.cost:.4f}")
+    parts.append(_duration(row.duration))
+    if row.error:
+        parts.append(flat(shortened(row.error, 200)))
+    return " · ".join(parts)
+
+
+def _short(number: float) -> str:
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{unit}"
+    return f"{number:.0f}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
