@@ -90,7 +90,15 @@ class Nursery:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START, str(theirs.fileno()), path, LABEL.format(pid=os.getpid())],
+                [
+                    sys.executable,
+                    "-I",
+                    "-c",
+                    _START,
+                    str(theirs.fileno()),
+                    path,
+                    LABEL.format(pid=os.getpid()),
+                ],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,

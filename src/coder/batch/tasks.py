@@ -78,11 +78,11 @@ class TaskFile:
             self._file = path.open("rb")
         except OSError as error:
             raise BatchError("batch.unreadable", file=path, why=error.strerror) from None
-        faults = self._check()
-        if faults:
-            raise BatchError(reduce(_and_line, faults, Phrase("batch.wrong_lines", file=path)))
-        if not self.ids:
-            raise BatchError("batch.no_tasks", file=path)
+        try:
+            self._check()
+        except BaseException:
+            self._file.close()
+            raise
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -97,7 +97,7 @@ class TaskFile:
     def close(self) -> None:
         self._file.close()
 
-    def _check(self) -> list[Phrase]:
+    def _check(self) -> None:
         faults: list[Phrase] = []
         seen: dict[str, int] = {}
         for number, offset, line in self._lines():
@@ -109,7 +109,10 @@ class TaskFile:
                     break
             else:
                 self._offsets.append(offset)
-        return faults
+        if faults:
+            raise BatchError(reduce(_and_line, faults, Phrase("batch.wrong_lines", file=self.path)))
+        if not self.ids:
+            raise BatchError("batch.no_tasks", file=self.path)
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         offset = 0

@@ -32,14 +32,19 @@ _TASK_SECONDS = 3600.0
 
 
 def run(arguments: list[str]) -> int:
+    from coder.batch.tasks import BatchError
+
     chosen = _parser(arguments).parse_args(arguments)
-    if chosen.tasks == "status":
-        return _status(chosen)
-    if chosen.folder is not None:
-        raise UsageError("batch.surplus", word=chosen.folder)
-    if chosen.out is None:
-        raise UsageError("batch.out_missing")
-    return _batch(chosen)
+    try:
+        if chosen.tasks == "status":
+            return _status(chosen)
+        if chosen.folder is not None:
+            raise UsageError("batch.surplus", word=chosen.folder)
+        if chosen.out is None:
+            raise UsageError("batch.out_missing")
+        return _batch(chosen)
+    except BatchError as error:
+        raise UsageError(error.phrase) from None
 
 
 def _parser(arguments: list[str]) -> Parser:
