@@ -87,6 +87,15 @@ def test_money_in_flight_is_waited_for_and_money_spent_is_not() -> None:
     assert limits.exhausted
 
 
+def test_an_estimate_is_never_below_what_a_request_has_cost_before() -> None:
+    limits = Limits(budget=1.0, clock=Clock())
+    limits.ask("a", 1, "p", 0.1)
+    limits.answered("a", 1, "p", 0.4)
+    assert limits.ask("a", 2, "p", 0.1) == Answer()
+    assert limits.reserved == 0.4
+    assert limits.ask("b", 1, "p", 0.1).wait > 0
+
+
 def test_an_unknown_cost_counts_as_what_was_reserved() -> None:
     limits = Limits(budget=1.0, clock=Clock())
     limits.ask("a", 1, "p", 0.3)

@@ -53,11 +53,13 @@ class Limits:
         self._clock = clock
         self._providers: defaultdict[str, _Provider] = defaultdict(_Provider)
         self._reserved: dict[_Request, float] = {}
+        self._dearest = 0.0  # what a request has cost: an estimate below it was wrong before
         self.spent = spent
         self.exhausted = False
 
     def ask(self, task: str, number: int, provider: str, reserve: float) -> Answer:
         """Request `number` of `task` wants to go out and may cost `reserve` USD."""
+        reserve = max(reserve, self._dearest)
         if self._budget is not None and self.spent + reserve > self._budget:
             self.exhausted = True
             return Answer(refused=True)
@@ -95,6 +97,7 @@ class Limits:
         """The request ended. `cost` None: the provider did not say, so what was reserved counts as spent."""
         reserved = self._reserved.pop((task, number), 0.0)
         self.spent += reserved if cost is None else cost
+        self._dearest = max(self._dearest, cost or 0.0)
         state = self._providers[provider]
         state.throttled, state.probe = 0, None
 

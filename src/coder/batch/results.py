@@ -186,18 +186,21 @@ def read_attempts(folder: Path) -> Attempts:
     return found
 
 
+class _Meta(msgspec.Struct):
+    cost_usd: float | None = None
+
+
+class _Entry(msgspec.Struct):
+    """As much of a line of the record as costs something."""
+
+    type: str = ""
+    meta: _Meta = msgspec.field(default_factory=_Meta)
+
+
 def recorded_cost(path: Path) -> float:
     """What the requests in a record cost, for an attempt that never reported."""
-
-    class Meta(msgspec.Struct):
-        cost_usd: float | None = None
-
-    class Line(msgspec.Struct):
-        type: str = ""
-        meta: Meta = msgspec.field(default_factory=Meta)
-
     total = 0.0
-    decoder = msgspec.json.Decoder(Line)
+    decoder = msgspec.json.Decoder(_Entry)
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in file:
             with contextlib.suppress(msgspec.MsgspecError):

@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from coder.batch.driver import Plan
     from coder.batch.engine import BatchEngine
     from coder.batch.job import Secrets
+    from coder.batch.limits import Limits
     from coder.batch.results import OutputFolder
     from coder.batch.status import Progress
     from coder.batch.tasks import TaskFile
@@ -118,31 +120,24 @@ def _batch(chosen: argparse.Namespace) -> int:
 
     options, settings = _settings(chosen)
     provider = provider_of(options, settings)
-    tasks = TaskFile(chosen.tasks_path, read_matrix(chosen.matrix), options.environ)
-    config = settings.loaded.config
-    if chosen.budget is not None:
-        _refuse_unpriced(config, {provider.model, *tasks.models})
     rpm = _rates(chosen.rpm)
-    out = OutputFolder(chosen.out)
-    try:
-        if (out.path / "results.jsonl").stat().st_size and not (chosen.resume or chosen.retry):
-            raise UsageError("batch.has_results", folder=chosen.out)
-        todo = plan(tasks, out, retry_failed=bool(chosen.retry))
-        limits: dict[str, Any] = {"rpm": rpm, "budget": chosen.budget, "spent": todo.spent}
-        secrets = _secrets(tasks, options, settings)
-        batch = _batch_name(out.path)
-        engine: BatchEngine
-        if chosen.engine == "ray":
-            engine = _ray_engine(chosen, batch, limits, secrets)
-        else:
-            from coder.batch.local import LocalEngine
+    with closing(TaskFile(chosen.tasks_path, read_matrix(chosen.matrix), options.environ)) as tasks:
+        if chosen.budget is not None:
+            _refuse_unpriced(settings.loaded.config, {provider.model, *tasks.models})
+        with closing(OutputFolder(chosen.out)) as out:
+            if (out.path / "results.jsonl").stat().st_size and not (chosen.resume or chosen.retry):
+                raise UsageError("batch.has_results", folder=chosen.out)
+            todo = plan(tasks, out, retry_failed=bool(chosen.retry))
+            limits = Limits(rpm, chosen.budget, todo.spent, clock=time.monotonic)
+            batch = _batch_name(out.path)
+            engine = _engine(chosen, batch, limits, _secrets(tasks, options, settings))
+            return _drive(chosen, tasks, todo, out, engine, settings, batch)
 
-            capacity = chosen.jobs or os.cpu_count() or 1
-            engine = LocalEngine(batch, capacity, Limits(**limits, clock=time.monotonic), secrets)
-        return _drive(chosen, tasks, todo, out, engine, settings, batch)
-    finally:
-        out.close()
-        tasks.close()
+
+def _engine(chosen: argparse.Namespace, batch: str, limits: Limits, secrets: Secrets) -> BatchEngine:
+    from coder.batch.local import LocalEngine
+
+    return LocalEngine(batch, chosen.jobs or os.cpu_count() or 1, limits, secrets)
 
 
 def _settings(chosen: argparse.Namespace) -> tuple[Options, Settings]:
@@ -197,12 +192,6 @@ def _batch_name(folder: Path) -> str:
     from hashlib import blake2b
 
     return blake2b(os.fsencode(os.path.realpath(folder)), digest_size=8).hexdigest()
-
-
-def _ray_engine(
-    chosen: argparse.Namespace, batch: str, limits: dict[str, Any], secrets: Secrets
-) -> BatchEngine:
-    raise NotImplementedError
 
 
 def _drive(
