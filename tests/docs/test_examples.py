@@ -6,13 +6,15 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pytest
 
-from coder.cli import SUBCOMMANDS
+from coder.batch.tasks import Task, check_task
+from coder.cli import OWN_OPTIONS, SUBCOMMANDS
 from coder.cli.args import main_parser
 from coder.config.load import load
 from coder.config.schema import Config
@@ -63,6 +65,7 @@ def test_every_block_is_looked_at_by_a_test() -> None:
         "python",
         "json",
         "jsonc",
+        "jsonl",
         "markdown",
         "sh",
         "text",
@@ -104,6 +107,12 @@ def test_ops_are_ops(text: str) -> None:
     msgspec.json.decode(text.encode("utf-8"), type=AnyOp)
 
 
+@pytest.mark.parametrize("text", in_language("jsonl"))
+def test_lines_of_task_files_are_tasks(text: str) -> None:
+    for line in text.splitlines():
+        check_task(msgspec.json.decode(line.encode("utf-8"), type=Task), {})
+
+
 def _modes(project: Project) -> Catalogue:
     return Catalogue(places(project.cwd, {}, project.home / ".coder"))
 
@@ -142,6 +151,9 @@ def test_commands_are_commands(line: str) -> None:
     if "coder" not in words:
         return
     arguments = words[words.index("coder") + 1 :]
+    if arguments[1:] and arguments[0] in OWN_OPTIONS:
+        import_module(f"coder.cli.{arguments[0]}").parser(arguments[1:]).parse_args(arguments[1:])
+        return
     chosen, unknown = main_parser().parse_known_args(arguments)
     if chosen.words and chosen.words[0] in SUBCOMMANDS:
         return  # which checks its own options

@@ -275,7 +275,7 @@ class Attempt:
             async with asyncio.timeout(max(1.0, self._deadline - time.monotonic())):
                 problems = await engine.enable_modes(options.custom_modes) if options.custom_modes else []
                 if problems:
-                    return Outcome("error", error=" ".join(problems))
+                    return Outcome("error", error=" ".join(map(str, problems)))
                 engine.submit(_input(self._task.prompt))
                 async for event in engine.events():
                     if isinstance(event, ApprovalRequested):
@@ -304,7 +304,7 @@ class Attempt:
         return Outcome(
             status,
             final=not refused or late,
-            error=(ended.error if ended is not None else "") or seen.error,
+            error=str((ended.error if ended is not None else "") or seen.error),
             steps=ended.steps if ended is not None else seen.steps,
             verification=msgspec.to_builtins(ended.verification) if ended is not None else {},
             tokens=seen.tokens,
@@ -369,7 +369,7 @@ class _Seen:
             case TurnEnded():
                 self.ended = event
             case Failed(text, code):
-                self.error, self.code = text, code
+                self.error, self.code = str(text), code
             case InputDone():
                 return True
         return False

@@ -36,7 +36,7 @@ _TASK_SECONDS = 3600.0
 def run(arguments: list[str]) -> int:
     from coder.batch.tasks import BatchError
 
-    chosen = _parser(arguments).parse_args(arguments)
+    chosen = parser(arguments).parse_args(arguments)
     try:
         if chosen.tasks == "status":
             return _status(chosen)
@@ -49,14 +49,12 @@ def run(arguments: list[str]) -> int:
         raise UsageError(error.phrase) from None
 
 
-def _parser(arguments: list[str]) -> Parser:
-    parser = parser_for("batch", arguments)
-    say = parser.say
-    parser.arguments.add_argument("tasks", metavar="TASKS.jsonl", help=say("batch.help.tasks"))
-    parser.arguments.add_argument(
-        "folder", nargs="?", type=Path, metavar="DIR", help=say("batch.help.status")
-    )
-    add = parser.options.add_argument
+def parser(arguments: list[str]) -> Parser:
+    made = parser_for("batch", arguments)
+    say = made.say
+    made.arguments.add_argument("tasks", metavar="TASKS.jsonl", help=say("batch.help.tasks"))
+    made.arguments.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=say("batch.help.status"))
+    add = made.options.add_argument
     modes = ", ".join(OPERATING_MODES)
     add("--out", type=Path, metavar="DIR", help=say("batch.help.out"))
     add("--engine", choices=("local", "ray"), default="local", help=say("batch.help.engine"))
@@ -75,7 +73,7 @@ def _parser(arguments: list[str]) -> Parser:
     add("--max-steps", type=positive, default=0, metavar="N", help=say("cli.help.max_steps"))
     add("--cpus", type=_usd, default=1.0, metavar="N", help=say("batch.help.cpus"))
     add("--memory", type=positive, default=512, metavar="MB", help=say("batch.help.memory"))
-    return parser
+    return made
 
 
 def _usd(text: str) -> float:
