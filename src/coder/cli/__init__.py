@@ -16,7 +16,9 @@ _CANCELLED = 130
 
 SUBCOMMANDS = (
     "acp",
+    "apply",
     "batch",
+    "compare",
     "demo",
     "doctor",
     "explain",
@@ -30,7 +32,7 @@ SUBCOMMANDS = (
     "trust",
 )
 # Their options may have the names of a session's and other meanings (`--resume` without an id).
-OWN_OPTIONS = ("batch",)
+OWN_OPTIONS = ("apply", "batch", "compare")
 
 
 def main() -> None:

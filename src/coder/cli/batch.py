@@ -57,8 +57,6 @@ def parser(arguments: list[str]) -> Parser:
     add = made.options.add_argument
     modes = ", ".join(OPERATING_MODES)
     add("--out", type=Path, metavar="DIR", help=say("batch.help.out"))
-    add("--engine", choices=("local", "ray"), default="local", help=say("batch.help.engine"))
-    add("--address", default="", metavar="A", help=say("batch.help.address"))
     add("--jobs", type=positive, default=0, metavar="N", help=say("batch.help.jobs"))
     add("--resume", action="store_true", help=say("batch.help.resume"))
     add("--retry", choices=("failed",), help=say("batch.help.retry"))
@@ -71,8 +69,6 @@ def parser(arguments: list[str]) -> Parser:
     add("--model", default="", metavar="NAME", help=say("cli.help.model"))
     add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
     add("--max-steps", type=positive, default=0, metavar="N", help=say("cli.help.max_steps"))
-    add("--cpus", type=_usd, default=1.0, metavar="N", help=say("batch.help.cpus"))
-    add("--memory", type=positive, default=512, metavar="MB", help=say("batch.help.memory"))
     return made
 
 

@@ -17,7 +17,7 @@ from coder.config.provider import Provider
 from coder.context.tokens import UnknownTokenizer
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, open_agent, with_model_named
-from coder.model.base import ModelError
+from coder.model.base import ChatModel, ModelError
 from coder.protocol.events import (
     AnyEvent,
     CommandDone,
@@ -59,8 +59,10 @@ async def run_once(
     resume: str | None,
     asked: UserInput,
     output: str,
+    model: ChatModel | None = None,
 ) -> int:
-    engine = await opened(options, settings, provider, resume)
+    """`model` answers instead of the provider's."""
+    engine = await opened(options, settings, provider, resume, model)
     if isinstance(engine, Exit):
         return engine
     engine.submit(asked)
@@ -68,12 +70,16 @@ async def run_once(
 
 
 async def opened(
-    options: Options, settings: Settings, provider: Provider, resume: str | None
+    options: Options,
+    settings: Settings,
+    provider: Provider,
+    resume: str | None,
+    model: ChatModel | None = None,
 ) -> Engine | Exit:
     """The started engine with the custom modes of the command line; where it fails, why was said."""
     try:
         provider = await with_model_named(provider)
-        engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
+        engine = Engine(lambda emit: open_agent(options, settings, provider, emit, model))
         if options.tokenizer:
             from coder.context.tokens import TokenCounter
 

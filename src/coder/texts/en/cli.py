@@ -5,7 +5,9 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "cli.about": "A coding agent for the terminal.",
     "cli.about.acp": "Speak the Agent Client Protocol on stdio, for editors.",
+    "cli.about.apply": "Put a task's patch into this checkout, with approval and undo.",
     "cli.about.batch": "Run many tasks, each in a clone of its own.",
+    "cli.about.compare": "Say what changed between two batches of the same tasks.",
     "cli.about.demo": "A tour with no network and no key.",
     "cli.about.doctor": "Say what works here: provider, key, tokenizer, sandbox, tools.",
     "cli.about.explain": "Say what the policy would do with a shell line, and why.",
@@ -52,6 +54,8 @@ TEXTS: dict[str, str] = {
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
         "  coder batch TASKS.jsonl --out DIR  many tasks at once, each in a clone of its own\n"
+        "  coder apply DIR/ID           a task's patch into this checkout, with approval and undo\n"
+        "  coder compare DIR DIR2       what changed between two batches\n"
         "\n"
         "exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,\n"
         "             3 step limit, 4 prompt-token limit, 5 answered but the check fails, 130 cancelled"

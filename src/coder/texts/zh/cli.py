@@ -5,7 +5,9 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "cli.about": "终端里的编程代理。",
     "cli.about.acp": "通过标准输入输出使用 Agent Client Protocol，供编辑器调用。",
+    "cli.about.apply": "把某个任务的补丁放进此检出，经批准且可撤销。",
     "cli.about.batch": "运行许多任务，每个都在自己的克隆里。",
+    "cli.about.compare": "说明任务相同的两个批处理之间有何变化。",
     "cli.about.demo": "无需网络和密钥的导览。",
     "cli.about.doctor": "说明这里哪些可用：模型服务、密钥、分词器、沙箱、工具。",
     "cli.about.explain": "说明策略会如何处理一行 shell 命令，以及为何。",
@@ -52,6 +54,8 @@ TEXTS: dict[str, str] = {
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
         "  coder batch TASKS.jsonl --out DIR  同时运行许多任务，每个都在自己的克隆里\n"
+        "  coder apply DIR/ID           把任务的补丁放进此检出，经批准且可撤销\n"
+        "  coder compare DIR DIR2       两个批处理之间有何变化\n"
         "\n"
         "退出状态：0 已回答，1 本回合失败，2 用法或配置有误，\n"
         "          3 达到步数上限，4 达到提示 token 上限，5 已回答但检查未通过，130 已取消"
