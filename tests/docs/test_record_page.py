@@ -18,7 +18,7 @@ TEXT = (DOCS / "record.md").read_text(encoding="utf-8")
 
 def test_its_tables_are_made_from_the_types() -> None:
     made = runpy.run_path(str(DOCS / "record_table.py"))
-    assert made["page"]() == TEXT, "run: python docs/record_table.py"
+    assert made["page"]() == TEXT, "run: ./dev docs"
     assert all(f"### `{name}`" in TEXT for name in NAMES.values())
 
 
