@@ -15,7 +15,7 @@ from coder.config.errors import ConfigError
 from coder.config.load import home_folder
 from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
-from coder.engine.setup import Options, Settings, listed_models, provider_of, read_settings
+from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
 from coder.model.base import ModelError
 from coder.policy.sandbox.ladder import probe
 from coder.process.executables import find_program
@@ -77,6 +77,8 @@ def _checks(
     yield _record(options)
     if servers := [name for name, one in settings.loaded.config.mcp.servers.items() if not one.disabled]:
         yield "mcp", True, say("cli.doctor.mcp_servers", names=", ".join(servers))
+    if plugins := installed_plugins(options):
+        yield "plugins", True, ", ".join(plugins)
     if settings.loaded.relevant:
         yield "trust", settings.trusted, say("status.trusted" if settings.trusted else "status.untrusted")
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coder.context.ide.client import IdeClient
     from coder.engine.git_state import GitState
     from coder.engine.session import Session
+    from coder.engine.setup import Plugin
     from coder.hooks.hooks import Hooks
     from coder.lookback.projects import Project
     from coder.mcp.servers import Servers
@@ -134,6 +135,7 @@ class Agent:
         self.ide: IdeClient | None = None  # connection to the person's editor, where enabled
         self.git_state: GitState | None = None  # queried while the session starts
         self.mcp: Servers | None = None  # MCP servers, where configured
+        self.plugins: list[Plugin] | None = None  # of installed packages, once they were looked for
         self.hooks: Hooks | None = None  # programs that take part, where configured
         self.told_of_servers: dict[str, Phrase] = {}  # last notice about each
         self.sandbox_level: SandboxLevel | None = None  # probed with the first command

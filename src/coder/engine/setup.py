@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -361,8 +362,73 @@ def provider_of(options: Options, settings: Settings) -> Provider:
         raise
 
 
+def installed_plugins(options: Options) -> list[str]:
+    """What installed packages add, for a person to look through."""
+    return [
+        f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})" for one in installed(options.cwd)
+    ]
+
+
 def built_in_commands() -> dict[str, str]:
     """The names of the slash commands, each with its arguments as `/help` shows them."""
     from coder.engine.commands.table import COMMANDS
 
     return {command.name: command.arguments for command in COMMANDS.values()}
+
+
+PLUGIN_GROUPS = ("coder.tools", "coder.commands")
+_MAX_POINTS = 65_536  # bytes of a package's entry points
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """An entry point, and the package that has it."""
+
+    group: str
+    name: str
+    value: str
+    package: str
+
+
+def installed(root: Path) -> list[Plugin]:
+    """What packages declare, without importing any. One in the workspace is the project's, which can grant
+    itself nothing."""
+    found: dict[tuple[str, str], Plugin] = {}
+    for folder in _folders(root):
+        for package, text in _declarations(folder):
+            for plugin in _read(package, text):
+                found.setdefault((plugin.group, plugin.name), plugin)
+    return list(found.values())
+
+
+def _folders(root: Path) -> Iterator[str]:
+    inside = os.path.realpath(root)
+    for place in dict.fromkeys(sys.path):
+        real = os.path.realpath(place or ".")
+        if real != inside and not real.startswith(inside + os.sep):
+            yield real
+
+
+def _declarations(folder: str) -> Iterator[tuple[str, str]]:
+    """Name and entry points of each package that mentions ours."""
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.name.endswith(".dist-info")]
+    except OSError:
+        return
+    for name in sorted(names):
+        try:
+            with Path(folder, name, "entry_points.txt").open("rb") as file:
+                data = file.read(_MAX_POINTS)
+        except OSError:
+            continue
+        if b"[coder." in data:
+            yield name.removesuffix(".dist-info"), data.decode("utf-8", errors="replace")
+
+
+def _read(package: str, text: str) -> Iterator[Plugin]:
+    group = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            group = line.strip("[]")
+        elif group in PLUGIN_GROUPS and "=" in line:
+            name, _, value = line.partition("=")
+            yield Plugin(group, name.strip(), value.strip(), package)

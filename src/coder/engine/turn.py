@@ -82,7 +82,16 @@ async def _blocked_by_hook(session: Session, text: str) -> Phrase | None:
 
 
 async def _gather_tools(session: Session, turn: Turn) -> None:
-    """The tools of MCP servers, which may have to be waited for."""
+    """The tools of installed packages, and of MCP servers, which may have to be waited for."""
+    agent = session.agent
+    if agent.plugins is None:
+        from coder.engine.setup import installed
+
+        agent.plugins = await asyncio.to_thread(installed, agent.root)
+        if agent.plugins:
+            from coder.engine.plugins import add_tools
+
+            add_tools(session)
     if session.agent.mcp is None:
         return
     from coder.engine.mcp import offer_tools

@@ -61,7 +61,11 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
         custom = await custom_mode(agent, raw) or await server_prompt(agent, raw)
         if isinstance(custom, InstantLine | ServerPrompt):
             return custom
-        reply = custom or Reply(await _unknown(agent, name), ok=False, data={"usage": True})
+        reply = (
+            custom
+            or await _of_package(agent, name, args)
+            or Reply(await _unknown(agent, name), ok=False, data={"usage": True})
+        )
     # `/new` and `/resume` have changed the session by now: their answer belongs to the new one.
     if not (reply.data.get("exit") or reply.data.get("unrecorded")):
         hide = agent.session.redactor.redact
@@ -71,6 +75,13 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
     if session is agent.session and (now is not messages or len(now) != before):
         session.write_snapshot()
     return CommandDone(command=raw, text=reply.text, ok=reply.ok, data=reply.data)
+
+
+async def _of_package(agent: Agent, name: str, args: str) -> Reply | None:
+    from coder.engine.plugins import run_command
+
+    answer = await run_command(agent.session, name, args.strip())
+    return None if answer is None else Reply(answer[0], ok=answer[1])
 
 
 async def _unknown(agent: Agent, name: str) -> Said:

@@ -30,6 +30,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.mcp": "MCP servers",
     "cli.doctor.mcp_servers": "{names} (coder mcp tries them)",
     "cli.doctor.no_answer": "no answer in {seconds} s",
+    "cli.doctor.plugins": "plugins",
     "cli.doctor.provider": "provider",
     "cli.doctor.record": "record",
     "cli.doctor.ripgrep": "ripgrep",

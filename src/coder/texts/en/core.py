@@ -104,6 +104,8 @@ TEXTS: dict[str, str] = {
     "model.set": "Model: {model}",
     "permissions.head": "preset {preset}, operating mode {mode}:",
     "permissions.unknown": "There is no preset {name}; there are {names}.",
+    "plugins.failed": "{name} of the package {package} cannot be used: {why}",
+    "plugins.no_tool": "it is no tool, or its name is taken",
     "session.about": "No session has the id {words}. Sessions in which it occurs; /resume takes one's id:",
     "session.already": "Session {id} is the current one.",
     "session.missing": "There is no session {id}; /sessions lists those of this folder.",

@@ -30,6 +30,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.mcp": "MCP 服务器",
     "cli.doctor.mcp_servers": "{names}（可用 coder mcp 试连）",
     "cli.doctor.no_answer": "{seconds} 秒内没有回答",
+    "cli.doctor.plugins": "插件",
     "cli.doctor.provider": "模型服务",
     "cli.doctor.record": "记录",
     "cli.doctor.ripgrep": "ripgrep",
