@@ -253,3 +253,9 @@ def test_law_a_text_is_found_by_itself_and_no_query_is_an_error(text: str, query
         found = [index.execute("SELECT 1 FROM w WHERE w MATCH ?", (term,)).fetchall() for term in terms]
     index.close()
     assert all(found)
+
+
+def test_a_record_of_impossible_numbers_is_left_out_and_hides_no_other(home: Path, folder: Path) -> None:
+    write(folder, "a", [turn_of("zebra", "striped", turn=10**30)])
+    write(folder, "b", [turn_of("zebra", "striped")])
+    assert find(home, folder, "zebra") == ["b"]

@@ -86,6 +86,7 @@ class Repl:
             show=self._show_question,
             say=self._echo_answer,
             send=engine.submit,
+            follows=lambda: self.questions.follows,
         )
         name = f"coder · {options.cwd.name or options.cwd}"
         self.notifier = Notifier(self.ui, options.environ, name, self.live_region.send)

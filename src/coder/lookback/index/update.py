@@ -3,6 +3,7 @@ goes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import zlib
@@ -78,7 +79,8 @@ def bring_up_to_date(index: sqlite3.Connection, folder: str, progress: Progress 
     ]
     for left, record in zip(range(len(stale), 0, -1), stale, strict=True):
         progress(left)
-        _update(index, folder, record)
+        with contextlib.suppress(OverflowError):  # numbers that no session has
+            _update(index, folder, record)
     if stale:
         progress(0)
 

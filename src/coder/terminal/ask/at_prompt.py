@@ -1,7 +1,8 @@
 """Approval questions at the prompt: the draft is stashed, and restored once the question is answered.
 
 Keys meant for something else are never taken as an answer: an open form keeps the focus, and input is ignored
-for a moment if somebody was typing when the question appeared.
+for a moment if somebody was typing when the question appeared; so is a yes to one that took the place of
+another.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from coder.terminal.state import PromptState
 from coder.texts import Texts
 
 _READING_SECONDS = 1.0  # input is ignored for this long if the person was busy with something else
+_FOLLOWING_SECONDS = 0.5  # a yes this soon after another question was answered is for that one, typed twice
 _NO_DELAY = float("-inf")
 
 
 class ApprovalPrompt:
-    """`show` adds the question to the transcript, `say` a line; `send` submits the answer."""
+    """`show` adds the question to the transcript, `say` a line; `send` submits the answer. `follows`: whether
+    the question took the place of another one."""
 
     def __init__(
         self,
@@ -33,12 +36,13 @@ class ApprovalPrompt:
         show: Callable[[ApprovalRequested], None],
         say: Callable[[Line], None],
         send: Callable[[ApprovalReply], None],
+        follows: Callable[[], bool],
     ) -> None:
         self._state, self._actions, self._texts = state, actions, texts
-        self._show_question, self._echo, self._send = show, say, send
+        self._show_question, self._echo, self._send, self._follows = show, say, send, follows
         self._current: ApprovalRequested | None = None  # the question at the prompt
         self._bar_had_focus = False  # at the last key
-        self._accepts_from = _NO_DELAY
+        self._accepts_from = self._yes_from = _NO_DELAY
 
     def update(self) -> None:
         """Show the pending question if it is new; restore the draft if there is none."""
@@ -55,6 +59,7 @@ class ApprovalPrompt:
             self._actions.leave_bar()
         self._bar_had_focus = self._actions.editor.in_bar
         self._accepts_from = time.monotonic() + _READING_SECONDS if occupied else _NO_DELAY
+        self._yes_from = time.monotonic() + _FOLLOWING_SECONDS if self._follows() else _NO_DELAY
         self._actions.make_room()
 
     def key_pressed(self) -> None:
@@ -73,6 +78,8 @@ class ApprovalPrompt:
         if parsed is None:
             self._echo([("note", question.objection)])
             return not text.strip()
+        if parsed.answer != "no" and time.monotonic() < self._yes_from:
+            return False
         self._echo([("dim", answer_echo(parsed, self._texts))])
         self._send(reply_to(event, parsed))
         return True

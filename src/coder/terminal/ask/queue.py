@@ -13,6 +13,7 @@ class QuestionQueue:
     def __init__(self) -> None:
         self._open = ""
         self._waiting: list[ApprovalRequested] = []
+        self.follows = False  # the open question replaced another one at once
 
     def take(self, event: AnyEvent) -> Sequence[AnyEvent]:
         """The events to show now."""
@@ -20,7 +21,7 @@ class QuestionQueue:
             if self._open:
                 self._waiting.append(event)
                 return ()
-            self._open = event.approval_id
+            self._open, self.follows = event.approval_id, False
         elif isinstance(event, ApprovalResolved):
             return self._resolved(event)
         return (event,)
@@ -33,5 +34,5 @@ class QuestionQueue:
             self._waiting.clear()  # with the turn that they belong to
         following = self._waiting[:1]
         del self._waiting[:1]
-        self._open = following[0].approval_id if following else ""
+        self._open, self.follows = (following[0].approval_id, True) if following else ("", False)
         return (event, *following)

@@ -1,0 +1,72 @@
+"""When the prompt takes an answer to a question, and when what was typed is for something else."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coder.protocol.events import ApprovalRequested, ApprovalResolved
+from coder.terminal.ask import at_prompt
+from coder.terminal.ask.at_prompt import ApprovalPrompt
+from coder.terminal.ask.queue import QuestionQueue
+from coder.terminal.state import PromptState
+from coder.texts import Texts
+
+
+def asked(number: int) -> ApprovalRequested:
+    return ApprovalRequested(
+        approval_id=str(number),
+        call_id=str(number),
+        tool="bash",
+        subject=f"touch {number}",
+        subject_kind="command",
+        reasons=[],
+        can_always=False,
+        always_names=[],
+    )
+
+
+@pytest.mark.parametrize("waited", [True, False], ids=["waited behind another", "came later"])
+def test_a_yes_typed_twice_does_not_answer_the_question_behind(
+    monkeypatch: pytest.MonkeyPatch, waited: bool
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(at_prompt, "time", SimpleNamespace(monotonic=lambda: now))
+    editor = SimpleNamespace(unstash=lambda: None, in_bar=False)
+    bar = SimpleNamespace(editing=False)
+    actions: Any = SimpleNamespace(
+        editor=editor, bar=bar, occupied=False, leave_bar=lambda: None, make_room=lambda: None
+    )
+    questions, state, sent = QuestionQueue(), PromptState(model="m", mode="default"), list[Any]()
+    prompt = ApprovalPrompt(
+        state,
+        actions,
+        Texts("en"),
+        show=lambda event: None,
+        say=lambda line: None,
+        send=sent.append,
+        follows=lambda: questions.follows,
+    )
+
+    def take(event: Any) -> None:
+        for one in questions.take(event):
+            state.approval = one if isinstance(one, ApprovalRequested) else None
+            prompt.update()
+
+    first, second = asked(1), asked(2)
+    take(first)
+    if waited:
+        take(second)
+    assert prompt.answer(first, "y")
+    take(ApprovalResolved(approval_id="1", answer="yes"))
+    if not waited:
+        take(second)
+    assert state.approval is second
+    now += 0.05
+    assert prompt.answer(second, "y") is not waited
+    assert [reply.approval_id for reply in sent] == (["1"] if waited else ["1", "2"])
+    assert prompt.answer(second, "n")  # a refusal harms nobody
+    now += 1.0
+    assert prompt.answer(second, "y")
