@@ -32,7 +32,7 @@ ORDER = (
     "engine",
 )
 FOR_ALL = {"config", "fs", "texts"}
-FRONT_ENDS = {"terminal", "servers", "batch", "cli"}
+FRONT_ENDS = {"terminal", "servers", "view", "batch", "cli"}
 ALLOWED = {room: {*ORDER[: at + 1], *FOR_ALL} for at, room in enumerate(ORDER)}
 ALLOWED["protocol"] = {"protocol", "texts"}
 ALLOWED["texts"] = {"texts"}
@@ -42,7 +42,8 @@ ALLOWED["config"] = {"config", "fs", "texts"}
 ALLOWED["terminal"] = {"terminal", *ORDER, *FOR_ALL}
 ALLOWED["servers"] = {"servers", *ORDER, *FOR_ALL}
 ALLOWED["batch"] = {"batch", *ORDER, *FOR_ALL}
-ALLOWED["cli"] = {"cli", "terminal", "servers", "batch", *ORDER, *FOR_ALL}
+ALLOWED["view"] = {"view", *ORDER, *FOR_ALL} - {"engine"}  # reads records, starts no session
+ALLOWED["cli"] = {"cli", "terminal", "servers", "view", "batch", *ORDER, *FOR_ALL}
 
 # What a front end needs of the engine besides ops and events: to open it.
 ENGINE_DOORS = {"engine.engine", "engine.setup", "engine.sdk"}

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coder
-from coder.cli.export import _parts
 from coder.cli.show import lines_of
 from coder.context.ledger import Ledger
 from coder.engine.choices import Choices
@@ -29,6 +28,7 @@ from coder.record.replay import Replay
 from coder.record.turn_so_far import NewestTurn
 from coder.servers.acp.replay import RecordReplay
 from coder.texts import Texts
+from coder.view.html.events import Renderer
 from kit.record_sessions import RECORDS, Told
 
 OLD = [path for path in RECORDS if path.stem != "unknown"]
@@ -137,7 +137,7 @@ def test_nothing_that_a_line_may_hold_stops_a_reader(events: list[HistoryEvent])
         assert isinstance(event.entry, FORMS[event.type])
         for taker in takers:
             taker.take(event)
-        "".join([*lines_of(event, texts.say), *_parts(event, texts)]).encode()
+        "".join([*lines_of(event, texts.say), Renderer(texts.say).html(event)]).encode()
 
 
 def test_a_field_that_does_not_fit_costs_itself_alone() -> None:

@@ -30,6 +30,7 @@ SUBCOMMANDS = (
     "sessions",
     "show",
     "trust",
+    "view",
 )
 # Their options may have the names of a session's and other meanings (`--resume` without an id).
 OWN_OPTIONS = ("apply", "batch", "compare")

@@ -55,6 +55,7 @@ PARTS: Final = (
     "servers",
     "tool",
     "verify",
+    "viewer",
 )
 _REASONS: Final = ("why", "reason")  # values that say why something failed
 _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")

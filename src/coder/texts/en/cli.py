@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "cli.about.demo": "A tour with no network and no key.",
     "cli.about.doctor": "Say what works here: provider, key, tokenizer, sandbox, tools.",
     "cli.about.explain": "Say what the policy would do with a shell line, and why.",
-    "cli.about.export": "Write a session as one HTML page.",
+    "cli.about.export": "Write a session as one HTML or Markdown file.",
     "cli.about.mcp": "Try the MCP servers, or add and remove your own.",
     "cli.about.modes": "List custom modes and saved prompts, or import another tool's commands.",
     "cli.about.schema": "Print the protocol of the engine: every op and every event.",
@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "cli.about.show": "Show what happened in a session.",
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
     "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
+    "cli.about.view": "See all that was recorded, in a browser; on 127.0.0.1 alone, with a token.",
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "estimates only",
@@ -46,7 +47,8 @@ TEXTS: dict[str, str] = {
         "  coder demo                   a tour with no network and no key\n"
         "  coder sessions               the sessions of this folder; --search WORDS finds some\n"
         "  coder show ID                what happened in one\n"
-        "  coder export ID --html FILE  the same as a page\n"
+        "  coder export ID --html FILE  the same as a page; --md FILE as Markdown\n"
+        "  coder view [ID]              all that was recorded, in a browser\n"
         "  coder doctor                 what works here\n"
         '  coder explain "shell line"   what the policy would do with it, and why\n'
         "  coder acp                    an agent for editors (Agent Client Protocol on stdio)\n"
@@ -75,7 +77,10 @@ TEXTS: dict[str, str] = {
     "cli.help.fast": "without the pauses of a model that thinks",
     "cli.help.from": "folder to import from",
     "cli.help.help": "this page",
-    "cli.help.html": "the file to write",
+    "cli.help.html": "the page to write",
+    "cli.help.md": "the Markdown file to write",
+    "cli.help.no_browser": "print the address, and leave the browser alone",
+    "cli.help.port": "the port to listen on; otherwise a free one",
     "cli.help.id": "a session's id, or as much of its beginning as makes it the only one",
     "cli.help.json_lines": "one JSON object a line",
     "cli.help.json_object": "one JSON object",
@@ -126,6 +131,7 @@ TEXTS: dict[str, str] = {
     "cli.mcp_test_usage": "Say which one: coder mcp test NAME.",
     "cli.modes_new_alone": "NAME, --kind and --global belong to `coder modes new`.",
     "cli.modes_no_name": "Say which: coder modes new NAME.",
+    "cli.export_one": "Name the file to write: --html FILE or --md FILE.",
     "cli.near_miss": "There is no subcommand {word}; did you mean {near}? To ask it: coder --once {word}",
     "cli.no_folder": "--cwd {folder} is not a folder.",
     "cli.no_mode": "--mode {name}: there is no such operating mode; there are {modes}. "

@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "cli.about.demo": "无需网络和密钥的导览。",
     "cli.about.doctor": "说明这里哪些可用：模型服务、密钥、分词器、沙箱、工具。",
     "cli.about.explain": "说明策略会如何处理一行 shell 命令，以及为何。",
-    "cli.about.export": "把一次会话写成一个 HTML 页面。",
+    "cli.about.export": "把一次会话写成一个 HTML 或 Markdown 文件。",
     "cli.about.mcp": "试连 MCP 服务器，或添加、删除你自己的服务器。",
     "cli.about.modes": "列出自定义模式和保存的提示词，或导入其他工具的命令。",
     "cli.about.schema": "输出引擎的协议：每个操作和每个事件。",
@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "cli.about.show": "显示一次会话里发生了什么。",
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
     "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
+    "cli.about.view": "在浏览器中查看全部记录；只监听 127.0.0.1，并需要令牌。",
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "只能估算",
@@ -46,7 +47,8 @@ TEXTS: dict[str, str] = {
         "  coder demo                   无需网络和密钥的导览\n"
         "  coder sessions               此文件夹的会话；--search 词语 可查找\n"
         "  coder show ID                其中一次发生了什么\n"
-        "  coder export ID --html FILE  同样内容，写成网页\n"
+        "  coder export ID --html FILE  同样内容，写成网页；--md FILE 写成 Markdown\n"
+        "  coder view [ID]              在浏览器中查看全部记录\n"
         "  coder doctor                 这里哪些可用\n"
         '  coder explain "shell line"   策略会如何处理这一行，以及为何\n'
         "  coder acp                    供编辑器使用（标准输入输出上的 Agent Client Protocol）\n"
@@ -75,7 +77,10 @@ TEXTS: dict[str, str] = {
     "cli.help.fast": "省去模型思考的停顿",
     "cli.help.from": "从哪个文件夹导入",
     "cli.help.help": "显示本页",
-    "cli.help.html": "要写入的文件",
+    "cli.help.html": "要写入的网页",
+    "cli.help.md": "要写入的 Markdown 文件",
+    "cli.help.no_browser": "只打印地址，不打开浏览器",
+    "cli.help.port": "监听的端口；默认选一个空闲的",
     "cli.help.id": "会话的 ID，或足以认定它的开头部分",
     "cli.help.json_lines": "每行一个 JSON 对象",
     "cli.help.json_object": "一个 JSON 对象",
@@ -121,6 +126,7 @@ TEXTS: dict[str, str] = {
     "cli.mcp_test_usage": "请给出名称：coder mcp test NAME。",
     "cli.modes_new_alone": "NAME、--kind 和 --global 只用于 `coder modes new`。",
     "cli.modes_no_name": "请给出名称：coder modes new NAME。",
+    "cli.export_one": "请指明要写入的文件：--html FILE 或 --md FILE。",
     "cli.near_miss": "没有子命令 {word}；是想用 {near} 吗？若要提问：coder --once {word}",
     "cli.no_folder": "--cwd {folder} 不是文件夹。",
     "cli.no_mode": "--mode {name}：没有这个运行模式；可选 {modes}。自定义模式要带斜杠：--mode /name。",

@@ -1,0 +1,48 @@
+"""`coder view [ID]`: the sessions in a browser, served to this machine alone."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+
+from coder.cli.args import positive
+from coder.cli.common import parser_for, session_named, settings_from
+from coder.cli.errors import Exit, UsageError
+from coder.cli.search import projects_of
+from coder.record.store import SessionStore
+from coder.view.answers import Answers
+from coder.view.server import ViewServer
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("view", arguments)
+    parser.arguments.add_argument("id", metavar="ID", nargs="?", default="", help=parser.say("cli.help.id"))
+    add = parser.options.add_argument
+    add("--port", type=positive, default=0, metavar="N", help=parser.say("cli.help.port"))
+    add("--no-browser", action="store_true", help=parser.say("cli.help.no_browser"))
+    chosen = parser.parse_args(arguments)
+    options, settings = settings_from(chosen)
+    answers = Answers(settings.home, projects_of(options, settings, everywhere=True), settings.texts)
+    session = ""
+    if chosen.id:
+        store = SessionStore(options.cwd, options.log_dir)
+        session = answers.key_of(session_named(store, chosen.id))
+    try:
+        server = ViewServer(answers, settings.texts, chosen.port)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError("viewer.port_taken", port=chosen.port, why=why) from error
+    with server, contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is how it ends
+        print(settings.texts.say("viewer.serving", url=server.url(session)), flush=True)
+        if not chosen.no_browser and sys.stdout.isatty():
+            threading.Thread(target=_open_browser, args=(server.one_time_url(session),), daemon=True).start()
+        server.serve_forever(poll_interval=0.2)
+    return Exit.ANSWERED
+
+
+def _open_browser(url: str) -> None:
+    import webbrowser
+
+    with contextlib.suppress(webbrowser.Error, OSError):
+        webbrowser.open(url)

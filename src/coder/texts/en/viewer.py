@@ -1,0 +1,68 @@
+"""Texts of the page of `coder view` and of exported files, in English."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "viewer.approval": "approval of {tool} {subject}: {answer} ({who})",
+    "viewer.asked": "asked for approval: {tool} {subject}",
+    "viewer.beside": "beside",
+    "viewer.by_person": "by the person",
+    "viewer.by_policy": "without asking: {why}",
+    "viewer.check": "check {command}: {state}",
+    "viewer.compaction": "history summarised: {before} → {after} tokens",
+    "viewer.denied": "denied",
+    "viewer.end": "{status} · {n} steps · {tokens} tokens",
+    "viewer.end.one": "{status} · 1 step · {tokens} tokens",
+    "viewer.failed": "failed",
+    "viewer.job": "job {job} {state}: {command}",
+    "viewer.loop": "loop detected",
+    "viewer.more": "{n} more characters",
+    "viewer.note": "note to the model ({reason})",
+    "viewer.output": "output, {n} lines",
+    "viewer.page.choose": "Choose a session, or search with /.",
+    "viewer.page.close": "close",
+    "viewer.page.everywhere": "all projects",
+    "viewer.page.failed": "The server gave no answer; is coder view still running?",
+    "viewer.page.files": "Files changed",
+    "viewer.page.filter": "filter",
+    "viewer.page.follow": "follow",
+    "viewer.page.help": "Keys",
+    "viewer.page.keys": (
+        "/      search\n"
+        "j k    next, previous turn\n"
+        "[ ]    replay one event back, forward\n"
+        "t      thinking: open or fold all\n"
+        "l      follow a running session\n"
+        "m      list of sessions\n"
+        "d      dark or light\n"
+        "x      close the last pane\n"
+        "?      this"
+    ),
+    "viewer.page.no_token": "This address needs the token that coder view printed; open that address again.",
+    "viewer.page.nothing": "No session found.",
+    "viewer.page.replay": "replay",
+    "viewer.page.search": "search all that was said, run and printed",
+    "viewer.page.sessions": "Sessions",
+    "viewer.page.theme": "dark or light",
+    "viewer.page.turns": "Turns",
+    "viewer.plot": "tokens and cost of each turn",
+    "viewer.port_taken": "Port {port} cannot be used: {why}. Choose another with --port, or none.",
+    "viewer.redo": "redid the file changes of turn {turn}: {paths}",
+    "viewer.routing": "model: {model}",
+    "viewer.serving": (
+        "Sessions are at {url}\n"
+        "The address holds a secret token; whoever has it can read your sessions. Ctrl+C ends."
+    ),
+    "viewer.session": "session {id} · {when} · {model} · {cwd}",
+    "viewer.session_end": "session left · {when}",
+    "viewer.summary": "{turns} turns · tokens sent {prompt}, of these cached {cached}, received {completion}",
+    "viewer.thinking": "Thinking",
+    "viewer.turn": "Turn {n}",
+    "viewer.turns": "{n} turns",
+    "viewer.turns.one": "1 turn",
+    "viewer.unchecked": "Not checked since: {files}.",
+    "viewer.undo": "undid the file changes of turn {turn}: {paths}",
+    "viewer.verified.failed": "Check failed: {command}.",
+    "viewer.verified.not_run": "No check ran.",
+    "viewer.verified.passed": "Check passed: {command}.",
+}

@@ -1,0 +1,179 @@
+"""What the page asks the server for: lists, outlines and pages of events, as HTML and figures."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coder.lookback.index.database import IndexFault
+from coder.lookback.index.search import search
+from coder.lookback.projects import Project
+from coder.record.log import local_time
+from coder.record.store import SessionStore
+from coder.texts import Texts
+from coder.view.html.escape import plain, tag, text_of
+from coder.view.html.events import Renderer
+from coder.view.html.plot import plot
+from coder.view.records import PAGE_EVENTS, Outline, read_event, read_page
+
+_LISTED = 200
+_KEPT_OUTLINES = 8
+_POLL = 0.2  # seconds between looks at a record that is followed
+_LIVE = 600  # seconds after which a session that was not closed counts as killed
+_FOLLOW = 20.0  # seconds until the page asks again
+
+
+class NotFound(Exception):
+    """There is no such session, place or question."""
+
+
+class Answers:
+    """`projects`: whose sessions can be seen. The first is the folder that `coder view` was started in."""
+
+    def __init__(self, home: Path, projects: Sequence[Project], texts: Texts) -> None:
+        self._home = home
+        self._projects = list(projects)
+        self._stores = [SessionStore(Path(one.root), Path(one.history)) for one in projects]
+        self._texts = texts
+        self._outlines: dict[Path, Outline] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, question: str, query: dict[str, str]) -> dict[str, Any]:
+        """Raises `NotFound`, OSError or ValueError."""
+        if question == "list":
+            return self._list(query.get("q", ""), everywhere=query.get("all") == "1")
+        path = self._path(query.get("s", ""))
+        start = int(query.get("from", "0"))
+        match question:
+            case "events":
+                return self._events(path, start, int(query.get("n", PAGE_EVENTS)))
+            case "follow":
+                return self._follow(path, start)
+            case "event":
+                return self._event(path, start)
+            case "outline":
+                return self._outline(path)
+        raise NotFound
+
+    def key_of(self, session_id: str) -> str:
+        """How the page names a session of the first project."""
+        return f"0/{session_id}"
+
+    def _path(self, key: str) -> Path:
+        """A record's file. The id is one of the store's, which takes no name with a slash in it."""
+        number, _, session_id = key.partition("/")
+        if not number.isdecimal() or int(number) >= len(self._stores):
+            raise NotFound
+        store = self._stores[int(number)]
+        if not store.exists(session_id):
+            raise NotFound
+        return store.log_path(session_id)
+
+    # lists
+
+    def _list(self, words: str, *, everywhere: bool) -> dict[str, Any]:
+        numbers = range(len(self._projects) if everywhere else 1)
+        rows = self._found(words, numbers) if words.strip() else self._newest(numbers)
+        return {"html": "".join(rows), "count": len(rows)}
+
+    def _newest(self, numbers: Sequence[int]) -> list[str]:
+        infos = [(info, number) for number in numbers for info in self._stores[number].infos(_LISTED)]
+        infos.sort(key=lambda pair: pair[0].updated_at, reverse=True)
+        return [
+            self._row(number, info.session_id, info.title, info.updated_at, info.turns, [])
+            for info, number in infos[:_LISTED]
+        ]
+
+    def _found(self, words: str, numbers: Sequence[int]) -> list[str]:
+        folders = [self._projects[number].history for number in numbers]
+        try:
+            found = search(self._home, folders, words, 50)
+        except IndexFault as fault:
+            return [tag("li", text_of(fault.text(self._texts)))]
+        rows = []
+        for one in found:
+            hits = [
+                (hit.turn, f"{self._texts.say(f'lookback.kind.{hit.kind}')}: {hit.line}") for hit in one.hits
+            ]
+            number = folders.index(one.folder)
+            rows.append(self._row(number, one.session_id, one.title, one.updated_at, one.turns, hits))
+        return rows
+
+    def _row(
+        self, number: int, name: str, title: str, when: float, turns: int, hits: list[tuple[int, str]]
+    ) -> str:
+        say = self._texts.say
+        key = f"{number}/{name}"
+        about = f"{local_time(when)} · {say('viewer.turns', n=turns)}"
+        if number:
+            about += f" · {self._projects[number].root}"
+        parts = [
+            tag("a", text_of(title or name), href="#", data_open=key),
+            tag("small", text_of(about), " ", tag("code", text_of(name))),
+            tag("button", text_of(say("viewer.beside")), type="button", class_="beside", data_beside=key),
+        ]
+        parts += [
+            tag("a", text_of(line), href="#", class_="hit", data_open=key, data_go=turn)
+            for turn, line in hits
+        ]
+        return tag("li", *parts)
+
+    # one session
+
+    def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
+        page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
+        render = Renderer(self._texts.say)
+        html = "".join(render.html(event, at) for at, event in page.events)
+        return {"html": html, "next": page.next, "count": len(page.events), "end": page.next >= _size(path)}
+
+    def _event(self, path: Path, start: int) -> dict[str, Any]:
+        event = read_event(path, start)
+        if event is None:
+            raise NotFound
+        return {"html": Renderer(self._texts.say, 0).html(event, start)}
+
+    def _follow(self, path: Path, start: int) -> dict[str, Any]:
+        """Wait until the record is longer than `start`."""
+        until = time.monotonic() + _FOLLOW
+        while time.monotonic() < until:
+            if _size(path) > start:
+                answer = self._events(path, start, PAGE_EVENTS)
+                if answer["count"]:
+                    return answer
+            time.sleep(_POLL)
+        return {"html": "", "next": start, "count": 0, "end": True}
+
+    def _outline(self, path: Path) -> dict[str, Any]:
+        with self._lock:
+            outline = self._outlines.pop(path, None) or Outline(path)
+            outline.read_on()
+            self._outlines[path] = outline
+            while len(self._outlines) > _KEPT_OUTLINES:
+                del self._outlines[next(iter(self._outlines))]
+            say = self._texts.say
+            total = [sum(bar[field] for bar in (row.bar for row in outline.turns)) for field in (1, 2, 3, 4)]
+            summary = say("viewer.summary", turns=len(outline.turns), prompt=f"{total[0]:,}",
+                          cached=f"{total[1]:,}", completion=f"{total[2]:,}")  # fmt: skip
+            if total[3]:
+                summary += f" · ${total[3]:.4f}"
+            return {
+                "size": outline.size,
+                "live": not outline.closed and time.time() - path.lstat().st_mtime < _LIVE,
+                "events": outline.events,
+                "turns": [
+                    {"turn": row.turn, "at": row.at, "event": row.event, "status": row.status,
+                     "check": row.verification, "text": plain(row.text)}
+                    for row in outline.turns
+                ],
+                "marks": outline.marks,
+                "plot": plot([row.bar for row in outline.turns], say("viewer.plot")),
+                "summary": plain(summary),
+                "files": [{"path": plain(path), "turns": turns} for path, turns in outline.files.items()],
+            }  # fmt: skip
+
+
+def _size(path: Path) -> int:
+    return path.lstat().st_size

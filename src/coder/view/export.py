@@ -1,0 +1,112 @@
+"""A session as one file: HTML without script that loads nothing, or Markdown."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+from coder.protocol import entries
+from coder.protocol.history import HistoryEvent
+from coder.record.log import read_log
+from coder.texts import Texts
+from coder.view.html.escape import plain, tag, text_of
+from coder.view.html.events import Renderer
+from coder.view.html.plot import plot
+from coder.view.records import Outline
+
+
+def html_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator[str]:
+    """The page in pieces. Its policy allows its own style sheet and nothing else, should a text ever escape
+    the escaping. Raises OSError."""
+    style = files("coder.view").joinpath("page", "style.css").read_text(encoding="utf-8")
+    allowed = base64.b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
+    policy = f"default-src 'none'; style-src 'sha256-{allowed}'; base-uri 'none'; form-action 'none'"
+    outline = Outline(path)
+    outline.read_on()
+    shown = text_of(title or session_id)
+    yield f'<!doctype html><html lang="{texts.lang}"><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{text_of(policy)}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>{shown}</title><style>{style}</style></head>\n"
+    yield f'<body class="file"><h1>{shown}</h1>'
+    yield _contents(outline, texts)
+    render = Renderer(texts.say, 0)
+    for event in read_log(path):
+        if html := render.html(event):
+            yield html + "\n"
+    yield "</body></html>\n"
+
+
+def _contents(outline: Outline, texts: Texts) -> str:
+    say = texts.say
+    parts = [plot([row.bar for row in outline.turns], say("viewer.plot"))]
+    if outline.turns:
+        rows = [
+            tag("li", tag("a", text_of(row.text), href=f"#turn-{row.turn}"), value=row.turn)
+            for row in outline.turns
+        ]
+        summary = tag("summary", text_of(say("viewer.page.turns")))
+        parts.append(tag("details", summary, tag("ol", *rows)))
+    if outline.files:
+        rows = [
+            tag(
+                "li",
+                tag("code", text_of(path)),
+                *(" " + tag("a", str(turn), href=f"#turn-{turn}") for turn in turns),
+            )
+            for path, turns in outline.files.items()
+        ]
+        parts.append(tag("details", tag("summary", text_of(say("viewer.page.files"))), tag("ul", *rows)))
+    return tag("nav", *parts)
+
+
+def markdown_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator[str]:
+    """Answers as the model wrote them; everything else quoted or fenced. Raises OSError."""
+    yield f"# {_line(title or session_id)}\n\n"
+    for event in read_log(path):
+        if not event.for_model_alone:
+            yield from _markdown(event, texts)
+
+
+def _markdown(event: HistoryEvent, texts: Texts) -> Iterator[str]:
+    say = texts.say
+    match event.entry:
+        case entries.TurnStart():
+            yield f"## {say('viewer.turn', n=event.turn)}\n\n"
+            yield "".join(f"> {line}\n" for line in plain(event.content).split("\n")) + "\n"
+        case entries.Assistant(reasoning=reasoning):
+            if reasoning:
+                yield f"*{say('viewer.thinking')}*\n\n{_fenced(reasoning)}"
+            if event.said.strip():
+                yield _inert(plain(event.said).strip()) + "\n\n"
+        case entries.Action(tool=tool, input=given):
+            main = next(iter(given.values()), "") if isinstance(given, dict) else given
+            yield f"**{_line(tool)}**\n\n{_fenced(str(main))}"
+        case entries.Observation(diff=diff, ok=ok) if diff and ok:
+            yield _fenced(diff, "diff")
+        case entries.Observation() | entries.Command():
+            yield _fenced(event.content)
+        case _:
+            line = Renderer(say).line(event)
+            yield f"- {_line(line)}\n\n" if line else ""
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """With a fence longer than any in the text."""
+    text = plain(text).rstrip("\n")
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}\n\n"
+
+
+def _inert(text: str) -> str:
+    """Raw HTML and images are the two things in Markdown that a reader's viewer may load or run."""
+    return text.replace("<", "&lt;").replace("![", "\\!\\[")
+
+
+def _line(text: str) -> str:
+    return _inert(" ".join(plain(text).split()))

@@ -1,0 +1,380 @@
+// The page of `coder view`. All HTML comes escaped from the server; texts are attributes of <body>.
+"use strict";
+const one = (selector, from = document) => from.querySelector(selector);
+const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+const made = (name, set = {}, ...children) => {
+  const element = Object.assign(document.createElement(name), set);
+  element.append(...children);
+  return element;
+};
+const texts = document.body.dataset;
+document.body.classList.add("app");
+
+// -- the server
+
+const status = one("#status");
+let token = sessionStorage.getItem("token") || "";
+
+async function enter() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  if (given.get("code")) {
+    const answer = await fetch("/api/token", { method: "POST", headers: { "X-Coder-Code": given.get("code") } });
+    if (answer.ok) token = await answer.text();
+  } else if (given.get("token")) token = given.get("token");
+  sessionStorage.setItem("token", token);
+  const open = new URLSearchParams();
+  for (const name of ["a", "b"]) if (given.get(name)) open.set(name, given.get(name));
+  history.replaceState(null, "", "#" + open); // the token does not stay in the address
+}
+
+async function ask(question, query = {}, signal) {
+  const answer = await fetch(`/api/${question}?${new URLSearchParams(query)}`, {
+    headers: { "X-Coder-Token": token },
+    signal,
+  });
+  if (answer.status === 403) throw new Error(texts.noToken);
+  if (!answer.ok) throw new Error(texts.failed);
+  return answer.json();
+}
+
+const told = (work) => work.catch((error) => {
+  if (error.name !== "AbortError") status.textContent = error.message || texts.failed;
+});
+
+// -- a session
+
+class Pane {
+  constructor(key, place) {
+    this.key = key;
+    this.from = 0; // the record between these places is in the page
+    this.next = 0;
+    this.ended = false;
+    this.outline = null;
+    this.following = null;
+    this.loading = null;
+    this.slider = made("input", { type: "range", min: 0, max: 0, value: 0, title: texts.replay });
+    this.slider.setAttribute("aria-label", texts.replay);
+    this.count = made("small");
+    this.follow = made("button", { type: "button", textContent: texts.follow, className: "follow" });
+    this.filter = made("input", { type: "search", className: "filter", placeholder: texts.filter });
+    this.filter.setAttribute("aria-label", texts.filter);
+    const close = made("button", { type: "button", textContent: "×", title: texts.close, className: "close" });
+    this.about = made("section", { className: "about" });
+    this.events = made("section", { className: "events" });
+    this.body = made("div", { className: "body", tabIndex: 0 }, this.about, this.events);
+    const bar = made("div", { className: "bar" }, this.slider, this.count, this.filter, this.follow, close);
+    this.element = made("div", { className: "pane" }, bar, this.body);
+    this.element.dataset.key = key;
+    place.append(this.element);
+    this.slider.addEventListener("input", () => told(this.replay(Number(this.slider.value))));
+    this.filter.addEventListener("input", () => this.applyFilter());
+    this.follow.addEventListener("click", () => this.toggleFollow());
+    close.addEventListener("click", () => closePane(this));
+    this.body.addEventListener("scroll", () => told(this.scrolled()), { passive: true });
+    this.body.addEventListener("click", (event) => told(this.clicked(event)));
+  }
+
+  async open(turn) {
+    await this.load(0);
+    await this.readOutline();
+    if (turn) await this.goTo(turn);
+    else if (this.outline.live) this.toggleFollow();
+  }
+
+  close() {
+    this.following?.abort();
+    this.element.remove();
+  }
+
+  async load(from) {
+    this.from = this.next = from;
+    this.ended = false;
+    this.events.replaceChildren();
+    await this.more();
+  }
+
+  async more() {
+    if (this.ended || this.loading) return this.loading;
+    this.loading = ask("events", { s: this.key, from: this.next });
+    try {
+      this.add(await this.loading);
+    } finally {
+      this.loading = null;
+    }
+  }
+
+  add(page) {
+    this.events.insertAdjacentHTML("beforeend", page.html);
+    this.next = page.next;
+    this.ended = page.end;
+    this.applyFilter();
+  }
+
+  async earlier() {
+    const before = (this.outline?.marks || []).filter(([, place]) => place < this.from);
+    if (!before.length || this.loading) return;
+    const [, place] = before[before.length - 1];
+    const held = this.body.scrollHeight;
+    let at = place, html = "";
+    this.loading = (async () => {
+      while (at < this.from) {
+        const page = await ask("events", { s: this.key, from: at, n: 50 });
+        html += page.html;
+        if (page.next <= at) break;
+        at = page.next;
+      }
+    })();
+    await this.loading;
+    this.loading = null;
+    this.events.insertAdjacentHTML("afterbegin", html);
+    this.from = place;
+    this.body.scrollTop += this.body.scrollHeight - held;
+  }
+
+  async scrolled() {
+    const body = this.body;
+    if (body.scrollTop < 200 && this.from > 0) await this.earlier();
+    if (body.scrollHeight - body.scrollTop - body.clientHeight < 1200) await this.more();
+  }
+
+  async readOutline() {
+    const found = await ask("outline", { s: this.key });
+    this.outline = found;
+    const atEnd = Number(this.slider.value) === Number(this.slider.max);
+    this.slider.max = found.events;
+    if (atEnd) this.slider.value = found.events;
+    this.showCount();
+    const parts = [made("p", { className: "legend", textContent: found.summary })];
+    if (found.plot) {
+      const plot = made("div");
+      plot.innerHTML = found.plot;
+      parts.push(plot);
+    }
+    const turns = made("ol", { className: "turns" });
+    for (const turn of found.turns) {
+      const link = made("a", { href: "#", textContent: `${turn.text} ${turn.check === "passed" ? "✓" : turn.check === "failed" ? "✗" : ""}` });
+      link.dataset.go = turn.turn;
+      turns.append(made("li", { value: turn.turn }, link));
+    }
+    const files = made("ul", { className: "files" });
+    for (const file of found.files) {
+      const row = made("li", {}, made("code", { textContent: file.path }), " ");
+      for (const turn of file.turns) {
+        const link = made("a", { href: "#", textContent: `${turn} ` });
+        link.dataset.go = turn;
+        row.append(link);
+      }
+      files.append(row);
+    }
+    const folded = (label, list) => made("details", {}, made("summary", { textContent: `${label} (${list.children.length})` }), list);
+    const open = all("details", this.about).map((details) => details.open);
+    parts.push(folded(texts.turns, turns), folded(texts.files, files));
+    this.about.replaceChildren(...parts);
+    all("details", this.about).forEach((details, at) => { details.open = Boolean(open[at]); });
+  }
+
+  showCount() {
+    this.count.textContent = `${this.slider.value} / ${this.slider.max}`;
+  }
+
+  async goTo(turn) {
+    const row = this.outline.turns.find((one) => one.turn === turn);
+    if (!row) return;
+    if (row.at < this.from || row.at >= this.next) await this.load(row.at);
+    one(`#turn-${turn}`, this.events)?.scrollIntoView();
+  }
+
+  turnInView() {
+    const top = this.body.getBoundingClientRect().top + 4;
+    const heads = all("article.turn", this.events);
+    const seen = heads.filter((head) => head.getBoundingClientRect().top <= top);
+    return Number((seen[seen.length - 1] || heads[0])?.dataset.turn || 0);
+  }
+
+  // Replay: the first `count` events are there, the others have not happened yet.
+  async replay(count) {
+    this.slider.value = count;
+    this.showCount();
+    const marks = this.outline.marks.filter(([before]) => before <= count);
+    const [before, place] = marks[marks.length - 1] || [0, 0];
+    const page = await ask("events", { s: this.key, from: place, n: Math.max(1, count - before) });
+    const until = count > before ? page.next : place;
+    if (Number(this.slider.value) !== count) return; // moved on meanwhile
+    if (place < this.from || place > this.next) await this.load(this.outline.marks.filter(([, at]) => at <= place).slice(-2)[0]?.[1] || 0);
+    while (this.next < until && !this.ended) await this.more();
+    const whole = count >= this.outline.events;
+    for (const article of all("article", this.events)) {
+      article.classList.toggle("hidden", !whole && Number(article.dataset.at) >= until);
+    }
+    const shown = all("article:not(.hidden)", this.events);
+    shown[shown.length - 1]?.scrollIntoView({ block: "end" });
+  }
+
+  applyFilter() {
+    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!words.length && !this.filtered) return;
+    this.filtered = words.length > 0;
+    for (const article of all("article", this.events)) {
+      const text = article.textContent.toLowerCase();
+      const hit = words.every((word) => text.includes(word));
+      article.classList.toggle("hidden", !hit);
+      if (hit && words.length) all("details", article).forEach((details) => { details.open = true; });
+    }
+  }
+
+  async clicked(event) {
+    const go = event.target.closest("[data-go], .hit[data-turn]");
+    if (go) {
+      event.preventDefault();
+      await this.goTo(Number(go.dataset.go || go.dataset.turn));
+    } else if (event.target.matches("button.more")) {
+      const article = event.target.closest("article");
+      const whole = await ask("event", { s: this.key, from: article.dataset.at });
+      const opened = all("details", article).map((details) => details.open);
+      article.insertAdjacentHTML("afterend", whole.html);
+      const put = article.nextElementSibling;
+      all("details", put).forEach((details, at) => { details.open = Boolean(opened[at]); });
+      article.remove();
+    }
+  }
+
+  toggleFollow() {
+    if (this.following) {
+      this.following.abort();
+      this.following = null;
+    } else {
+      this.following = new AbortController();
+      told(this.followOn(this.following));
+    }
+    this.follow.setAttribute("aria-pressed", String(Boolean(this.following)));
+  }
+
+  async followOn(controller) {
+    if (!this.ended) await this.load(this.outline.marks.slice(-2)[0]?.[1] || 0);
+    while (!this.ended) await this.more();
+    this.body.scrollTop = this.body.scrollHeight;
+    while (this.following === controller) {
+      const page = await ask("follow", { s: this.key, from: this.next }, controller.signal);
+      if (!page.count) continue;
+      const low = this.body.scrollHeight - this.body.scrollTop - this.body.clientHeight < 160;
+      this.add(page);
+      if (low) this.body.scrollTop = this.body.scrollHeight;
+      await this.readOutline();
+    }
+  }
+}
+
+// -- panes and the list
+
+const panes = [];
+const holder = one("#panes");
+const current = () => panes.find((pane) => pane.element.contains(document.activeElement)) || panes[0];
+
+function remember() {
+  const open = new URLSearchParams();
+  panes.forEach((pane, at) => open.set("ab"[at], pane.key));
+  history.replaceState(null, "", "#" + open);
+  all("#list li").forEach((row) => row.classList.toggle("open", panes.some((pane) => pane.key === one("a", row)?.dataset.open)));
+}
+
+async function openSession(key, at = 0, turn = 0) {
+  one(".empty")?.remove();
+  panes[at]?.close();
+  const pane = new Pane(key, holder);
+  panes[at] = pane;
+  if (at === 0 && panes[1]) holder.prepend(pane.element);
+  remember();
+  if (matchMedia("(max-width: 700px)").matches) showList(false);
+  await pane.open(turn);
+}
+
+function closePane(pane) {
+  pane.close();
+  panes.splice(panes.indexOf(pane), 1);
+  remember();
+  if (!panes.length) showList(true);
+}
+
+function showList(shown) {
+  document.body.classList.toggle("hide-list", !shown);
+  one("#menu").setAttribute("aria-expanded", String(shown));
+}
+
+let asked = 0;
+async function list() {
+  const number = ++asked;
+  const found = await ask("list", { q: one("#search").value, all: one("#everywhere").checked ? "1" : "0" });
+  if (number !== asked) return;
+  one("#list ol").innerHTML = found.html;
+  status.textContent = found.count ? "" : texts.nothing;
+  remember();
+}
+
+let waiting = 0;
+one("#search").addEventListener("input", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => told(list()), 150);
+  showList(true);
+});
+one("#everywhere").addEventListener("change", () => told(list()));
+one("#list").addEventListener("click", (event) => {
+  const open = event.target.closest("[data-open]");
+  const beside = event.target.closest("[data-beside]");
+  if (open || beside) event.preventDefault();
+  if (open) told(openSession(open.dataset.open, 0, Number(open.dataset.go || 0)));
+  if (beside) told(openSession(beside.dataset.beside, panes.length ? 1 : 0));
+});
+one("#menu").addEventListener("click", () => showList(document.body.classList.contains("hide-list")));
+one("#theme").addEventListener("click", turnTheme);
+one("#help").addEventListener("click", () => one("#keys").showModal());
+one("#close-keys").addEventListener("click", () => one("#keys").close());
+
+function turnTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("theme", root.dataset.theme);
+}
+if (localStorage.getItem("theme")) document.documentElement.dataset.theme = localStorage.getItem("theme");
+
+// -- keys
+
+const KEYS = {
+  "/": () => one("#search").focus(),
+  j: (pane) => pane.goTo(pane.turnInView() + 1),
+  k: (pane) => pane.goTo(pane.turnInView() - 1),
+  "[": (pane) => pane.replay(Math.max(0, Number(pane.slider.value) - 1)),
+  "]": (pane) => pane.replay(Math.min(pane.outline.events, Number(pane.slider.value) + 1)),
+  t: () => {
+    const folded = all(".thinking");
+    const open = folded.some((details) => !details.open);
+    folded.forEach((details) => { details.open = open; });
+  },
+  l: (pane) => pane.toggleFollow(),
+  m: () => showList(document.body.classList.contains("hide-list")),
+  d: turnTheme,
+  x: (pane) => closePane(panes[panes.length - 1] || pane),
+  "?": () => one("#keys").showModal(),
+};
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    document.activeElement.blur?.();
+    return;
+  }
+  if (event.target.matches("input:not([type=range]), textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const act = KEYS[event.key];
+  if (!act) return;
+  const pane = current();
+  if (act.length && !pane) return;
+  event.preventDefault();
+  told(Promise.resolve(act(pane)));
+});
+
+told((async () => {
+  await enter();
+  const open = new URLSearchParams(location.hash.slice(1));
+  if (open.get("a")) await openSession(open.get("a"), 0);
+  if (open.get("b")) await openSession(open.get("b"), 1);
+  await list();
+  document.body.dataset.ready = "1";
+})());

@@ -1,0 +1,141 @@
+"""Reads a record in pages, and its outline: what a page shows of a record of any size without the whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from coder.protocol import entries
+from coder.protocol.history import HistoryEvent
+from coder.record.turn_so_far import edits_of, request_of
+from coder.texts import one_line
+from coder.view.html.plot import Bar
+
+PAGE_EVENTS = 60
+PAGE_BYTES = 1 << 18
+_MARK_EVERY = 50  # events between places that a page can begin at
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Events with their places. `next` is where the following page begins."""
+
+    events: list[tuple[int, HistoryEvent]]
+    next: int
+
+
+def opened_record(path: Path) -> BinaryIO:
+    """Raises OSError; neither a symlink nor a pipe is opened."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags), "rb")
+
+
+def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> Page:
+    """From a place that an earlier page or the outline named; in the middle of a line, from the next one."""
+    found: list[tuple[int, HistoryEvent]] = []
+    with opened_record(path) as file:
+        at = _line_start(file, start)
+        for place, event, end in _events(file, at):
+            at = end
+            if event is not None:
+                found.append((place, event))
+            if len(found) >= events or at - start >= size:
+                break
+    return Page(found, at)
+
+
+def read_event(path: Path, start: int) -> HistoryEvent | None:
+    page = read_page(path, start, 1)
+    return page.events[0][1] if page.events else None
+
+
+def _line_start(file: BinaryIO, start: int) -> int:
+    if start <= 0:
+        return 0
+    file.seek(start - 1)
+    if file.read(1) != b"\n":
+        return start + len(file.readline())
+    return start
+
+
+def _events(file: BinaryIO, at: int) -> Iterator[tuple[int, HistoryEvent | None, int]]:
+    """Place, event (None for a line that does not decode) and end of each whole line."""
+    decoder = msgspec.json.Decoder(HistoryEvent)
+    file.seek(at)
+    for line in file:
+        if not line.endswith(b"\n"):
+            return
+        event = None
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            event = decoder.decode(line)
+        yield at, event, at + len(line)
+        at += len(line)
+
+
+class TurnRow(msgspec.Struct):
+    """A turn in the outline. `event`: how many events come before it."""
+
+    turn: int
+    at: int
+    event: int
+    text: str
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    cost: float = 0.0
+    status: str = ""
+    verification: str = ""
+
+    @property
+    def bar(self) -> Bar:
+        return Bar(self.turn, self.prompt, self.cached, self.completion, self.cost)
+
+
+class Outline:
+    """What a record is about; reads on from where it stopped as the record grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.size = 0
+        self.events = 0
+        self.turns: list[TurnRow] = []
+        self.files: dict[str, list[int]] = {}  # the turns that changed each
+        self.marks: list[tuple[int, int]] = []  # events before, place
+        self.closed = False  # the last event says that the process left the session
+
+    def read_on(self) -> None:
+        """Raises OSError."""
+        with opened_record(self._path) as file:
+            if os.fstat(file.fileno()).st_size < self.size:  # another file
+                self.__init__(self._path)  # type: ignore[misc]
+            for place, event, end in _events(file, self.size):
+                self.size = end
+                if event is not None:
+                    self._take(place, event)
+
+    def _take(self, place: int, event: HistoryEvent) -> None:
+        entry = event.entry
+        self.closed = isinstance(entry, entries.SessionEnd)
+        if self.events % _MARK_EVERY == 0:
+            self.marks.append((self.events, place))
+        if isinstance(entry, entries.TurnStart):
+            self.turns.append(TurnRow(event.turn, place, self.events, one_line(event.content, 120)))
+        self.events += 1
+        if not self.turns:
+            return
+        turn = self.turns[-1]
+        if request := request_of(event):
+            turn.prompt += request.usage.prompt
+            turn.cached += request.usage.cached
+            turn.completion += request.usage.completion
+            turn.cost += request.cost
+        for path in edits_of(event):
+            known = self.files.setdefault(path, [])
+            if not known or known[-1] != event.turn:
+                known.append(event.turn)
+        if isinstance(entry, entries.TurnEnd):
+            turn.status, turn.verification = entry.status, entry.verification.status

@@ -1,0 +1,215 @@
+"""The page of `coder view` in a real browser: read, folded, searched, replayed, followed, on a phone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from view_kit import HOSTILE, View, recorded, viewing
+
+from kit import ScriptedServer
+from kit.browser import PROGRAM, Browser
+from kit.driving import Project
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (apt install chromium)")
+
+# Where to keep pictures of the page, for whoever wants to look at it.
+PICTURES = os.environ.get("CODER_PICTURES", "")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Browser]:
+    with Browser(tmp_path) as browser:
+        browser.resize(1200, 800)
+        yield browser
+        assert browser.failures == []
+
+
+def picture(page: Browser, name: str) -> None:
+    if PICTURES:
+        page.picture(Path(PICTURES, f"{name}.png"))
+
+
+@pytest.fixture
+def session(project: Project) -> str:
+    project.write("shop.py", "def price(n):\n    return n * 2\n\n\ndef name():\n    return 'shop'\n")
+    old, new = "return n * 2", "return n * 3"
+    todos = [
+        {"content": "change the price", "status": "in_progress"},
+        {"content": "tell", "status": "pending"},
+    ]
+    script: list[dict[str, Any]] = [
+        {
+            "reasoning": "The person wants pelicans in the shop.",
+            "calls": [
+                {"name": "read", "arguments": {"path": "shop.py"}},
+                {"name": "todowrite", "arguments": {"todos": todos}},
+                {"name": "bash", "arguments": {"command": "seq 1 60"}},
+            ],
+        },
+        {
+            "calls": [
+                {"name": "edit", "arguments": {"path": "shop.py", "old_string": old, "new_string": new}},
+                {"name": "bash", "arguments": {"command": "cat nowhere.txt"}},
+            ]
+        },
+        {"text": "The price is *three times* `n` now.\n\n| n | price |\n|---|---|\n| 1 | 3 |"},
+        {"reasoning": "second thoughts", "text": f"Nothing else. {HOSTILE}"},
+    ]
+    return recorded(project, script, "set the price for pelicans", f"anything else? {HOSTILE}")
+
+
+def opened(page: Browser, view: View, session: str = "") -> None:
+    page.goto(view.url + (f"&a=0/{session}" if session else ""))
+    page.wait("document.body && document.body.dataset.ready")
+
+
+def shown(page: Browser, selector: str) -> int:
+    found: int = page.run(f"all({json.dumps(selector)}).filter((e) => e.checkVisibility()).length")
+    return found
+
+
+def test_a_session_is_read_folded_and_searched(project: Project, session: str, page: Browser) -> None:
+    with viewing(project) as view:
+        opened(page, view)
+        assert page.run("location.hash.includes('token')") is False
+        assert page.run("sessionStorage.getItem('token')") == view.token
+        page.run("one('#list a').click()")
+        page.wait("panes[0] && panes[0].outline && all('article.end').length == 2")
+        page.wait("all('.turns li').length == 2")
+        assert page.run("all('article.turn').length") == 2
+        assert page.run("one('details.thinking').open") is False
+        page.press("t")
+        assert page.run("one('details.thinking').open") is True
+        assert "pelicans in the shop" in page.run("one('details.thinking').innerText")
+        assert page.run("one('.diff .add mark').textContent") == "3"
+        assert page.run("one('.todos').innerText").startswith("◐ change the price")
+        assert page.run("one('article.failed .badge').textContent").startswith("failed (1)")
+        assert page.run("one('article.result details summary').textContent").startswith("output, 6")
+        assert page.run("one('.text td:last-child').textContent") == "3"
+        assert page.run("one('.files code').textContent") == "shop.py"
+        assert page.run("all('.plot .hit').length") == 2
+        # What a hostile transcript brings is text.
+        assert page.run("window.hacked === undefined && !one('.events script, .events img, iframe')")
+        assert not [url for url in page.requests if "evil" in url]
+        picture(page, "session")
+        page.run("one('#search').value = 'pelicans price'; one('#search').dispatchEvent(new Event('input'))")
+        page.wait("one('#list a.hit')")
+        assert "set the price for pelicans" in page.run("one('#list a.hit').textContent")
+        page.run("one('#search').value = 'albatross'; one('#search').dispatchEvent(new Event('input'))")
+        page.wait("all('#list li').length == 0")
+        assert page.run("one('#status').textContent") == "No session found."
+        page.run("one('.filter').value = 'nowhere'; one('.filter').dispatchEvent(new Event('input'))")
+        assert 0 < shown(page, ".events article") <= 3
+
+
+def test_replay_goes_step_by_step(project: Project, session: str, page: Browser) -> None:
+    with viewing(project) as view:
+        opened(page, view, session)
+        page.wait("panes[0].outline")
+        total = page.run("panes[0].outline.events")
+        assert page.run("panes[0].slider.value") == str(total)
+        everything = shown(page, ".events article")
+        page.run("panes[0].slider.value = 3; panes[0].slider.dispatchEvent(new Event('input'))")
+        page.wait("all('.events article').some((e) => e.classList.contains('hidden'))")
+        counts = [shown(page, ".events article")]
+        for _ in range(4):
+            page.run("document.activeElement.blur()")
+            value = int(page.run("panes[0].slider.value"))
+            page.press("]")
+            page.wait(f"panes[0].count.textContent.startsWith('{value + 1} ')")
+            page.run("new Promise((done) => setTimeout(done, 200))")
+            counts.append(shown(page, ".events article"))
+        assert counts == sorted(counts)
+        assert counts[-1] > counts[0] < everything
+        picture(page, "replay")
+        page.run(f"panes[0].replay({total})")
+        assert shown(page, ".events article") == everything
+
+
+def test_a_running_session_is_followed(project: Project, page: Browser) -> None:
+    script = [{"text": "first answer"}, {"text": "the second answer of it"}]
+    with ScriptedServer(script) as server:
+        project.coder("--once", "begin", url=server.url)
+        (log,) = project.logs()
+        with viewing(project) as view:
+            opened(page, view, log.stem)
+            page.wait("panes[0].outline && all('article.end').length == 1")
+            page.press("l")
+            assert page.run("one('.follow').getAttribute('aria-pressed')") == "true"
+            page.wait("panes[0].ended")
+            project.coder("--continue", "--once", "go on", url=server.url)
+            page.wait("all('article.end').length == 2")
+            assert "the second answer of it" in page.run("one('.events').innerText")
+            page.wait("panes[0].outline.turns.length == 2")
+            page.press("l")
+            assert page.run("one('.follow').getAttribute('aria-pressed')") == "false"
+
+
+def test_two_sessions_side_by_side_dark_and_light(project: Project, session: str, page: Browser) -> None:
+    other = recorded(project, [{"text": "another answer"}], "another question")
+    with viewing(project, "--lang", "zh") as view:
+        opened(page, view, session)
+        page.wait("panes[0].outline")
+        row = f"[data-beside='0/{other}']"
+        page.run(f"one({json.dumps(row)}).click()")
+        page.wait("panes[1] && panes[1].outline")
+        assert page.run("panes.map((pane) => pane.key)") == [f"0/{session}", f"0/{other}"]
+        assert "another answer" in page.run("panes[1].events.innerText")
+        wide = page.run("panes.map((pane) => Math.round(pane.element.getBoundingClientRect().width))")
+        assert abs(wide[0] - wide[1]) <= 2
+        assert page.run("document.documentElement.lang") == "zh"
+        assert "第 1 轮" in page.run("panes[0].events.innerText")
+        colours = []
+        for _ in range(2):
+            page.press("d")
+            colours.append(page.run("getComputedStyle(document.body).backgroundColor"))
+            picture(page, f"beside-{len(colours)}")
+        assert len(set(colours)) == 2
+        page.press("x")
+        assert page.run("panes.length") == 1
+
+
+def test_on_a_phone(project: Project, session: str, page: Browser) -> None:
+    page.resize(390, 844)
+    with viewing(project) as view:
+        opened(page, view)
+        assert page.run("one('#list').checkVisibility()")
+        picture(page, "phone-list")
+        page.run("one('#list a').click()")
+        page.wait("panes[0] && panes[0].outline")
+        assert page.run("one('#list').checkVisibility()") is False
+        assert page.run("document.documentElement.scrollWidth") <= 390
+        assert page.run("panes[0].body.scrollWidth <= panes[0].body.clientWidth")
+        picture(page, "phone")
+        page.run("one('#menu').click()")
+        assert page.run("one('#list').checkVisibility()")
+
+
+def test_a_wrong_token_is_said(project: Project, session: str, page: Browser) -> None:
+    with viewing(project) as view:
+        page.goto(f"http://127.0.0.1:{view.port}/#token=wrong")
+        page.wait("document.querySelector('#status')?.textContent")
+        assert "needs the token" in page.run("one('#status').textContent")
+        assert page.run("all('#list li').length") == 0
+    page.failures.clear()  # the browser's own note of the refused request
+
+
+def test_the_exported_file_is_inert(project: Project, session: str, page: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "session.html"
+    project.coder("export", session, "--html", str(file))
+    page.requests.clear()
+    page.goto(file.as_uri())
+    page.wait("document.querySelectorAll('article.end').length == 2")
+    assert page.run("window.hacked === undefined")
+    assert {url for url in page.requests if not url.startswith("about:")} == {file.as_uri()}
+    assert (
+        page.run("getComputedStyle(document.querySelector('.diff .add')).backgroundColor")
+        != "rgba(0, 0, 0, 0)"
+    )
+    page.run("document.querySelector('nav details').open = true")
+    picture(page, "export")
