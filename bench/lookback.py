@@ -26,6 +26,8 @@ from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Tokens
 from coder.record.files import encode
+from coder.texts import Texts
+from coder.view.answers import Answers
 
 _SOURCE = Path(__file__).parents[1] / "src"
 _CHINESE = "请修复登录页面的数据库连接并补充测试然后检查缓存与索引是否一致说明原因"
@@ -148,6 +150,20 @@ def measure_search(folder: Path) -> None:
     print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 
 
+def measure_view(folder: Path) -> None:
+    large = folder / "large"
+    large.mkdir(exist_ok=True)
+    with (large / "all.jsonl").open("wb") as file:
+        for path in sorted((folder / "history").iterdir()):
+            file.write(path.read_bytes())
+    print(f"one record, {(large / 'all.jsonl').stat().st_size / 1e6:.0f} MB")
+    answers = Answers(folder / "home", [Project(str(folder), str(large))], Texts("en"))
+    for what, question in (("first page", "events"), ("outline", "outline")):
+        for times in ("", " again"):
+            timed(what + times, partial(answers.answer, question, {"s": "0/all"}))
+    print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
 def main(words: list[str]) -> int:
     match words:
         case ["make", folder, *rest]:
@@ -155,6 +171,8 @@ def main(words: list[str]) -> int:
             make(Path(folder), sessions, size)
         case ["search", folder]:
             measure_search(Path(folder))
+        case ["view", folder]:
+            measure_view(Path(folder))
         case _:
             print(__doc__)
             return 2
