@@ -110,3 +110,13 @@ def test_nothing_starts_where_a_line_is_wrong(project: Project) -> None:
         assert (done.returncode, server.chats) == (2, [])
     assert "line 2: there is no field promt" in done.stderr
     assert not batch.out.exists()
+
+
+def test_an_engine_that_is_not_there_is_said_and_nothing_starts(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**GOOD, "id": "a"}])
+    with ScriptedServer([{"text": "done"}]) as server:
+        done = batch.run(server.url, "--engine", "ray")
+        assert (done.returncode, server.chats) == (2, [])
+        assert "no engine for Ray" in done.stderr
+        assert batch.run(server.url, "--engine", "local").returncode == 0

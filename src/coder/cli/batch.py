@@ -42,6 +42,8 @@ def run(arguments: list[str]) -> int:
             return _status(chosen)
         if chosen.folder is not None:
             raise UsageError("batch.surplus", word=chosen.folder)
+        if chosen.engine == "ray":
+            raise UsageError("batch.no_ray")
         if chosen.out is None:
             raise UsageError("batch.out_missing")
         return _batch(chosen)
@@ -57,6 +59,7 @@ def parser(arguments: list[str]) -> Parser:
     add = made.options.add_argument
     modes = ", ".join(OPERATING_MODES)
     add("--out", type=Path, metavar="DIR", help=say("batch.help.out"))
+    add("--engine", choices=("local", "ray"), default="local", help=say("batch.help.engine"))
     add("--jobs", type=positive, default=0, metavar="N", help=say("batch.help.jobs"))
     add("--resume", action="store_true", help=say("batch.help.resume"))
     add("--retry", choices=("failed",), help=say("batch.help.retry"))

@@ -34,6 +34,7 @@ TEXTS: dict[str, str] = {
     "batch.no_status": "{folder} is not the folder of a batch: {why}.",
     "batch.status_missing": "Name the folder: coder batch status DIR",
     "batch.surplus": "{word} is one word too many; options begin with two dashes.",
+    "batch.no_ray": "This version has no engine for Ray; --engine local uses processes of this machine.",
     # limits
     "batch.no_price": "--budget needs a price for {models}: set budget.prices in your configuration, in USD "
     "per million tokens.",
@@ -89,6 +90,7 @@ TEXTS: dict[str, str] = {
     "batch.help.tasks": "one task a line, as JSON; or `status`",
     "batch.help.status": "with `status`: the folder of a batch",
     "batch.help.out": "where results go",
+    "batch.help.engine": "local: processes of this machine",
     "batch.help.jobs": "tasks at once; else as many as there are cores",
     "batch.help.resume": "do what has no result yet",
     "batch.help.retry": "the same, and do failed tasks again",

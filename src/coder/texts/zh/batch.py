@@ -32,6 +32,7 @@ TEXTS: dict[str, str] = {
     "batch.no_status": "{folder} 不是批处理的文件夹：{why}。",
     "batch.status_missing": "请指明文件夹：coder batch status DIR",
     "batch.surplus": "多了一个词 {word}；选项以两个短横线开头。",
+    "batch.no_ray": "此版本没有 Ray 引擎；--engine local 使用本机的进程。",
     "batch.no_price": "--budget 需要 {models} 的价格："
     "请在配置里设置 budget.prices，单位是每百万 token 的美元。",
     "batch.rate": "--rpm {word}：请写每分钟的请求数，或 PROVIDER=NUMBER。",
@@ -79,6 +80,7 @@ TEXTS: dict[str, str] = {
     "batch.help.tasks": "每行一个任务，JSON 格式；或 `status`",
     "batch.help.status": "与 `status` 一起用：批处理的文件夹",
     "batch.help.out": "结果写到哪里",
+    "batch.help.engine": "local：本机的进程",
     "batch.help.jobs": "同时运行的任务数；缺省为核心数",
     "batch.help.resume": "完成还没有结果的任务",
     "batch.help.retry": "同上，并重做失败的任务",
