@@ -24,6 +24,7 @@ SUBCOMMANDS = (
     "explain",
     "export",
     "mcp",
+    "models",
     "modes",
     "schema",
     "serve-mcp",
