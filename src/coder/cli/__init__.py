@@ -31,6 +31,7 @@ SUBCOMMANDS = (
     "sessions",
     "show",
     "trust",
+    "tune",
     "view",
 )
 # Their options may have the names of a session's and other meanings (`--resume` without an id).

@@ -18,6 +18,7 @@ Dialect = Literal["auto", "native", "react-xml", "guided"]
 Wire = Literal["auto", "chat", "responses", "messages", "gemini"]
 Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: Final = get_args(Effort)[1:]
+ToolSet = Literal["all", "few"]
 NextSpeaker = Literal["auto", "always", "off"]
 Preset = Literal["strict", "balanced", "auto-edit", "yolo"]
 Decision = Literal["allow", "ask", "deny"]
@@ -49,9 +50,11 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelSection(Section, frozen=True):
-    """What suits one model, by its name."""
+    """What suits one model, by its name; `coder tune` finds it out. `few`: the tools that a small model can
+    keep apart, and a shorter prompt."""
 
     dialect: Dialect = "auto"
+    tools: ToolSet = "all"
     context_window: Positive | None = None
 
 

@@ -98,12 +98,13 @@ class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """An agent's tools, skills and memory."""
+    """An agent's tools, skills and memory. `few`: the tools of a small model, whose prompt is short too."""
 
     tools: Sequence[Tool]
     skills: Skills
     memory: Memory
     own: Collection[str] = ()  # names of tools that the embedding program brought
+    few: bool = False
 
 
 class Agent:
@@ -130,6 +131,7 @@ class Agent:
         self.own_tools = frozenset(can.own)
         self.skills = can.skills
         self.memory = can.memory
+        self.few_tools = can.few
         self.limits = limits
         self.extra: Mapping[str, Any] = {}  # further fields of requests, such as a temperature
         self.ide: IdeClient | None = None  # connection to the person's editor, where enabled

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
-from coder.context.prompt import read_instructions, system_prompt
+from coder.context.prompt import SHORT_ROLE, read_instructions, system_prompt
 from coder.context.tokens import TokenCounter
 from coder.engine.agent import Agent
 from coder.engine.budget import Budget
@@ -199,6 +199,8 @@ class Session:
 
         agent = self.agent
         environment, memory = map(self.redactor.redact, (environment_of(agent), agent.memory.text()))
+        if agent.few_tools:
+            return system_prompt(environment, "", memory, role=SHORT_ROLE)
         return system_prompt(environment, agent.skills.index(), memory)
 
     def _start(self) -> entries.SessionStart:

@@ -18,7 +18,7 @@ from coder.config.files import ensure_folder
 from coder.config.load import Loaded, home_folder
 from coder.config.models import dialect_of, keep_dialect
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
-from coder.config.schema import OPERATING_MODES, Config, McpSection, McpServer, OperatingMode
+from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
@@ -29,6 +29,7 @@ from coder.policy.decide import preset_gives
 from coder.policy.workspace import FolderWorkspace
 from coder.process.child import keep_secret
 from coder.protocol.events import AnyEvent, Notice
+from coder.protocol.usage import Usage
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Joined, Phrase, Said, Texts, pick_language
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from coder.engine.mcp import TriedServers
 
 _PROVIDERS_VARIABLES = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
+SMALL_WINDOW = 16_384  # tokens up to which a model gets few tools and a short prompt
 _SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
 
@@ -140,7 +142,7 @@ def open_agent(
         FrontEnd(emit=emit, can_ask=options.can_ask, kind=options.session_kind, sinks=options.sinks),
         model or _model_of(provider, settings, config, options),
         ModelChoice.of(config, provider.model, options.tokenizer),
-        _capabilities(options, skills, memory),
+        _capabilities(options, skills, memory, few=_few_tools(config, provider)),
         limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
         mode=options.mode,
     )
@@ -154,16 +156,16 @@ def open_agent(
     return agent
 
 
-def _capabilities(options: Options, skills: Skills, memory: Memory) -> Capabilities:
+def _capabilities(options: Options, skills: Skills, memory: Memory, *, few: bool) -> Capabilities:
     """Raises `ConfigError` where a tool of the program has the name of another."""
-    tools = make_tools(skills, memory)
+    tools = make_tools(skills, memory, few=few)
     taken = {tool.spec.name for tool in tools}
     for tool in options.tools:
         if tool.spec.name in taken:
             raise ConfigError("config.tool_taken", name=tool.spec.name)
         taken.add(tool.spec.name)
     own = frozenset(tool.spec.name for tool in options.tools)
-    return Capabilities([*tools, *options.tools], skills, memory, own)
+    return Capabilities([*tools, *options.tools], skills, memory, own, few)
 
 
 def _model_of(provider: Provider, settings: Settings, config: Config, options: Options) -> ChatModel:
@@ -178,6 +180,27 @@ def _model_of(provider: Provider, settings: Settings, config: Config, options: O
         names=_names_of(provider, settings),
         around=options.around_wire,
     )
+
+
+def model_in(provider: Provider, settings: Settings, dialect: Dialect) -> ChatModel:
+    """The provider's model in one dialect, whatever is set or known of it."""
+    config = settings.loaded.config
+    own = msgspec.structs.replace(config.provider, dialect=dialect, models={})
+    return _model_of(provider, settings, msgspec.structs.replace(config, provider=own))
+
+
+def cost_of(config: Config, model: str, usage: Usage) -> float | None:
+    """In USD; None where the model has no price."""
+    from coder.engine.budget import Budget
+
+    return Budget(config.budget).cost(model, usage)
+
+
+def _few_tools(config: Config, provider: Provider) -> bool:
+    """Whether the model gets few tools and a short prompt: that suits it, or its window is small."""
+    own = config.provider.models.get(provider.model)
+    window = own.context_window if own is not None else None
+    return own is not None and (own.tools == "few" or (window is not None and window <= SMALL_WINDOW))
 
 
 def _secrets(config: Config, options: Options, provider: Provider) -> list[str]:

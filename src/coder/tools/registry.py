@@ -33,6 +33,9 @@ _TOOLS = (
     "coder.tools.fetch:Fetch",
 )
 
+# What a small model is offered: few enough to keep apart, and enough to do its work.
+FEW = frozenset({"read", "glob", "grep", "write", "edit", "bash", "todowrite"})
+
 
 @cache
 def built_in_tools() -> dict[str, type[Tool]]:
@@ -56,9 +59,9 @@ def declared(declaration: Callable[[Arguments], T], args: Arguments) -> T | None
         return None
 
 
-def make_tools(skills: SkillSource, memory: MemoryFile) -> list[Tool]:
+def make_tools(skills: SkillSource, memory: MemoryFile, *, few: bool = False) -> list[Tool]:
     from coder.tools.save_memory import SaveMemory
     from coder.tools.skill import Skill
 
     made: dict[str, Tool] = {"skill": Skill(skills), "save_memory": SaveMemory(memory)}
-    return [made.get(name) or tool() for name, tool in built_in_tools().items()]
+    return [made.get(name) or tool() for name, tool in built_in_tools().items() if not few or name in FEW]

@@ -61,6 +61,8 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
         if "bash" in names and _RUN.search(state.task):
             found["run"] = _object("run", command=_string())
     finished = bool(state.changed) and not state.failing and all(item.done for item in state.plan)
+    if finished and not over:  # more than a further edit or the end would undo what is right
+        found = {name: found[name] for name in ("edit", "run") if name in found}
     if over or finished or state.refused or not change or not found:
         found["done"] = _object("done", answer=_string())
     return found

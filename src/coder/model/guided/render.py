@@ -133,7 +133,7 @@ def _result(call: ToolCall, content: str, failed: dict[str, str]) -> str:
         case "todowrite":
             return _steps(call, args)
         case "write" | "edit" if ok:
-            return f"Changed {path}." if call.name == "edit" else f"Saved {path}."
+            return f"Changed {path}. If that is all that the task asks for, answer done."
         case "edit" if not content.startswith("denied:"):
             failed[path] = call.id
             return f"error: nothing was changed: {_why(content)}"

@@ -23,6 +23,7 @@ TEXTS: dict[str, str] = {
     "cli.about.show": "Show what happened in a session.",
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
     "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
+    "cli.about.tune": "Try a model with small real tasks, say what suits it, and keep that.",
     "cli.about.view": "See all that was recorded, in a browser; on 127.0.0.1 alone, with a token.",
     "cli.models.dialect": "dialect",
     "cli.models.guessed": "?: not known; {window} is a guess. Set provider.models.NAME.context_window.",
@@ -68,6 +69,7 @@ TEXTS: dict[str, str] = {
         "  coder batch TASKS.jsonl --out DIR  many tasks at once, each in a clone of its own\n"
         "  coder apply DIR/ID           a task's patch into this checkout, with approval and undo\n"
         "  coder compare DIR DIR2       what changed between two batches\n"
+        "  coder tune --model NAME      try a model with small real tasks, keep what suits it\n"
         "\n"
         "exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,\n"
         "             3 step limit, 4 prompt-token limit, 5 answered but the check fails, 130 cancelled"
@@ -140,6 +142,25 @@ TEXTS: dict[str, str] = {
     "cli.mcp_test_usage": "Say which one: coder mcp test NAME.",
     "cli.modes_new_alone": "NAME, --kind and --global belong to `coder modes new`.",
     "cli.modes_no_name": "Say which: coder modes new NAME.",
+    "cli.help.tune_only": "only this way to put the tools to the model (repeatable)",
+    "cli.help.tune_seconds": "how long a task may take",
+    "cli.help.tune_task": "only this task (repeatable)",
+    "cli.help.tune_yes": "keep what suits it without asking",
+    "cli.tune.begin": "{model}: {n} tasks, {ways} ways each, in throw-away folders.",
+    "cli.tune.done": "done",
+    "cli.tune.failed": "not done",
+    "cli.tune.head.cost": "cost",
+    "cli.tune.head.done": "done",
+    "cli.tune.head.seconds": "seconds",
+    "cli.tune.head.steps": "steps",
+    "cli.tune.head.tokens": "tokens",
+    "cli.tune.head.way": "way",
+    "cli.tune.keep": "Keep that for this model? [y/N] ",
+    "cli.tune.kept": "Kept in {file}.",
+    "cli.tune.late": "not finished in {seconds} s",
+    "cli.tune.no_task": "There is no task {name}; there are {names}.",
+    "cli.tune.nothing": "{model} finished none of the tasks in any way.",
+    "cli.tune.suits": "What suits {model}: {way}.",
     "cli.export_one": "Name the file to write: --html FILE or --md FILE.",
     "cli.near_miss": "There is no subcommand {word}; did you mean {near}? To ask it: coder --once {word}",
     "cli.no_folder": "--cwd {folder} is not a folder.",

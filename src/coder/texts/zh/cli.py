@@ -23,6 +23,7 @@ TEXTS: dict[str, str] = {
     "cli.about.show": "显示一次会话里发生了什么。",
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
     "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
+    "cli.about.tune": "用真实的小任务试一个模型，说明怎样用它最合适，并保存下来。",
     "cli.about.view": "在浏览器中查看全部记录；只监听 127.0.0.1，并需要令牌。",
     "cli.models.dialect": "调用格式",
     "cli.models.guessed": "?：不了解该模型，{window} 为猜测；可用 provider.models.NAME.context_window 设置。",
@@ -68,6 +69,7 @@ TEXTS: dict[str, str] = {
         "  coder batch TASKS.jsonl --out DIR  同时运行许多任务，每个都在自己的克隆里\n"
         "  coder apply DIR/ID           把任务的补丁放进此检出，经批准且可撤销\n"
         "  coder compare DIR DIR2       两个批处理之间有何变化\n"
+        "  coder tune --model NAME      用真实的小任务试一个模型，保存最合适的用法\n"
         "\n"
         "退出状态：0 已回答，1 本回合失败，2 用法或配置有误，\n"
         "          3 达到步数上限，4 达到提示 token 上限，5 已回答但检查未通过，130 已取消"
@@ -135,6 +137,25 @@ TEXTS: dict[str, str] = {
     "cli.mcp_test_usage": "请给出名称：coder mcp test NAME。",
     "cli.modes_new_alone": "NAME、--kind 和 --global 只用于 `coder modes new`。",
     "cli.modes_no_name": "请给出名称：coder modes new NAME。",
+    "cli.help.tune_only": "只试这一种方式（可重复）",
+    "cli.help.tune_seconds": "每个任务最多多少秒",
+    "cli.help.tune_task": "只试这个任务（可重复）",
+    "cli.help.tune_yes": "不询问，直接保存最合适的方式",
+    "cli.tune.begin": "{model}：{n} 个任务，各试 {ways} 种方式，都在临时文件夹中。",
+    "cli.tune.done": "完成",
+    "cli.tune.failed": "未完成",
+    "cli.tune.head.cost": "费用",
+    "cli.tune.head.done": "完成",
+    "cli.tune.head.seconds": "秒",
+    "cli.tune.head.steps": "步数",
+    "cli.tune.head.tokens": "token",
+    "cli.tune.head.way": "方式",
+    "cli.tune.keep": "为这个模型保存吗？[y/N] ",
+    "cli.tune.kept": "已保存到 {file}。",
+    "cli.tune.late": "{seconds} 秒内没有完成",
+    "cli.tune.no_task": "没有任务 {name}；有 {names}。",
+    "cli.tune.nothing": "无论用哪种方式，{model} 一个任务也没有完成。",
+    "cli.tune.suits": "最适合 {model} 的方式：{way}。",
     "cli.export_one": "请指明要写入的文件：--html FILE 或 --md FILE。",
     "cli.near_miss": "没有子命令 {word}；是想用 {near} 吗？若要提问：coder --once {word}",
     "cli.no_folder": "--cwd {folder} 不是文件夹。",

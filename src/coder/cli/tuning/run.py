@@ -1,0 +1,169 @@
+"""Runs a task with a model in one dialect, in a throw-away folder, and tells what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from coder.cli.tuning.tasks import UNITTEST, Task
+from coder.engine.sdk import TurnResult, create_agent_session
+from coder.model.base import CallReady, ChatModel, Chunk, Completed, ModelRequest, TextDelta
+from coder.protocol.messages import tool_call
+from coder.protocol.usage import Usage
+from coder.texts import Texts
+from coder.tools.registry import FEW
+
+MOST_STEPS = 20
+_CHECK_SECONDS = 30
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """`why`: the reason of a failure, for whoever reads the table."""
+
+    task: str
+    done: bool
+    steps: int = 0
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    why: str = ""
+
+
+class Named:
+    """A model under its real name, which is not closed with a task's session."""
+
+    def __init__(self, inner: ChatModel, name: str) -> None:
+        self._inner, self._name = inner, name
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        return self._inner.stream(msgspec.structs.replace(request, model=self._name))
+
+    async def close(self) -> None:
+        """The model is used for further tasks."""
+
+
+class FewTools:
+    """A model that is offered the few tools that small models can keep apart."""
+
+    def __init__(self, inner: ChatModel) -> None:
+        self._inner = inner
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        few = [tool for tool in request.tools if tool.name in FEW]
+        return self._inner.stream(msgspec.structs.replace(request, tools=few))
+
+    async def close(self) -> None:
+        """The model is used for further tasks."""
+
+
+class _OneCommand:
+    """A model that runs one command: what a task's check runs in is the sandbox that commands have."""
+
+    def __init__(self, command: str) -> None:
+        self._command: str | None = command
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        command, self._command = self._command, None
+        if command is None:
+            yield TextDelta("done")
+        else:
+            arguments = msgspec.json.encode({"command": command, "timeout_ms": _CHECK_SECONDS * 1000})
+            yield CallReady(tool_call("check", "bash", arguments.decode()))
+        yield Completed("stop", Usage(prompt=1, completion=1, total=2))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextlib.contextmanager
+def laid_out(task: Task) -> Iterator[Path]:
+    """The task's folder, inside another that nothing may be written to."""
+    top = Path(tempfile.mkdtemp(prefix="coder-tune-"))
+    folder = top / "work"
+    try:
+        for name, text in task.files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        yield folder
+    finally:
+        from coder.policy.scratch import scratch_of
+
+        with contextlib.suppress(OSError):
+            shutil.rmtree(scratch_of(folder))
+        shutil.rmtree(top, ignore_errors=True)
+
+
+async def run_task(task: Task, model: ChatModel, seconds: float, texts: Texts) -> Outcome:
+    """Never longer than `seconds`."""
+    with laid_out(task) as folder:
+        environ, config = _surroundings(task, folder.parent)
+        began = time.monotonic()
+        result: TurnResult | None = None
+        session = create_agent_session(
+            cwd=folder, mode="yolo", model=model, environ=environ, config_file=config, max_steps=MOST_STEPS
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                result = await session.run_turn(task.ask)
+        except TimeoutError:
+            pass
+        finally:
+            await session.close()
+        took = time.monotonic() - began
+        if result is None:
+            return Outcome(
+                task.name, False, seconds=took, why=texts.say("cli.tune.late", seconds=f"{seconds:.0f}")
+            )
+        why = result.error or await fault_of(task, folder, result.final_text, environ)
+        return Outcome(task.name, not why, len(result.steps), result.token_usage, took, why)
+
+
+async def fault_of(task: Task, folder: Path, answer: str, environ: Mapping[str, str]) -> str:
+    """Why the task is not done; empty where it is."""
+    for pattern in task.answer:
+        if not re.search(pattern, answer):
+            return f"answer: no {pattern}"
+    for name in task.kept:
+        if (folder / name).read_text(encoding="utf-8", errors="replace") != task.files[name]:
+            return f"changed: {name}"
+    if not task.check:
+        return ""
+    script = folder / ".check.py"
+    script.write_text(f"import sys\nsys.path.insert(0, '')\n{task.check}\n", encoding="utf-8")
+    session = create_agent_session(
+        cwd=folder, mode="yolo", model=_OneCommand("python3 -B .check.py"), environ=environ
+    )
+    async with session:
+        result = await session.run_turn("check")
+    told = result.steps[0].observations if result.steps else []
+    if told and not told[0].startswith("error"):
+        return ""
+    return told[0].strip().rpartition("\n")[2][:120] if told else result.error
+
+
+def _surroundings(task: Task, place: Path) -> tuple[dict[str, str], Path]:
+    """Without the person's settings; `python3` is this interpreter."""
+    tools = place / "bin"
+    tools.mkdir()
+    (tools / "python3").symlink_to(sys.executable)
+    kept = {
+        name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
+    }
+    kept.pop("CODER_MODEL", None)
+    workflow = {"verify_commands": [task.test] if task.test else [], "verify_allow": [UNITTEST]}
+    config = place / "config.json"
+    config.write_bytes(
+        msgspec.json.encode({"workflow": {**workflow, "auto_verify_after_edit": bool(task.test)}})
+    )
+    path = f"{tools}:{os.environ.get('PATH', os.defpath)}"
+    return {**kept, "PATH": path, "CODER_HOME": str(place / "home")}, config
