@@ -142,6 +142,33 @@ def test_a_failed_edit_shows_the_file(folder: Path) -> None:
     assert server.chats[1]["temperature"] > server.chats[0]["temperature"] == 0
 
 
+def test_an_addition_goes_to_the_end_of_the_file(folder: Path) -> None:
+    add = {"do": "add", "path": "calc.py", "text": "def twice(a):\n    return a * 2"}
+    with ScriptedServer(said(add, DONE)) as server:
+        turn(folder, server, "Add a function twice to calc.py.")
+        assert offered(server.chats[0])[:2] == ["edit", "add"]
+    assert (folder / "calc.py").read_text() == CALC + "\n\ndef twice(a):\n    return a * 2\n"
+
+
+def test_a_whole_file_is_written_only_where_it_is_new_or_edits_fail(folder: Path) -> None:
+    wrong = {**FIX, "old": "zzz"}
+    write = {"do": "write", "path": "calc.py", "content": CALC.replace("-", "+")}
+    with ScriptedServer(said(wrong, write, DONE)) as server:
+        turn(folder, server, "Fix add in calc.py.")
+        before, after, _ = map(offered, server.chats)
+    assert "write" not in before
+    assert "write" in after
+    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+
+
+def test_tests_that_fail_are_not_what_is_changed(folder: Path) -> None:
+    (folder / "test_calc.py").write_text(TESTS)
+    with ScriptedServer(said(FIX, DONE)) as server:
+        turn(folder, server, "The tests fail. Fix it.")
+        variants = server.chats[0]["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert variants[0]["properties"]["path"]["enum"] == ["calc.py"]
+
+
 def test_an_edit_is_answered_with_the_new_text(folder: Path) -> None:
     with ScriptedServer(said(FIX, DONE)) as server:
         turn(folder, server, "Fix add in calc.py.")

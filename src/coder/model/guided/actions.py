@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from coder.model.guided.opening import PAGE, Wanted, asks_about_tests, named
+from coder.model.guided.opening import PAGE, Wanted, asks_about_tests, named, paths_in
 from coder.model.guided.state import LOOK, MOST_ITEMS, PLAN, State
 from coder.protocol.messages import ToolCall, tool_call
 
@@ -24,13 +24,14 @@ _CHANGE = re.compile(
 )
 _QUESTION = re.compile(
     r"\A\W*(?:what|where|who|when|which|why|how|is|are|does|do|did|can|could|should|has|have|explain|describe|"
-    r"tell|list|show|find|count|summari[sz]e|name|give|什么|哪|谁|为什么|怎么|如何|解释|列出|显示|说明|有多少)",
+    r"tell|list|show|find|count|summari[sz]e|name|什么|哪|谁|为什么|怎么|如何|解释|列出|显示|说明|有多少)",
     re.IGNORECASE,
 )
 _RUN = re.compile(
     r"\b(?:run|execute|command|install|commit|git|shell|output)\b|运行|执行|命令", re.IGNORECASE
 )
 _SEVERAL = re.compile(r"\band\b|\bthen\b|\balso\b|[;；，]|并且|然后|同时", re.IGNORECASE)
+_ADDS = re.compile(r"\b(?:add|append|implement|define|write|insert)\b|[加添]|实现|定义", re.IGNORECASE)
 _RENAME = re.compile(r"\brenam\w*|重命名|改名", re.IGNORECASE)
 
 Action = Mapping[str, Any]
@@ -38,12 +39,11 @@ Schema = dict[str, Any]
 
 
 def wants_change(task: str) -> bool:
-    """Whether files are to be changed, and not just a question answered."""
-    asked = bool(_QUESTION.match(task))
-    sentences = re.split(r"(?<=[.!?。！？])\s+|\band\b|，|然后", task)
-    if asked:
-        return any(_CHANGE.match(one.strip()) for one in sentences[1:])
-    return bool(_CHANGE.search(task)) and not task.rstrip().endswith(("?", "？"))
+    """Whether files are to be changed: whatever is not put as a question, or has an order after one."""
+    if _QUESTION.match(task) or task.rstrip().endswith(("?", "？")):
+        parts = re.split(r"(?<=[.!?。！？])\s+|\band\b|，|然后", task)
+        return any(_CHANGE.match(one.strip()) for one in parts[1:])
+    return True
 
 
 def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
@@ -90,12 +90,26 @@ def _plan(state: State) -> Schema:
 def _changes(found: dict[str, Schema], state: State, names: set[str]) -> None:
     current = next((item.path for item in state.plan if not item.done and item.path), "")
     seen = [current] if current else [path for path in state.read if path in state.paths]
+    if asks_about_tests(state.task):  # the code is at fault, not what tests it
+        seen = [path for path in seen if not _is_test(path)] or seen
     if "write" in names and "edit" in names and _RENAME.search(state.task) and not state.changed:
         found["rename"] = _object("rename", old=_word(), new=_word())
     if "edit" in names and seen:
         found["edit"] = _object("edit", path=_one_of(seen), old=_string(), new=_string())
-    if "write" in names:
-        found["write"] = _object("write", path=_string(), content=_string())
+    whole = [path for path in seen if path in state.texts]
+    if "write" in names and whole and _ADDS.search(state.task):
+        found["add"] = _object("add", path=_one_of(whole), text=_string())
+    # A whole file is written where there is none yet, or where no edit would fit.
+    new = [path for path in paths_in(state.task) if path not in state.paths]
+    if "write" in names and (new or not seen or state.stuck):
+        short = [path for path in whole if state.texts[path].count("\n") <= SHORT] if state.stuck else []
+        path = _one_of([*new, *short]) if new or short else _string()
+        found["write"] = _object("write", path=path, content=_string())
+
+
+def _is_test(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.partition(".")[0].endswith("_test")
 
 
 def _looks(found: dict[str, Schema], state: State, names: set[str]) -> None:
@@ -148,6 +162,9 @@ def calls_of(action: Action, state: State) -> list[ToolCall]:
         case "edit":
             arguments = {"path": path, "old_string": text.get("old", ""), "new_string": text.get("new", "")}
             return [_call("edit", arguments), _look("read", {"path": path, "limit": PAGE})]
+        case "add":
+            before = state.texts.get(path, "")
+            return [_call("write", {"path": path, "content": _joined(before, text.get("text", ""))})]
         case "write":
             content = text.get("content", "")
             content += "" if content.endswith("\n") or not content else "\n"
@@ -160,6 +177,13 @@ def calls_of(action: Action, state: State) -> list[ToolCall]:
         case "rename":
             return _renamed(text.get("old", ""), text.get("new", ""), state)
     return []
+
+
+def _joined(before: str, text: str) -> str:
+    """The file with the text at its end, after as many blank lines as fit it."""
+    text = text.strip("\n") + "\n"
+    gap = "\n" if text.startswith((" ", "\t")) else "\n\n" if text.startswith(("def ", "class ", "@")) else ""
+    return f"{before.rstrip()}\n{gap}{text}" if before.strip() else text
 
 
 def _todos(steps: object) -> list[dict[str, str]]:

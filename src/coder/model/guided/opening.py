@@ -54,6 +54,11 @@ def names_in(task: str) -> list[str]:
     return words[:MOST_NAMES]
 
 
+def paths_in(task: str) -> list[str]:
+    """The file names in a task."""
+    return list(dict.fromkeys(re.findall(r"(?<![\w/.-])[\w./-]*\w\.[A-Za-z]{1,5}\b", task)))
+
+
 def asks_about_tests(task: str) -> bool:
     return bool(_TESTS.search(task) and _FAILS.search(task))
 

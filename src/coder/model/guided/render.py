@@ -29,9 +29,10 @@ PROMPT = """\
 You work in a folder of files. Each answer is one JSON action, for example:
 {"do": "read", "path": "app.py"}
 {"do": "edit", "path": "app.py", "old": "    return a\\n", "new": "    return a + 1\\n"}
-{"do": "write", "path": "app.py", "content": "import sys\\n\\nprint(1)\\n"}
+{"do": "add", "path": "app.py", "text": "def g(b):\\n    return b * 2\\n"}
 {"do": "done", "answer": "f in app.py now returns a + 1"}
-"old" is copied exactly from the file: the lines that change, with their indentation. "new" replaces them.
+"old" is copied exactly from the file: the lines that change, with their indentation. "new" replaces them. \
+"add" puts "text" at the end of the file.
 Change only what the task asks for. Keep everything else as it is."""
 
 _LINES = 40  # of a search or of a command's output
