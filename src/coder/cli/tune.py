@@ -87,7 +87,7 @@ async def _tune(
         complain(error.text(settings.texts))
         return Exit.FAILED
     _progress(say("cli.tune.begin", model=safe(provider.model), n=len(tasks), ways=len(variants)))
-    sums = [await _tried(variant, tasks, provider, settings, chosen.seconds) for variant in variants]
+    sums = [await _tried(variant, tasks, provider, options, settings, chosen.seconds) for variant in variants]
     best = max(sums, key=lambda one: (one.done, -one.seconds))
     window = await probe_window(provider.base_url)
     if chosen.json:
@@ -119,9 +119,14 @@ def _kept(variant: Variant, window: int) -> dict[str, Any]:
 
 
 async def _tried(
-    variant: Variant, tasks: Sequence[Task], provider: Provider, settings: Settings, seconds: float
+    variant: Variant,
+    tasks: Sequence[Task],
+    provider: Provider,
+    options: Options,
+    settings: Settings,
+    seconds: float,
 ) -> Sum:
-    model: ChatModel = model_in(provider, settings, variant.dialect)
+    model: ChatModel = model_in(provider, settings, options, variant.dialect)
     named: ChatModel = Named(model, provider.model)
     if variant.tools == "few":
         named = FewTools(named)

@@ -182,11 +182,11 @@ def _model_of(provider: Provider, settings: Settings, config: Config, options: O
     )
 
 
-def model_in(provider: Provider, settings: Settings, dialect: Dialect) -> ChatModel:
+def model_in(provider: Provider, settings: Settings, options: Options, dialect: Dialect) -> ChatModel:
     """The provider's model in one dialect, whatever is set or known of it."""
     config = settings.loaded.config
     own = msgspec.structs.replace(config.provider, dialect=dialect, models={})
-    return _model_of(provider, settings, msgspec.structs.replace(config, provider=own))
+    return _model_of(provider, settings, msgspec.structs.replace(config, provider=own), options)
 
 
 def cost_of(config: Config, model: str, usage: Usage) -> float | None:
