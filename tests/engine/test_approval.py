@@ -53,6 +53,7 @@ def test_no_tells_the_model_why(project: Project) -> None:
     (observation,) = project.of_type("observation")
     assert observation["content"].startswith("denied: ")
     assert "use another name" in observation["content"]
+    assert observation["content"].endswith("\nGo on as the person says here.")
     assert observation["meta"]["denied"] is True
 
 

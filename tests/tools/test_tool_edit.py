@@ -87,7 +87,9 @@ def test_stale_file_is_edited_where_the_text_still_stands_once(world: World) -> 
     world.call(Read(), path="a.py")
     path.write_bytes(b"one\nTWO\n")
     result = world.call(Edit(), path="a.py", old_string="one", new_string="1")
-    assert result.for_model.startswith("updated a.py (+1 -1); others had changed the file since you read it")
+    assert result.for_model.startswith(
+        "updated a.py (+1 -1); the file had changed since you read it (by a command"
+    )
     assert path.read_bytes() == b"1\nTWO\n"
     # What the others did, the model has not seen: it may not replace the whole file.
     assert "you have not seen all" in world.call(Write(), path="a.py", content="x\n").for_model

@@ -202,7 +202,8 @@ def test_a_hunk_that_fits_exactly_is_applied_to_a_file_that_others_changed(world
     path.write_text(FIVE + "six\n", encoding="utf-8")
     result = world.call(Patch(), patch=envelope("*** Update File: a.py", " one", "-two", "+2"))
     assert result.for_model == (
-        "updated a.py (+1 -1)\na.py: others had changed the file since you read it, that is still in it"
+        "updated a.py (+1 -1)\n"
+        "a.py: the file had changed since you read it (by a command or others): that is still in it"
     )
     assert path.read_text(encoding="utf-8") == FIVE.replace("two", "2") + "six\n"
     path.write_text(FIVE, encoding="utf-8")

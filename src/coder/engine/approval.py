@@ -169,7 +169,8 @@ async def ask_person(
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
         return None
-    reason = f": {reply.reason}" if reply.reason else ""
+    # A reason is the person's next word: the model is to act on it, not to give the matter up.
+    reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
 
 

@@ -16,6 +16,7 @@ from coder.engine.approval import somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.verify.choice import project_check
 from coder.policy.decide import matrix
+from coder.policy.verification import may_run
 from coder.protocol.events import Notice
 
 # `bash` and `task` have two rows in the policy's table.
@@ -103,6 +104,8 @@ def rules_note(session: Session) -> str:
     note = mode_note(agent.mode, asked, denied, can_ask=can_ask or not denied)
     if agent.mode == "auto-edit" and (check := _check(agent)):
         note += f" The project's check (`{check}`) runs unasked."
+        if may_run(f"{check} tests/x.py", agent.root):
+            note += " So does a part of it, with files or tests named."
     return note
 
 

@@ -29,6 +29,8 @@ SPLIT_IT = (
     "by those steps with todowrite; where it has one, go on without it."
 )
 
+ADD_THE_REST = "These are the items that the request lists: add with todowrite what it asks for beside them."
+
 # Patterns stay text, and are compiled only where a character that they need occurs: all of them together
 # would take 5 ms of the way to the first request.
 _SEPARATORS = "，。；、,\n"
@@ -156,7 +158,7 @@ async def start_with_todos(session: Session, turn: Turn) -> None:
     tool = session.agent.tools["todowrite"]
     result = await tool.run({"todos": todos}, session.context, lambda _text: None)
     alone = len(todos) == 1
-    for_model = f"{result.for_model}\n{SPLIT_IT}" if alone else result.for_model
+    for_model = f"{result.for_model}\n{SPLIT_IT if alone else ADD_THE_REST}"
     result = msgspec.structs.replace(result, for_model=for_model, meta={**result.meta, "by": "engine"})
     session.add_observation(call, result, shown=not alone)
     session.engine_todos = list(session.context.todos)

@@ -188,7 +188,9 @@ class _Plan:
             self._check_fresh(path, now)
             raise
         if changed:
-            notes.append("others had changed the file since you read it, that is still in it")
+            notes.append(
+                "the file had changed since you read it (by a command or others): that is still in it"
+            )
         self.notes += [f"{name}: {note}" for note in notes]
         return after
 

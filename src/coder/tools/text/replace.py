@@ -44,7 +44,7 @@ async def replace(args: Arguments, context: ToolContext) -> ToolResult:
     if plan.how:
         note += f"; old_string was not there exactly, matched with tolerance for {plan.how}"
     if plan.stale:
-        note += "; others had changed the file since you read it, that is still in it"
+        note += "; the file had changed since you read it (by a command or others): that is still in it"
     return single_result(plan.change, context, note, matches=plan.matches, tolerance=plan.how)
 
 
