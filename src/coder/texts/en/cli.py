@@ -63,7 +63,9 @@ TEXTS: dict[str, str] = {
         '  coder explain "shell line"   what the policy would do with it, and why\n'
         "  coder acp                    an agent for editors (Agent Client Protocol on stdio)\n"
         "  coder mcp                    try MCP servers, add and remove them\n"
+        "  coder serve-mcp              coder as an MCP server for other agents\n"
         "  coder modes                  custom modes and saved prompts\n"
+        "  coder models                 the providers that are set up and their models\n"
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
         "  coder batch TASKS.jsonl --out DIR  many tasks at once, each in a clone of its own\n"

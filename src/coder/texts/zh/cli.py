@@ -63,7 +63,9 @@ TEXTS: dict[str, str] = {
         '  coder explain "shell line"   策略会如何处理这一行，以及为何\n'
         "  coder acp                    供编辑器使用（标准输入输出上的 Agent Client Protocol）\n"
         "  coder mcp                    试连、添加或删除 MCP 服务器\n"
+        "  coder serve-mcp              作为 MCP 服务器供其他代理使用\n"
         "  coder modes                  自定义模式和保存的提示词\n"
+        "  coder models                 已设置的提供方及其模型\n"
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
         "  coder batch TASKS.jsonl --out DIR  同时运行许多任务，每个都在自己的克隆里\n"
