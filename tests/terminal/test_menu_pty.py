@@ -163,7 +163,7 @@ def test_a_narrow_menu_says_what_its_entries_do(project: Project) -> None:
         terminal.until_idle()
         terminal.type("/")
         terminal.until(lambda: "  /permissions  show what is" in terminal.screen)
-        terminal.type(DOWN + DOWN)
+        terminal.type(DOWN + DOWN + DOWN)
         terminal.until(lambda: "› /permissions [PRESET|revoke NAME]" in terminal.screen)
         assert "  /help         this list" in terminal.screen
         terminal.resize(80, 24)
