@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from batch.batch_kit import Batch, git, make_repository, model, runs
 from kit.driving import Project
 
@@ -24,6 +26,10 @@ new file mode 100644
 """
 
 
+@pytest.mark.skipif(
+    sys.executable.startswith(("/tmp/", "/var/tmp/")),
+    reason="the interpreter lies in a temporary directory, which the sandbox replaces",
+)
 def test_instances_become_tasks_and_hidden_tests_the_verdict(project: Project) -> None:
     repository = make_repository(
         project.cwd / "repos" / "team__app", {"total.py": "def total(n):\n    return 0\n"}
