@@ -32,7 +32,9 @@ def answered(terminal: Terminal) -> Callable[[], bool]:
 
     def no_longer_asked() -> bool:
         terminal.type(ENTER if "Allow?" in terminal.screen else "")
-        terminal.pump(0.1)
+        patience = time.monotonic() + 2  # a second Enter too early would send the draft
+        while "Allow?" in terminal.screen and time.monotonic() < patience:
+            terminal.pump(0.05)
         return "Allow?" not in terminal.screen
 
     return no_longer_asked
