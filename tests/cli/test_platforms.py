@@ -63,6 +63,8 @@ for name in (
 ).split():
     if hasattr(os, name):
         delattr(os, name)
+if hasattr(os, "process_cpu_count"):  # from 3.13 on; without affinity it counts them all
+    os.process_cpu_count = os.cpu_count
 
 def _closed(function, at=0):
     def call(*args, **kwargs):

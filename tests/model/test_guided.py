@@ -190,8 +190,9 @@ def test_a_failing_check_is_told_in_two_lines_and_repaired(folder: Path) -> None
     (folder / "test_calc.py").write_text(TESTS)
     check = "python3 -m unittest"
     config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
-    wrong = {**FIX, "new": "    return a * b\n"}
-    repair = {**FIX, "old": "    return a * b\n"}
+    # Of another length than the repair: Python knows its byte code by the second and the size.
+    wrong = {**FIX, "new": "    return a * b * 1\n"}
+    repair = {**FIX, "old": "    return a * b * 1\n"}
     with ScriptedServer(said(wrong, DONE, repair, DONE)) as server:
         result = turn(folder, server, "Fix add in calc.py.", config=config)
         told = server.chats[2]["messages"][-1]["content"]

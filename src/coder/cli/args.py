@@ -35,7 +35,7 @@ def _no_text(key: str, /, **values: object) -> str:
 
 
 # `_complaint` translates its messages; looking for catalogues of them costs 2 ms at every start.
-argparse._ = str  # type: ignore[attr-defined]
+argparse._ = str  # type: ignore[attr-defined] # private, and in no stub
 
 
 class Parser(argparse.ArgumentParser):

@@ -82,7 +82,7 @@ class _Given(msgspec.Struct, rename="camel"):
 
 def _read(given: _Given) -> Answer:
     own = given.hook_specific_output
-    old: Decision = {"approve": "allow", "block": "deny"}.get(given.decision, given.decision)  # type: ignore[assignment]
+    old: Decision = {"approve": "allow", "block": "deny"}.get(given.decision, given.decision)  # type: ignore[assignment] # get() widens
     decision = own.permission_decision or old
     reason = shortened(own.permission_decision_reason or given.reason, MAX_SAID)
     return Answer(
