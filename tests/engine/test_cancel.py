@@ -17,7 +17,7 @@ from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
 from kit.calls import bash
-from kit.driving import Driver, Project, left_running, of
+from kit.driving import Driver, Project, left_running, of, processes
 
 SCRIPT = [
     {"reasoning": "let me think about it", "text": "I will write and run", "chunk": 4, "delay": 0.003},
@@ -153,14 +153,14 @@ def test_at_any_time_at_all(project: Project, milliseconds: int) -> None:
     assert_whole(project)
 
 
-def children() -> set[str]:
+def children() -> set[int]:
     """Processes of this one, those that have ended and were not waited for among them."""
     found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for pid in processes():
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            parent = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-            if int(parent) == os.getpid():
-                found.add(stat.parent.name)
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            if int(stat.rpartition(")")[2].split()[1]) == os.getpid():
+                found.add(pid)
     return found
 
 

@@ -197,11 +197,16 @@ def of(events: Sequence[AnyEvent], kind: type[Any]) -> list[Any]:
 def left_running(word: str) -> list[int]:
     """Processes that have `word` as an argument, as seen from here: a sandbox numbers them otherwise."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for pid in processes():
         with contextlib.suppress(OSError):
-            if word.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
+            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
     return found
+
+
+def processes() -> list[int]:
+    """All that were there a moment ago. `glob` would look at each and fail at one that has just ended."""
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:

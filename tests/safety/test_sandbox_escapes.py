@@ -17,6 +17,7 @@ from box import SECRET, Box, available, users
 
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 from coder.process import child as children
+from kit.driving import left_running
 
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]
@@ -299,19 +300,6 @@ END"""
     assert box.run(script).stdout == "ok\n"
 
 
-def alive(mark: str) -> list[str]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                line = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mark.encode() in line.split(b"\0"):
-                found.append(folder.name)
-    return found
-
-
 DAEMON = """python3 - <<'END'
 import os, sys
 if os.fork() == 0:
@@ -349,9 +337,9 @@ def test_nothing_outlives_its_command(rung: str, kind: str) -> None:
         assert gone(mark)
     finally:
         box.close()
-        for process in alive(mark):  # where the product fails, the machine need not
+        for process in left_running(mark):  # where the product fails, the machine need not
             with contextlib.suppress(OSError):
-                os.kill(int(process), signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("kind", ["nameless", "restless", "its keeper stopped"])
@@ -368,9 +356,9 @@ def test_nothing_outlives_a_command_whose_keeper_comes_late(
         assert gone(mark)
     finally:
         box.close()
-        for process in alive(mark):  # where the product fails, the machine need not
+        for process in left_running(mark):  # where the product fails, the machine need not
             with contextlib.suppress(OSError):
-                os.kill(int(process), signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -391,9 +379,9 @@ def test_a_keeper_that_comes_late_still_puts_things_in_order(
 def gone(mark: str) -> bool:
     """A killed process may take a moment to be reaped by whoever inherited it."""
     deadline = time.monotonic() + 2
-    while alive(mark) and time.monotonic() < deadline:
+    while left_running(mark) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return not alive(mark)
+    return not left_running(mark)
 
 
 def test_exit_codes_and_streams_pass_through(box: Box) -> None:

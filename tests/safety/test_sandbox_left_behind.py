@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from box import NOBODY, Box, available, users
 
+from kit.driving import left_running
+
 RUNGS = available()
 PLACES = [(rung, user) for rung in RUNGS for user in users()]
 # Each process forks its successor and ends at once: who looks at a list of processes comes too late.
@@ -44,18 +46,6 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     found.close()
 
 
-def alive(mark: str) -> list[str]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            line = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
-        except OSError:
-            continue
-        if mark.encode() in line.split(b"\0"):
-            found.append(folder.name)
-    return found
-
-
 @pytest.mark.parametrize("rung", RUNGS)
 def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(rung: str) -> None:
     box = Box(rung)
@@ -66,7 +56,7 @@ def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(r
     slow = "renice -n 19 -p $PPID; chrt -i -p 0 $PPID" if rung == "landlock" else ""
     box.run(f"{slow}\n{daemons}\n{busy}\nsleep {mark}", timeout_ms=3000)
     deadline = time.monotonic() + 10  # what has been killed takes a moment to be gone
-    while (left := alive(mark)) and time.monotonic() < deadline:
+    while (left := left_running(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for pid in left:
         os.kill(int(pid), 9)

@@ -252,7 +252,9 @@ os.execvp("sleep", ["sleep", "{mark}"])
 @pytest.mark.parametrize("plan", [False, True])
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_command_ends_with_coder_however_coder_ends(rung: str, plan: bool) -> None:
-    from test_sandbox_escapes import alive, gone
+    from test_sandbox_escapes import gone
+
+    from kit.driving import left_running
 
     box = Box(rung)
     mark = f"4{time.time_ns() % 10**9:09d}"
@@ -265,9 +267,9 @@ def test_a_command_ends_with_coder_however_coder_ends(rung: str, plan: bool) -> 
     coder = subprocess.Popen([sys.executable, "-c", code], env=os.environ)
     try:
         deadline = time.monotonic() + 20
-        while len(alive(mark)) < 2 and time.monotonic() < deadline:
+        while len(left_running(mark)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert len(alive(mark)) >= 2
+        assert len(left_running(mark)) >= 2
     finally:
         coder.kill()
         coder.wait()
