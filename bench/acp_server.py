@@ -169,7 +169,7 @@ def main() -> None:
         installed = Installed(Path(name))
         pip = [installed.python, "-m", "pip", "install", "--quiet", "--compile", SDK]
         subprocess.run(pip, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""})
-        compile_all = [installed.python, "-m", "compileall", "-q", str(installed.folder / "lib")]
+        compile_all = [installed.python, "-m", "compileall", "-q", str(installed.directory / "lib")]
         subprocess.run(compile_all, check=False, stdout=subprocess.DEVNULL)
         workspace = Workspace(Path(name), server.url)
         found = measured(installed, server, workspace, runs)

@@ -34,9 +34,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"calls": [{"name": "write", "arguments": {"path": "new.txt", "content": "new\n"}}]}
 
 
-def git(folder: Path, *words: str) -> None:
+def git(directory: Path, *words: str) -> None:
     identity = ["-c", "user.name=b", "-c", "user.email=b@b"]
-    subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True)
+    subprocess.run(["git", "-C", str(directory), *identity, *words], check=True, capture_output=True)
 
 
 def main() -> None:
@@ -120,13 +120,13 @@ def look(process: subprocess.Popen[bytes], sizes: list[int]) -> None:
     """Proportional set sizes of task processes, ten times a second."""
     label = LABEL.format(pid=process.pid).encode()
     while process.poll() is None:
-        for folder in Path("/proc").glob("[0-9]*"):
+        for directory in Path("/proc").glob("[0-9]*"):
             try:
-                if label not in (folder / "cmdline").read_bytes():
+                if label not in (directory / "cmdline").read_bytes():
                     continue
-                parent = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+                parent = int((directory / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
                 if parent != process.pid:  # the nursery's children: the tasks
-                    rollup = (folder / "smaps_rollup").read_text(encoding="utf-8")
+                    rollup = (directory / "smaps_rollup").read_text(encoding="utf-8")
                     sizes.append(int(rollup.partition("Pss:")[2].split()[0]))
             except (OSError, ValueError):
                 continue

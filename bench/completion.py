@@ -1,4 +1,4 @@
-"""What `@` costs in a folder of 100,000 files: from a key to its results on the screen.
+"""What `@` costs in a directory of 100,000 files: from a key to its results on the screen.
 
 Run `python bench/completion.py [--files N] [--runs N]`.
 """
@@ -20,7 +20,7 @@ NAMES = ("alpha", "report", "index", "parser", "widget", "schema", "session", "h
 
 
 def plant(place: Path, count: int) -> None:
-    """As projects have them: folders in folders, and a heap of files that are ignored."""
+    """As projects have them: directories in directories, and a heap of files that are ignored."""
     place.mkdir(parents=True)
     (place / ".gitignore").write_text("ignored/\n", encoding="utf-8")
     for group in range(count // 100):

@@ -50,7 +50,7 @@ def answers() -> Iterator[dict[str, Any]]:
         yield {"text": f"turn {turn} done"}
 
 
-async def play(folder: Path) -> tuple[list[Any], list[float]]:
+async def play(directory: Path) -> tuple[list[Any], list[float]]:
     """The requests, and the processor seconds of this process as each request of the loop came."""
     script = answers()
     marks: list[float] = []
@@ -61,16 +61,16 @@ async def play(folder: Path) -> tuple[list[Any], list[float]]:
         marks.append(time.process_time())
         return next(script)
 
-    (folder / ".coder").mkdir()
+    (directory / ".coder").mkdir()
     settings = {"runtime": {"context_window": WINDOW, "max_steps": STEPS + 1}}
-    config = folder / "settings.json"
+    config = directory / "settings.json"
     config.write_bytes(msgspec.json.encode(settings))
     for n in range(200):
-        (folder / f"f{n}.txt").write_text("\n".join(f"{n} line {k}" for k in range(80)), encoding="utf-8")
+        (directory / f"f{n}.txt").write_text("\n".join(f"{n} line {k}" for k in range(80)), encoding="utf-8")
     async with ScriptedServer([next_answer] * 5000) as server:
-        environ = {**os.environ, "CODER_BASE_URL": server.url, "CODER_HOME": str(folder / "home")}
+        environ = {**os.environ, "CODER_BASE_URL": server.url, "CODER_HOME": str(directory / "home")}
         async with create_agent_session(
-            cwd=folder, mode="yolo", model="scripted", environ=environ, config_file=config
+            cwd=directory, mode="yolo", model="scripted", environ=environ, config_file=config
         ) as session:
             for n in range(TURNS):
                 result = await session.run_turn(f"turn {n}")
@@ -78,14 +78,14 @@ async def play(folder: Path) -> tuple[list[Any], list[float]]:
         return list(server.requests), marks
 
 
-def table(requests: list[Any], marks: list[float], folder: Path) -> str:
+def table(requests: list[Any], marks: list[float], directory: Path) -> str:
     chats = [r for r in requests if r.method == "POST"]
     own = [r for r in chats if "tools" in r.json]
     summaries = [r for r in chats if "tools" not in r.json]
     gaps = [(after - before) * 1000 for before, after in pairwise(marks)]
     counter = TokenCounter("o200k_base")
     sizes = [_tokens(counter, r.json) for r in own]
-    (log,) = (folder / ".coder" / "history").glob("*.jsonl")
+    (log,) = (directory / ".coder" / "history").glob("*.jsonl")
     rows = [
         ("requests of the loop / for summaries", f"{len(own)} / {len(summaries)}"),
         ("largest prompt", f"{max(sizes):,} of {WINDOW:,} tokens"),
@@ -148,8 +148,8 @@ def _tokens(counter: TokenCounter, chat: dict[str, Any]) -> int:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        text = table(*asyncio.run(play(folder)), folder)
+        directory = Path(name)
+        text = table(*asyncio.run(play(directory)), directory)
     print(text)
     Path(__file__).with_name("LONG_SESSION.md").write_text(text, encoding="utf-8")
 

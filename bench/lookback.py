@@ -95,8 +95,8 @@ class _Writer:
         yield line(end, "", 3)
 
 
-def make(folder: Path, sessions: int, size: int) -> None:
-    history = folder / "history"
+def make(directory: Path, sessions: int, size: int) -> None:
+    history = directory / "history"
     history.mkdir(parents=True)
     writer = _Writer(1)
     for at in range(sessions):
@@ -117,9 +117,9 @@ def timed(what: str, run: Callable[[], object], times: int = 1) -> None:
     print(f"| {what} | {statistics.median(cpu):.1f} | {statistics.median(took):.1f} |", flush=True)
 
 
-def measure_search(folder: Path) -> None:
-    home, history = folder / "home", str(folder / "history")
-    records = sorted((folder / "history").iterdir())
+def measure_search(directory: Path) -> None:
+    home, history = directory / "home", str(directory / "history")
+    records = sorted((directory / "history").iterdir())
     print(f"{len(records)} records, {sum(path.stat().st_size for path in records) / 1e6:.0f} MB")
     timed("index all of it", lambda: search(home, [history], "nothing_of_the_kind"))
     print(f"index: {sum(path.stat().st_size for path in home.iterdir()) / 1e6:.0f} MB")
@@ -135,7 +135,7 @@ def measure_search(folder: Path) -> None:
         "con",
     ):
         timed(f"search {query}", partial(search, home, [history], query), 5)
-    project = Project(str(folder), history)
+    project = Project(str(directory), history)
     added = []
     for at in range(20):
         name = f"20260401-{at:06d}-abcdef"
@@ -150,14 +150,14 @@ def measure_search(folder: Path) -> None:
     print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 
 
-def measure_view(folder: Path) -> None:
-    large = folder / "large"
+def measure_view(directory: Path) -> None:
+    large = directory / "large"
     large.mkdir(exist_ok=True)
     with (large / "all.jsonl").open("wb") as file:
-        for path in sorted((folder / "history").iterdir()):
+        for path in sorted((directory / "history").iterdir()):
             file.write(path.read_bytes())
     print(f"one record, {(large / 'all.jsonl').stat().st_size / 1e6:.0f} MB")
-    answers = Answers(folder / "home", [Project(str(folder), str(large))], Texts("en"))
+    answers = Answers(directory / "home", [Project(str(directory), str(large))], Texts("en"))
     for what, question in (("first page", "events"), ("outline", "outline")):
         for times in ("", " again"):
             timed(what + times, partial(answers.answer, question, {"s": "0/all"}))
@@ -166,13 +166,13 @@ def measure_view(folder: Path) -> None:
 
 def main(words: list[str]) -> int:
     match words:
-        case ["make", folder, *rest]:
+        case ["make", directory, *rest]:
             sessions, size = (int(word) for word in (*rest, *("10000", "1000000000")[len(rest) :]))
-            make(Path(folder), sessions, size)
-        case ["search", folder]:
-            measure_search(Path(folder))
-        case ["view", folder]:
-            measure_view(Path(folder))
+            make(Path(directory), sessions, size)
+        case ["search", directory]:
+            measure_search(Path(directory))
+        case ["view", directory]:
+            measure_view(Path(directory))
         case _:
             print(__doc__)
             return 2

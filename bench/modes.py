@@ -29,10 +29,10 @@ ROUNDS = 20
 Row = tuple[str, str]
 
 
-def write_modes(folder: Path, count: int) -> None:
-    """Half at the root, half in folders, with variables as real ones have."""
+def write_modes(directory: Path, count: int) -> None:
+    """Half at the root, half in directories, with variables as real ones have."""
     for n in range(count):
-        place = folder / ".coder" / "modes" / (f"team{n % 20}" if n % 2 else ".")
+        place = directory / ".coder" / "modes" / (f"team{n % 20}" if n % 2 else ".")
         place.mkdir(parents=True, exist_ok=True)
         (place / f"mode{n:04}.md").write_text(
             f"---\nkind: {'persistent' if n % 3 else 'instant'}\ndescription: What mode {n} is for\n"
@@ -58,31 +58,31 @@ def timed(work: Callable[[], object], repeat: int) -> list[float]:
     return times
 
 
-def discovery(folder: Path, count: int) -> Row:
-    where = ModeRoots(cwd=folder, homes=[folder / ".home", folder / ".codex"])
+def discovery(directory: Path, count: int) -> Row:
+    where = ModeRoots(cwd=directory, homes=[directory / ".home", directory / ".codex"])
     assert len(Catalogue(where).definitions) == count
     times = timed(lambda: Catalogue(where).definitions, 9)
     return f"finding and reading {count} files", spread(times)
 
 
-def prompt(url: str, folder: Path) -> float:
+def prompt(url: str, directory: Path) -> float:
     """From the start of the process to the prompt."""
     begun = time.monotonic()
-    with coder(CODER, url, folder, settle=False):
+    with coder(CODER, url, directory, settle=False):
         return 1000 * (time.monotonic() - begun)
 
 
 def starts(url: str, empty: Path, full: Path, count: int) -> list[Row]:
     rows = []
-    for name, folder in (("no modes", empty), (f"{count} modes", full)):
-        prompt(url, folder)
-        rows.append((f"start to prompt, {name}", spread([prompt(url, folder) for _ in range(9)])))
+    for name, directory in (("no modes", empty), (f"{count} modes", full)):
+        prompt(url, directory)
+        rows.append((f"start to prompt, {name}", spread([prompt(url, directory) for _ in range(9)])))
     return rows
 
 
-def menu(url: str, folder: Path, count: int) -> list[Row]:
+def menu(url: str, directory: Path, count: int) -> list[Row]:
     name = f"mode{count - 2:04}"
-    with coder(CODER, url, folder, settle=False) as it:
+    with coder(CODER, url, directory, settle=False) as it:
         it.type(f"/{name}")
         listed = 1000 * it.until("Mode number", 20)
         rows = [("prompt to the first menu that has them", f"{listed:.0f} ms")]

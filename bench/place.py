@@ -19,11 +19,11 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 class Installed:
     """A virtual environment with nothing but coder and what it needs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "venv"
-        venv.create(self.folder, with_pip=True)
-        self.python = str(self.folder / "bin" / "python")
-        self.coder = str(self.folder / "bin" / "coder")
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "venv"
+        venv.create(self.directory, with_pip=True)
+        self.python = str(self.directory / "bin" / "python")
+        self.coder = str(self.directory / "bin" / "coder")
         constraints = str(CHECKOUT / "constraints.txt")
         pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         # Compiled here and now: a machine may forbid byte code, and would then compile at every start.
@@ -31,7 +31,7 @@ class Installed:
         subprocess.run(
             [*pip, "--compile", "--constraint", constraints, str(CHECKOUT)], check=True, env=environment
         )
-        compile_all = [self.python, "-m", "compileall", "-q", str(self.folder / "lib")]
+        compile_all = [self.python, "-m", "compileall", "-q", str(self.directory / "lib")]
         subprocess.run(compile_all, check=False, env=environment, stdout=subprocess.DEVNULL)
 
     def python_version(self) -> str:
@@ -83,11 +83,11 @@ class Server:
 class Workspace:
     """A project with a little in it, a home, and an environment with nothing of this machine's."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.cwd = folder / "project"
+    def __init__(self, directory: Path, url: str) -> None:
+        self.cwd = directory / "project"
         self.cwd.mkdir()
         (self.cwd / "main.py").write_text("print('hello')\n", encoding="utf-8")
-        home = folder / "home"
+        home = directory / "home"
         home.mkdir()
         self.environment = {
             "PATH": "/usr/bin:/bin",

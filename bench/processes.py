@@ -51,7 +51,7 @@ def starts(installed: Installed, server: Server, workspace: Workspace, runs: int
     """Interleaved, so that a busy moment of the machine falls on all of them alike."""
     found: dict[str, list[float]] = {"python": [], "version": [], "first": [], "exit": [], "once": []}
     once = [installed.coder, "--once", "hi"]
-    Run(once, workspace)  # the first run of all makes folders and reads cold files
+    Run(once, workspace)  # the first run of all makes directories and reads cold files
     for _ in range(runs):
         found["python"].append(Run([installed.python, "-c", "pass"], workspace).wall_ms)
         found["version"].append(Run([installed.coder, "--version"], workspace).wall_ms)

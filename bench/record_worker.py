@@ -102,6 +102,6 @@ def resume(project: Path, session_id: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    what, folder, value = sys.argv[1:]
-    result = append(Path(folder), int(value)) if what == "append" else resume(Path(folder), value)
+    what, directory, value = sys.argv[1:]
+    result = append(Path(directory), int(value)) if what == "append" else resume(Path(directory), value)
     print(json.dumps(result))

@@ -77,9 +77,9 @@ def compared(rows: list[tuple[str, Times]], base: Times) -> list[str]:
     return table(head, [[name, str(times), times.over(base)] for name, times in rows])
 
 
-def process_rows(installed: Installed, folder: Path, quick: bool) -> list[str]:
+def process_rows(installed: Installed, directory: Path, quick: bool) -> list[str]:
     with Server() as server:
-        workspace = Workspace(folder, server.url)
+        workspace = Workspace(directory, server.url)
         start = starts(installed, server, workspace, 7 if quick else 25)
         gap = gaps(installed, server, workspace, 1 if quick else 3)
         long = long_answer(installed, server, workspace, 2 if quick else 5)
@@ -100,10 +100,10 @@ def process_rows(installed: Installed, folder: Path, quick: bool) -> list[str]:
     ]
 
 
-def record_rows(installed: Installed, folder: Path) -> list[str]:
+def record_rows(installed: Installed, directory: Path) -> list[str]:
     sizes, points = [], []
     for steps in SIZES:
-        project = folder / f"steps-{steps}"
+        project = directory / f"steps-{steps}"
         project.mkdir()
         written = worker(installed, "append", str(project), str(steps))
         found = [worker(installed, "resume", str(project), written["session"]) for _ in range(3)]
@@ -123,11 +123,11 @@ def main() -> None:
     quick = "--quick" in sys.argv[1:]
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="coder-bench-") as name:
-        folder = Path(name)
-        installed = Installed(folder)
+        directory = Path(name)
+        installed = Installed(directory)
         lines = [HEADING.format(cores=os.cpu_count(), python=installed.python_version())]
-        lines += process_rows(installed, folder, quick)
-        lines += record_rows(installed, folder)
+        lines += process_rows(installed, directory, quick)
+        lines += record_rows(installed, directory)
     text = "\n".join(lines).rstrip("\n") + "\n"
     print(text)
     print(f"({time.monotonic() - begun:.0f} s)")

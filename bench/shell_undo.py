@@ -36,24 +36,24 @@ def timed(work: Callable[[], object]) -> float:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [f"| {what} | {figure:.1f} |\n" for what, figure in measured(Path(folder), count)]
+    with tempfile.TemporaryDirectory() as directory:
+        rows = [f"| {what} | {figure:.1f} |\n" for what, figure in measured(Path(directory), count)]
     head = HEAD.format(count=count, cores=os.cpu_count(), python=platform.python_version())
     REPORT.write_text(head + "".join(rows), encoding="utf-8")
     print(head + "".join(rows))
 
 
-def measured(folder: Path, count: int) -> Iterator[tuple[str, float]]:
-    root = folder / "ws"
+def measured(directory: Path, count: int) -> Iterator[tuple[str, float]]:
+    root = directory / "ws"
     for number in range(count):
         path = root / f"d{number // 2500}" / f"e{number // 50}" / f"file{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{number}\n" * 100, encoding="utf-8")
     (root / ".gitignore").write_text("*.pyc\nbuild/\n/dist\n", encoding="utf-8")
-    journal = UndoJournal(folder / "undo")
+    journal = UndoJournal(directory / "undo")
     journal.begin_turn(1)
     for name in ("never seen before", "seen by an earlier process"):
-        undo = ShellUndo(root, folder / "home", journal)
+        undo = ShellUndo(root, directory / "home", journal)
         yield f"the first command, in a workspace {name}", timed(undo.before)
         undo.not_run()
         for changed in (0, 1, 100):

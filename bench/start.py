@@ -42,18 +42,18 @@ def modules(python: str, workspace: Workspace) -> int:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="coder-bench-") as folder, Server() as server:
+    with tempfile.TemporaryDirectory(prefix="coder-bench-") as directory, Server() as server:
         trees = {
-            "before": compiled(sys.argv[1], Path(folder, "old")),
-            "now": compiled(str(Path(__file__).parents[1] / "src"), Path(folder, "new")),
+            "before": compiled(sys.argv[1], Path(directory, "old")),
+            "now": compiled(str(Path(__file__).parents[1] / "src"), Path(directory, "new")),
         }
         workspaces = {}
         for name, tree in trees.items():
-            (place := Path(folder, f"at-{name}")).mkdir()
+            (place := Path(directory, f"at-{name}")).mkdir()
             workspaces[name] = Workspace(place, server.url)
             workspaces[name].environment["PYTHONPATH"] = str(tree)
             workspaces[name].environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        python = Installed(Path(folder)).python  # with what coder needs, and nothing else
+        python = Installed(Path(directory)).python  # with what coder needs, and nothing else
         counted = {name: modules(python, workspace) for name, workspace in workspaces.items()}
         walls: dict[str, list[float]] = {name: [] for name in trees}
         cpus: dict[str, list[float]] = {name: [] for name in trees}

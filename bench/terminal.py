@@ -102,14 +102,14 @@ class Running:
 
 
 @contextmanager
-def coder(argv: list[str], url: str, folder: Path, *, settle: bool = True) -> Iterator[Running]:
+def coder(argv: list[str], url: str, directory: Path, *, settle: bool = True) -> Iterator[Running]:
     """At its prompt; with `settle`, once nothing more is drawn."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.chdir(folder)
+        os.chdir(directory)
         environ = {
-            "HOME": str(folder),
-            "CODER_HOME": str(folder / ".home"),
+            "HOME": str(directory),
+            "CODER_HOME": str(directory / ".home"),
             "CODER_BASE_URL": url,
             "CODER_MODEL": "scripted",
             "LANG": "C.UTF-8",
@@ -166,13 +166,13 @@ def kinds() -> dict[str, tuple[str, float]]:
     }
 
 
-def long_answers(argv: list[str], folder: Path) -> list[str]:
+def long_answers(argv: list[str], directory: Path) -> list[str]:
     rows = []
     for name, (answer, delay) in kinds().items():
         size = len(answer.encode())
         with (
             ScriptedServer([{"text": answer, "chunk": 16, "delay": delay}]) as server,
-            coder(argv, server.url, folder) as it,
+            coder(argv, server.url, directory) as it,
         ):
             before, written = it.cpu(), it.bytes
             it.send("go")
@@ -185,12 +185,12 @@ def long_answers(argv: list[str], folder: Path) -> list[str]:
     return table(head, rows)
 
 
-def keys(argv: list[str], folder: Path) -> list[str]:
+def keys(argv: list[str], directory: Path) -> list[str]:
     rows, base = [], 0.0
     for events in (10, 1_000, 10_000):
         text = "".join(f"line {n} of it\n\n" for n in range(events))
         script = [{"text": f"{text}\n\nENDOFANSWER", "chunk": 16}]
-        with ScriptedServer(script) as server, coder(argv, server.url, folder) as it:
+        with ScriptedServer(script) as server, coder(argv, server.url, directory) as it:
             it.send("go")
             it.until("ENDOFANSWER")
             it.quiet()
@@ -202,9 +202,9 @@ def keys(argv: list[str], folder: Path) -> list[str]:
     return table(["events behind it", "ms, median", "ms, worst", "against the first", "peak RSS, MB"], rows)
 
 
-def keys_while_streaming(argv: list[str], folder: Path) -> list[str]:
+def keys_while_streaming(argv: list[str], directory: Path) -> list[str]:
     script = [{"text": markdown(400_000), "chunk": 16, "delay": 0.0005}]
-    with ScriptedServer(script) as server, coder(argv, server.url, folder) as it:
+    with ScriptedServer(script) as server, coder(argv, server.url, directory) as it:
         it.send("go")
         it.until("Part 5")
         times = []
@@ -218,11 +218,11 @@ def keys_while_streaming(argv: list[str], folder: Path) -> list[str]:
     return ["a key, while an answer streams", f"{statistics.median(times):.1f}", f"{max(times):.1f}"]
 
 
-def escape(argv: list[str], folder: Path) -> list[str]:
+def escape(argv: list[str], directory: Path) -> list[str]:
     times = []
     for _ in range(5):
         script = [{"text": " ".join(f"word{n}" for n in range(5000)), "delay": 0.002}]
-        with ScriptedServer(script) as server, coder(argv, server.url, folder) as it:
+        with ScriptedServer(script) as server, coder(argv, server.url, directory) as it:
             it.send("go")
             it.until("word40")
             it.type("\x1b")
@@ -234,8 +234,8 @@ def escape(argv: list[str], folder: Path) -> list[str]:
     ]
 
 
-def idle(argv: list[str], folder: Path, seconds: float) -> list[str]:
-    with ScriptedServer([{"text": "hello"}]) as server, coder(argv, server.url, folder) as it:
+def idle(argv: list[str], directory: Path, seconds: float) -> list[str]:
+    with ScriptedServer([{"text": "hello"}]) as server, coder(argv, server.url, directory) as it:
         it.send("go")
         it.until("hello")
         it.quiet(1)
@@ -249,8 +249,8 @@ def idle(argv: list[str], folder: Path, seconds: float) -> list[str]:
         )
 
 
-def files(argv: list[str], folder: Path, count: int = 100_000) -> list[str]:
-    place = folder / "many"
+def files(argv: list[str], directory: Path, count: int = 100_000) -> list[str]:
+    place = directory / "many"
     for group in range(count // 1000):
         below = place / f"folder{group:03}"
         below.mkdir(parents=True)
@@ -285,17 +285,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a short idle time, no folder of 100,000 files")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="coder-bench-") as name:
-        folder = Path(name)
-        installed = Installed(folder)
+        directory = Path(name)
+        installed = Installed(directory)
         argv = [installed.coder]
         lines = [HEADING.format(cores=os.cpu_count(), python=installed.python_version())]
-        lines += long_answers(argv, folder)
-        lines += ["## A key\n\nFrom the key to its echo.\n", *keys(argv, folder)]
-        live = [keys_while_streaming(argv, folder), escape(argv, folder)]
+        lines += long_answers(argv, directory)
+        lines += ["## A key\n\nFrom the key to its echo.\n", *keys(argv, directory)]
+        live = [keys_while_streaming(argv, directory), escape(argv, directory)]
         lines += table(["while a turn runs", "ms, median", "ms, worst"], live)
-        lines += ["## Doing nothing\n", *idle(argv, folder, 5 if chosen.quick else 30)]
+        lines += ["## Doing nothing\n", *idle(argv, directory, 5 if chosen.quick else 30)]
         if not chosen.quick:
-            lines += ["## Files\n", *files(argv, folder)]
+            lines += ["## Files\n", *files(argv, directory)]
     text = "\n".join(lines).rstrip("\n") + "\n"
     print(text)
     if not chosen.quick:

@@ -57,17 +57,17 @@ def tests(number: int) -> str:
     return cases
 
 
-def make_project(folder: Path) -> None:
+def make_project(directory: Path) -> None:
     files = {f"shop/part_{n}.py": module(n) for n in range(8)}
     files |= {f"tests/test_part_{n}.py": tests(n) for n in range(5)}
     files |= {"shop/__init__.py": "", "pyproject.toml": '[project]\nname = "shop"\nversion = "1"\n'}
     files |= {"README.md": "# Shop\n", ".gitignore": "__pycache__/\n.pytest_cache/\n", "conftest.py": ""}
     for name, text in files.items():
-        path = folder / name
+        path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     for line in ("init -q", "add -A", "-c user.name=x -c user.email=x@x commit -qm start"):
-        subprocess.run(["git", *line.split()], cwd=folder, check=True)
+        subprocess.run(["git", *line.split()], cwd=directory, check=True)
 
 
 def script() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -155,13 +155,13 @@ def harness_tokens(request: dict[str, Any]) -> int:
 
 def played(source: str) -> tuple[int, int, int]:
     """Steps, tokens of the last request, and of all requests together."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder, "shop")
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory, "shop")
         root.mkdir()
         make_project(root)
         model = Model()
         threading.Thread(target=model.serve_forever, daemon=True).start()
-        environment = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": source, "LANG": "C.UTF-8"}
+        environment = {"PATH": os.environ["PATH"], "HOME": directory, "PYTHONPATH": source, "LANG": "C.UTF-8"}
         environment |= {
             "CODER_BASE_URL": f"http://127.0.0.1:{model.server_address[1]}/v1",
             "CODER_MODEL": "m",

@@ -1,4 +1,4 @@
-"""Makes the shared test kit importable as `kit`, whichever folder pytest is started for."""
+"""Makes the shared test kit importable as `kit`, whichever directory pytest is started for."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def project(tmp_path: Path) -> Project:
 
 
 # What the suite leaves behind is a defect of a test or of the product, and is named. Temporary files go to a
-# folder of this run's own, so that another run's are not taken for ours.
+# directory of this run's own, so that another run's are not taken for ours.
 
 _OWN_TEMP = "CODER_TESTS_TMPDIR"
-_EXPECTED = r"pytest-of-.*|coder-\d+"  # pytest's folders; the scratch folders of workspaces, by user
+_EXPECTED = r"pytest-of-.*|coder-\d+"  # pytest's directories; the scratch directories of workspaces, by user
 _BEFORE = pytest.StashKey[dict[Path, set[str]]]()
 _LEFT = pytest.StashKey[list[str]]()
 
 
-def _names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+def _names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     own = tempfile.mkdtemp(prefix="coder-tests-")
     Path(own).chmod(0o1777)  # as /tmp is: some tests look from another user's side
     os.environ[_OWN_TEMP] = os.environ["TMPDIR"] = tempfile.tempdir = own
-    config.stash[_BEFORE] = {folder: _names(folder) for folder in (Path("/"), Path.home())}
+    config.stash[_BEFORE] = {directory: _names(directory) for directory in (Path("/"), Path.home())}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -63,7 +63,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     before = session.config.stash.get(_BEFORE, None)
     if before is None:
         return
-    left = [str(folder / name) for folder, names in before.items() for name in _names(folder) - names]
+    left = [
+        str(directory / name) for directory, names in before.items() for name in _names(directory) - names
+    ]
     own = Path(os.environ[_OWN_TEMP])
     left += [str(own / name) for name in _names(own) if not re.fullmatch(_EXPECTED, name)]
     session.config.stash[_LEFT] = sorted(left)

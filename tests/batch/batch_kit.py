@@ -20,35 +20,39 @@ from kit.driving import Project, left_running
 Chat = dict[str, Any]
 
 
-def make_repository(folder: Path, files: Mapping[str, str] | None = None) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def make_repository(directory: Path, files: Mapping[str, str] | None = None) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
     for name, text in (files or {"a.txt": "one\n"}).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    git(folder, "init", "-q", "-b", "main")
-    commit(folder, "one")
-    return folder
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text, encoding="utf-8")
+    git(directory, "init", "-q", "-b", "main")
+    commit(directory, "one")
+    return directory
 
 
-def git(folder: Path, *words: str) -> str:
+def git(directory: Path, *words: str) -> str:
     identity = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
     done = subprocess.run(
-        ["git", "-C", str(folder), *identity, *words], check=True, capture_output=True, text=True, timeout=60
+        ["git", "-C", str(directory), *identity, *words],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     return done.stdout.strip()
 
 
-def commit(folder: Path, message: str) -> str:
-    git(folder, "add", "--all")
-    git(folder, "commit", "-q", "-m", message)
-    return git(folder, "rev-parse", "HEAD")
+def commit(directory: Path, message: str) -> str:
+    git(directory, "add", "--all")
+    git(directory, "commit", "-q", "-m", message)
+    return git(directory, "rev-parse", "HEAD")
 
 
-def state_of(folder: Path) -> dict[str, bytes]:
+def state_of(directory: Path) -> dict[str, bytes]:
     """Every file, those of git included."""
     return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
 
@@ -88,7 +92,7 @@ def model(answer: Callable[[Chat], Any]) -> Iterator[ScriptedServer]:
 
 
 class Batch:
-    """A task file and its output folder in a project."""
+    """A task file and its output directory in a project."""
 
     def __init__(self, project: Project, tasks: Sequence[Mapping[str, Any] | str]) -> None:
         self.project = project
@@ -148,7 +152,7 @@ class Batch:
         return [pid for driver in self.pids for pid in left_running(LABEL.format(pid=driver))]
 
     def nothing_left(self) -> None:
-        """No process, no work folder, no lock."""
+        """No process, no work directory, no lock."""
         wait_for(lambda: not self.processes())
         assert not (self.out / "batch.lock").exists()
         private = self.temp / f"coder-{os.getuid()}"

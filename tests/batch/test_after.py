@@ -71,24 +71,24 @@ def test_a_patch_that_no_longer_fits_is_not_applied(project: Project) -> None:
     ],
 )
 def test_what_cannot_be_applied_is_refused(project: Project, content: bytes | None, said: str) -> None:
-    folder = project.cwd / "out" / "one"
-    folder.mkdir(parents=True)
+    directory = project.cwd / "out" / "one"
+    directory.mkdir(parents=True)
     if content is not None:
-        (folder / "patch.diff").write_bytes(content)
-    done = project.coder("apply", str(folder))
+        (directory / "patch.diff").write_bytes(content)
+    done = project.coder("apply", str(directory))
     assert done.returncode == 2
     assert said in done.stderr
 
 
 def rows(project: Project, name: str, verdicts: dict[str, bool], cost: float) -> str:
-    folder = project.cwd / name
-    folder.mkdir()
+    directory = project.cwd / name
+    directory.mkdir()
     lines = [
         {"id": task, "attempt": 1, "status": "ok", "check": {"status": "passed" if ok else "failed"},
          "cost": cost, "steps": 3 if ok else 5}
         for task, ok in verdicts.items()
     ]  # fmt: skip
-    (folder / "results.jsonl").write_text(
+    (directory / "results.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
     return name

@@ -79,7 +79,7 @@ def test_a_patch_applies_to_where_the_task_started(project: Project) -> None:
     assert (row["files"], row["additions"], row["deletions"]) == (4, 2, 2)
 
 
-def test_a_folder_is_taken_as_it_is_now_and_a_ref_as_it_was(project: Project) -> None:
+def test_a_directory_is_taken_as_it_is_now_and_a_ref_as_it_was(project: Project) -> None:
     """Uncommitted and untracked files are part of a `cwd`; ignored ones are not. A `ref` is that commit."""
     make_repository(project.cwd, {".gitignore": "secret\n", "a.txt": "one\n"})
     first = git(project.cwd, "rev-parse", "HEAD")
@@ -108,7 +108,7 @@ def test_a_folder_is_taken_as_it_is_now_and_a_ref_as_it_was(project: Project) ->
     assert not any("untracked" in seen[name] for name in ("head", "first", "repo"))
 
 
-def test_a_folder_that_is_no_repository_is_copied(project: Project) -> None:
+def test_a_directory_that_is_no_repository_is_copied(project: Project) -> None:
     project.write("plain/a.txt", "one\n")
     batch = Batch(project, [{**TASK, "cwd": "plain"}])
     with model(writes()) as server:
@@ -117,7 +117,7 @@ def test_a_folder_that_is_no_repository_is_copied(project: Project) -> None:
     assert [path.name for path in (project.cwd / "plain").iterdir()] == ["a.txt"]
 
 
-def test_a_folder_inside_a_repository_is_where_the_agent_works(project: Project) -> None:
+def test_a_directory_inside_a_repository_is_where_the_agent_works(project: Project) -> None:
     make_repository(project.cwd, {"top.txt": "t\n", "sub/a.txt": "a\n"})
     batch = Batch(project, [{**TASK, "cwd": "sub", "check": "ls"}])
     with model(writes()) as server:

@@ -24,8 +24,8 @@ class Read(NamedTuple):
     variables: set[str]
 
 
-def read(folder: Path, *lines: str | dict[str, Any], matrix: tuple[str, ...] = ()) -> Read:
-    file = folder / "tasks.jsonl"
+def read(directory: Path, *lines: str | dict[str, Any], matrix: tuple[str, ...] = ()) -> Read:
+    file = directory / "tasks.jsonl"
     text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
     file.write_text(text, encoding="utf-8")
     with closing(TaskFile(file, read_matrix(matrix), {"TOKEN": "x"})) as tasks:

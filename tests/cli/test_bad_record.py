@@ -63,7 +63,7 @@ def test_a_file_where_the_record_should_be(project: Project) -> None:
     assert elsewhere.stdout == b"hi\n"
 
 
-def test_a_file_where_our_folder_should_be(project: Project) -> None:
+def test_a_file_where_our_directory_should_be(project: Project) -> None:
     path = project.write(".coder", "I was here first")
     with ScriptedServer([{"text": "hi"}]) as server:
         done = run(project, "--once", "hi", url=server.url)
@@ -176,7 +176,7 @@ def test_a_full_disk_in_json(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("mounts")
-def test_a_read_only_folder(project: Project, tmp_path: Path) -> None:
+def test_a_read_only_directory(project: Project, tmp_path: Path) -> None:
     project.write("a.txt", "hello\n")
     bind = f"mount --bind {project.cwd} {project.cwd} && mount -o remount,ro,bind {project.cwd}"
     line = f"{bind} && cd {project.cwd}"

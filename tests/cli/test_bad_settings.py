@@ -29,9 +29,11 @@ WRONG_CONFIGS = {
 )
 def test_a_wrong_configuration_names_file_and_key(project: Project, kind: str, place: str) -> None:
     content, named = WRONG_CONFIGS[kind]
-    folder = {"home": project.home / ".coder", "project": project.cwd / ".coder", "named": project.cwd}[place]
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_bytes(content)
+    directory = {"home": project.home / ".coder", "project": project.cwd / ".coder", "named": project.cwd}[
+        place
+    ]
+    directory.mkdir(exist_ok=True)
+    (directory / "config.json").write_bytes(content)
     flags = ["--config", "config.json"] if place == "named" else []
     with ScriptedServer([{"text": "no"}]) as server:
         done = run(project, *flags, "--once", "hi", url=server.url)
@@ -93,7 +95,7 @@ def test_cwd_that_is_a_file(project: Project) -> None:
     assert "file" in sentence(done)
 
 
-def test_a_current_folder_that_was_deleted(project: Project) -> None:
+def test_a_current_directory_that_was_deleted(project: Project) -> None:
     gone = project.cwd / "gone"
     gone.mkdir()
     line = f'rmdir "{gone}"; exec "$@"'

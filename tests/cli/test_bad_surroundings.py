@@ -51,7 +51,7 @@ def test_without_a_home(project: Project) -> None:
 
 
 def test_without_any_home_at_all(project: Project, tmp_path: Path) -> None:
-    """Neither HOME nor CODER_HOME: the account's own folder is used."""
+    """Neither HOME nor CODER_HOME: the account's own directory is used."""
     if os.getuid() == 0 and Path("/root/.coder").exists():
         pytest.skip("this account has settings of its own")
     done = run(project, "sessions", env={"HOME": "", "CODER_HOME": ""})

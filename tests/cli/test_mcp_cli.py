@@ -59,7 +59,7 @@ def test_options_stand_where_they_like(project: Project, words: list[str]) -> No
     assert settings(project) == {"far": {"url": "http://there", "headers": {"A": "b"}}}
 
 
-def test_a_program_is_given_a_folder_to_write(project: Project) -> None:
+def test_a_program_is_given_a_directory_to_write(project: Project) -> None:
     words = ["docs", "--writable", "~/.npm", "--writable", "../out", "--", "npx", "--writable", "x"]
     assert project.coder("mcp", "add", *words).returncode == 0
     entry = {"command": "npx", "args": ["--writable", "x"], "writable": ["~/.npm", "../out"]}

@@ -95,7 +95,7 @@ def test_snapshot_replays_as_a_request(project: Project) -> None:
     assert snapshot["messages"][3]["name"] == "read"
 
 
-def test_coder_folder_keeps_only_the_record_out_of_commits(project: Project) -> None:
+def test_coder_directory_keeps_only_the_record_out_of_commits(project: Project) -> None:
     with ScriptedServer([{"text": "hi"}]) as server:
         project.coder("--once", "hi", url=server.url)
     ignore = (project.cwd / ".coder" / ".gitignore").read_text(encoding="utf-8")

@@ -25,8 +25,8 @@ BASH = {"name": "bash", "arguments": {"command": "true"}}
 @pytest.fixture
 def two(project: Project) -> Project:
     """Two sessions whose ids begin alike."""
-    folder = project.cwd / ".coder" / "history"
-    folder.mkdir(parents=True)
+    directory = project.cwd / ".coder" / "history"
+    directory.mkdir(parents=True)
     for name, said in (
         ("20260101-120000-aaaaaa", "first <b>thing</b>"),
         ("20260101-120500-bbbbbb", "second"),
@@ -38,7 +38,9 @@ def two(project: Project) -> Project:
             {**line, "type": "final", "content": "yes", "role": "assistant", "meta": {}},
             {**line, "type": "turn_end", "content": "", "role": None, "meta": {"status": "ok"}},
         ]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events), encoding="utf-8")
+        (directory / f"{name}.jsonl").write_text(
+            "".join(json.dumps(e) + "\n" for e in events), encoding="utf-8"
+        )
     return project
 
 
@@ -263,5 +265,5 @@ def test_the_tour_leaves_nothing_or_names_a_command_that_can_be_typed(
     named = re.search(r"recorded: (.+)", kept)
     assert named is not None
     assert "basket.py" in told(*shlex.split(named[1]))
-    (folder,) = tmp_path.glob("coder-demo-*")
-    assert f"kept in {folder}\n" in kept
+    (directory,) = tmp_path.glob("coder-demo-*")
+    assert f"kept in {directory}\n" in kept

@@ -14,7 +14,7 @@ from coder.policy.decide import preset_gives
 
 
 class Place:
-    """`home` is coder's own folder, `cwd` the project."""
+    """`home` is coder's own directory, `cwd` the project."""
 
     def __init__(self, base: Path) -> None:
         self.home = base / "home" / ".coder"

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from coder.config.allowlist import Allowlist, project_folder
+from coder.config.allowlist import Allowlist, project_directory
 from coder.config.errors import ConfigError
 from config.place import Place, run_at_once
 
@@ -22,13 +22,13 @@ def test_add_list_revoke(place: Place) -> None:
     assert allowlist.names() == ["npm test", "make"]
 
 
-def test_kept_in_the_persons_folder_by_real_path(place: Place) -> None:
+def test_kept_in_the_persons_directory_by_real_path(place: Place) -> None:
     link = place.cwd.parent / "link"
     link.symlink_to(place.cwd)
     Allowlist(place.home, link).add("git")
     allowlist = Allowlist(place.home, place.cwd)
     assert allowlist.names() == ["git"]
-    assert allowlist.path.parent == project_folder(place.home, place.cwd)
+    assert allowlist.path.parent == project_directory(place.home, place.cwd)
     assert allowlist.path.is_relative_to(place.home / "projects")
     assert stat.S_IMODE(allowlist.path.stat().st_mode) == 0o600
     assert Allowlist(place.home, place.cwd.parent).names() == []

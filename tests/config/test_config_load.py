@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coder.config.errors import ConfigError
 from coder.config.explain import all_keys
-from coder.config.load import home_folder
+from coder.config.load import home_directory
 from coder.config.schema import Config
 from coder.texts import Texts
 from config.place import Place
@@ -142,7 +142,7 @@ def test_unset_flags_and_empty_variables_set_nothing(place: Place) -> None:
     assert [source.origin for source in loaded.sources] == ["home"]
 
 
-def test_in_the_home_folder_the_file_is_the_persons_own(place: Place) -> None:
+def test_in_the_home_directory_the_file_is_the_persons_own(place: Place) -> None:
     place.person({"permission": {"preset": "yolo"}})
     place.cwd = place.home.parent
     loaded = place.load()
@@ -325,17 +325,17 @@ def test_a_file_without_permission(place: Place) -> None:
         place.load()
 
 
-def test_a_file_in_the_place_of_the_folder(place: Place) -> None:
+def test_a_file_in_the_place_of_the_directory(place: Place) -> None:
     (place.cwd / ".coder").rmdir()
     (place.cwd / ".coder").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"^\.coder/config\.json cannot be read: Not a directory\.$"):
         place.load()
 
 
-def test_home_folder() -> None:
-    assert home_folder({"CODER_HOME": "/x/y", "HOME": "/home/me"}) == Path("/x/y")
-    assert home_folder({"HOME": "/home/me"}) == Path("/home/me/.coder")
-    assert home_folder({"CODER_HOME": "rel"}).is_absolute()
+def test_home_directory() -> None:
+    assert home_directory({"CODER_HOME": "/x/y", "HOME": "/home/me"}) == Path("/x/y")
+    assert home_directory({"HOME": "/home/me"}) == Path("/home/me/.coder")
+    assert home_directory({"CODER_HOME": "rel"}).is_absolute()
 
 
 def test_secrets_are_not_in_representations(place: Place) -> None:

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coder.config import save
-from coder.config.files import ensure_folder
+from coder.config.files import ensure_directory
 from coder.config.jsonc import decode
 from coder.config.save import save_model
 from coder.texts import Texts
 
 
-def saved(folder: Path, before: str, name: str = "new") -> str:
-    path = folder / ".coder" / "config.json"
+def saved(directory: Path, before: str, name: str = "new") -> str:
+    path = directory / ".coder" / "config.json"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(before.encode())
-    assert save_model(folder, name) is None
+    assert save_model(directory, name) is None
     return path.read_bytes().decode()
 
 
@@ -101,17 +101,17 @@ def test_the_rest_means_the_same(
     assert decode(text.encode(), "f") == {**value, "provider": {**value.get("provider", {}), "model": name}}
 
 
-def test_a_fresh_project_gets_folder_file_and_gitignore(tmp_path: Path) -> None:
+def test_a_fresh_project_gets_directory_file_and_gitignore(tmp_path: Path) -> None:
     assert save_model(tmp_path, "new") is None
     assert decode((tmp_path / ".coder/config.json").read_bytes(), "f") == {"provider": {"model": "new"}}
     assert (tmp_path / ".coder/.gitignore").read_text(encoding="utf-8") == "/history/\n/sessions/\n"
 
 
 def test_git_ignores_history_and_sessions_and_nothing_else(tmp_path: Path) -> None:
-    folder = ensure_folder(tmp_path)
+    directory = ensure_directory(tmp_path)
     for name in ("history/a.jsonl", "sessions/a.json", "config.json", "modes/history/x.md"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("", encoding="utf-8")
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text("", encoding="utf-8")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     command = ["git", "-C", str(tmp_path), "ls-files", "--others", "--exclude-standard"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
@@ -121,7 +121,7 @@ def test_git_ignores_history_and_sessions_and_nothing_else(tmp_path: Path) -> No
 def test_an_existing_gitignore_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".coder").mkdir()
     (tmp_path / ".coder/.gitignore").write_text("*\n", encoding="utf-8")
-    assert ensure_folder(tmp_path) == tmp_path / ".coder"
+    assert ensure_directory(tmp_path) == tmp_path / ".coder"
     assert (tmp_path / ".coder/.gitignore").read_text(encoding="utf-8") == "*\n"
 
 
@@ -145,7 +145,7 @@ def test_a_broken_file_is_left_as_it_is(tmp_path: Path, broken: str) -> None:
     assert path.read_text(encoding="utf-8") == broken
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / ".coder").write_text("", encoding="utf-8")
     problem = save_model(tmp_path, "new")
     assert str(problem) == "The model could not be saved to .coder/config.json: File exists."

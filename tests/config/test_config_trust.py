@@ -235,7 +235,7 @@ def test_a_project_that_asks_for_more_asks_again(place: Place) -> None:
     assert store.status(place.cwd, now) == "trusted"
 
 
-def test_trust_can_be_taken_back_and_is_one_folders_own(place: Place) -> None:
+def test_trust_can_be_taken_back_and_is_one_directories_own(place: Place) -> None:
     store = TrustStore(place.home)
     store.trust(place.cwd, {"a": 1})
     other = place.cwd.parent / "other"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.context.skills import Skills
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.tools.base import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
 
 
@@ -40,9 +40,11 @@ class Place:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def skill(self, folder: Path, name: str, description: str = "does things", body: str = "Do it.") -> Path:
+    def skill(
+        self, directory: Path, name: str, description: str = "does things", body: str = "Do it."
+    ) -> Path:
         head = f"---\nname: {name}\ndescription: {description}\n---\n"
-        return self.write(folder / name / "SKILL.md", head + body)
+        return self.write(directory / name / "SKILL.md", head + body)
 
     def skills(self, *paths: str) -> Skills:
         return Skills(self.work, self.coder_home, self.home, paths)
@@ -50,8 +52,8 @@ class Place:
     def described(self, name: str) -> str:
         return next(skill.description for skill in self.skills().all() if skill.name == name)
 
-    def workspace(self, skills: Skills) -> FolderWorkspace:
-        return FolderWorkspace(self.work, skills.readable_folders())
+    def workspace(self, skills: Skills) -> DirectoryWorkspace:
+        return DirectoryWorkspace(self.work, skills.readable_directories())
 
     def readable(self, skills: Skills, path: Path) -> bool:
         try:
@@ -60,9 +62,9 @@ class Place:
             return False
         return True
 
-    def call(self, tool: Tool, workspace: FolderWorkspace | None = None, **args: Any) -> ToolResult:
+    def call(self, tool: Tool, workspace: DirectoryWorkspace | None = None, **args: Any) -> ToolResult:
         context = ToolContext(
-            workspace=workspace or FolderWorkspace(self.work),
+            workspace=workspace or DirectoryWorkspace(self.work),
             journal=self.journal,
             limits=Limits(),
             outputs=self.root / "outputs",

@@ -20,7 +20,7 @@ Answer = Literal["yes", "no"]
 
 
 def equip(agent: Agent) -> None:
-    """The two tools over this agent's folders."""
+    """The two tools over this agent's directories."""
     skills = Skills(agent.root, agent.place.home, agent.place.home.parent)
     agent.tools["skill"] = Skill(skills)
     agent.tools["save_memory"] = SaveMemory(Memory(agent.root, agent.place.home))

@@ -108,8 +108,8 @@ def test_instructions_from_the_repository_root_down_and_from_home(tmp_path: Path
     work.mkdir(parents=True)
     home.mkdir()
     (tmp_path / "AGENTS.md").write_text("above the repository", encoding="utf-8")
-    for folder, text in ((home, "home"), (repo, "root"), (repo / "a", "middle"), (work, "here")):
-        (folder / "AGENTS.md").write_text(f"rules of {text}", encoding="utf-8")
+    for directory, text in ((home, "home"), (repo, "root"), (repo / "a", "middle"), (work, "here")):
+        (directory / "AGENTS.md").write_text(f"rules of {text}", encoding="utf-8")
     alone = project_instructions(work, home)
     assert [line for line in alone.splitlines() if line.startswith("rules")] == [
         "rules of home",
@@ -128,8 +128,8 @@ def test_all_instructions_together_are_bounded_in_bytes_and_cut_between_lines(tm
     (repo / "a").mkdir(parents=True)
     (repo / ".git").mkdir()
     line = "规则：使用制表符。\n"
-    for folder in (repo, repo / "a"):
-        (folder / "AGENTS.md").write_text(line * 1_000, encoding="utf-8")
+    for directory in (repo, repo / "a"):
+        (directory / "AGENTS.md").write_text(line * 1_000, encoding="utf-8")
     read = read_instructions(repo / "a", tmp_path / "home")
     lines = [text for text in read.text.splitlines() if text.startswith("规")]
     assert set(lines) == {line.strip()}  # no half character, no half line

@@ -182,23 +182,23 @@ def test_an_editor_that_refuses_the_handshake_is_told_in_the_status(tmp_path: Pa
 # discovery
 
 
-def announced(folder: Path, workspace: Path, pid: int, port: int, **more: Any) -> None:
+def announced(directory: Path, workspace: Path, pid: int, port: int, **more: Any) -> None:
     editor = FakeEditor(workspace)
     editor.port = port
-    editor.announce(folder, pid, **more)
+    editor.announce(directory, pid, **more)
 
 
-def test_only_an_editor_with_this_folder_open_is_taken(tmp_path: Path) -> None:
+def test_only_an_editor_with_this_directory_open_is_taken(tmp_path: Path) -> None:
     here, other = tmp_path / "here", tmp_path / "other"
     (here / "sub").mkdir(parents=True)
     other.mkdir()
     announced(tmp_path, other, 11, 1011)
     announced(tmp_path, here, 12, 1012, workspacePath=f"{other}{os.pathsep}{here}")
     announced(tmp_path, here, 13, 1013, workspacePath="")
-    folder = tmp_path / "gemini" / "ide"
-    (folder / "gemini-ide-server-14-1014.json").write_text("{", encoding="utf-8")
-    (folder / "gemini-ide-server-15-1015.json").mkdir()
-    (folder / "notes.json").write_text("{}", encoding="utf-8")
+    directory = tmp_path / "gemini" / "ide"
+    (directory / "gemini-ide-server-14-1014.json").write_text("{", encoding="utf-8")
+    (directory / "gemini-ide-server-15-1015.json").mkdir()
+    (directory / "notes.json").write_text("{}", encoding="utf-8")
     environ = {"TMPDIR": str(tmp_path)}
     assert [one.port for one in find_companions(here / "sub", environ)] == [1012]
     assert find_companions(tmp_path, environ) == []

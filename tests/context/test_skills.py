@@ -17,7 +17,7 @@ from coder.context.frontmatter import HeadFault, Node, read_header, read_simply,
 from coder.context.frontmatter_nested import read_with_yaml
 from coder.context.skills import MAX_BODY, Skills
 from coder.engine.commands.memory import skills_answer
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.texts import Texts
 from coder.tools.base import ToolResult
 from coder.tools.read import Read
@@ -29,8 +29,8 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_all_the_usual_folders_are_searched(place: Place) -> None:
-    for folder, name in (
+def test_all_the_usual_directories_are_searched(place: Place) -> None:
+    for directory, name in (
         (place.repo / ".coder/skills", "in-coder"),
         (place.repo / ".agents/skills", "in-agents"),
         (place.repo / ".claude/skills", "in-claude"),
@@ -41,7 +41,7 @@ def test_all_the_usual_folders_are_searched(place: Place) -> None:
         (place.root / "shared", "in-paths"),
         (place.work / "tools/skills", "in-relative-paths"),
     ):
-        place.skill(folder, name)
+        place.skill(directory, name)
     place.skill(place.root / ".claude/skills", "above-the-repository")
     skills = place.skills(str(place.root / "shared"), "tools/skills")
     found = {skill.name: skill.origin for skill in skills.all()}
@@ -144,11 +144,11 @@ def test_a_project_cannot_lead_out_of_itself_by_a_link(place: Place) -> None:
 
 
 def test_the_files_of_a_skill_outside_the_workspace_can_be_read(place: Place) -> None:
-    for folder in (place.home / ".claude/skills", place.repo / ".agents/skills", place.root / "shared"):
-        name = folder.name + "-" + folder.parent.name.strip(".")
-        place.skill(folder, name, body="See scripts/run.py.")
-        place.write(folder / name / "scripts/run.py", f"print({name!r})\n")
-        place.write(folder / name / ".git/config", "x")
+    for directory in (place.home / ".claude/skills", place.repo / ".agents/skills", place.root / "shared"):
+        name = directory.name + "-" + directory.parent.name.strip(".")
+        place.skill(directory, name, body="See scripts/run.py.")
+        place.write(directory / name / "scripts/run.py", f"print({name!r})\n")
+        place.write(directory / name / ".git/config", "x")
     skills = place.skills(str(place.root / "shared"))
     loaded = [place.call(Skill(skills), action="load", name=s.name) for s in skills.all()]
     for result in loaded:
@@ -308,12 +308,12 @@ def test_values_know_their_lines() -> None:
 
 def test_skills_and_workspace_agree_on_what_is_readable(place: Place) -> None:
     skills = Skills(place.work, place.coder_home, place.home)
-    assert all(folder.is_absolute() for folder in skills.readable_folders())
-    FolderWorkspace(place.work, skills.readable_folders())
+    assert all(directory.is_absolute() for directory in skills.readable_directories())
+    DirectoryWorkspace(place.work, skills.readable_directories())
 
 
 def test_a_path_may_name_one_skill_itself(place: Place) -> None:
     place.skill(place.root / "shared", "alone")
     skills = place.skills(str(place.root / "shared" / "alone"))
     (skill,) = [s for s in skills.all() if s.origin == "paths"]
-    assert (skill.name, skill.folder) == ("alone", place.root / "shared" / "alone")
+    assert (skill.name, skill.directory) == ("alone", place.root / "shared" / "alone")

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCES = [
     path
-    for folder in ("src", "tests", "bench", "docs")
-    for path in (ROOT / folder).rglob("*")
+    for directory in ("src", "tests", "bench", "docs")
+    for path in (ROOT / directory).rglob("*")
     if path.suffix in (".py", ".md", ".yml", ".toml")
 ]
 

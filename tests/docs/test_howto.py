@@ -19,17 +19,17 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The copy's `src`, with what every page says done to it."""
-    folder = tmp_path_factory.mktemp("howto")
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    directory = tmp_path_factory.mktemp("howto")
+    shutil.copytree(ROOT / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
     for page in ("add-tool.md", "add-command.md", "add-provider.md", "add-language.md"):
-        follow(page, folder)
-    return folder / "src"
+        follow(page, directory)
+    return directory / "src"
 
 
-def follow(page: str, folder: Path) -> None:
+def follow(page: str, directory: Path) -> None:
     """Put every titled piece of the page where it belongs."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    pieces = [(match[1], folder / match[2], match[3]) for match in FENCED.finditer(text) if match[2]]
+    pieces = [(match[1], directory / match[2], match[3]) for match in FENCED.finditer(text) if match[2]]
     assert pieces, "nothing to do on this page"
     for language, path, piece in pieces:
         if language != "diff":

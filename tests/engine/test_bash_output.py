@@ -208,9 +208,9 @@ def test_a_session_of_the_person_s_own_commands_has_a_snapshot(project: Project)
 
 
 def test_a_command_that_changes_the_conversation_is_in_the_snapshot(project: Project) -> None:
-    folder = project.home / ".coder" / "modes"
-    folder.mkdir(parents=True)
-    (folder / "careful.md").write_text("---\nkind: persistent\ndescription: d\n---\nBe careful.\n")
+    directory = project.home / ".coder" / "modes"
+    directory.mkdir(parents=True)
+    (directory / "careful.md").write_text("---\nkind: persistent\ndescription: d\n---\nBe careful.\n")
     with ScriptedServer([]) as server:
         drive(project, server.url, ["/careful"])
     assert any("Be careful." in m["content"] for m in project.snapshot()["messages"])

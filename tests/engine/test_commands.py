@@ -165,7 +165,7 @@ class TestDiff:
             driver = drive(project, server.url, ["/diff"], log_dir=project.home / "log")
         assert "No changes" in said(driver)[0]
 
-    def test_a_path_is_a_file_a_folder_or_not_there(self, project: Project) -> None:
+    def test_a_path_is_a_file_a_directory_or_not_there(self, project: Project) -> None:
         project.write("same.txt", "same\n")
         project.write("sub/a.txt", "one\n")
         project.write("gone.txt", "here\n")
@@ -187,10 +187,10 @@ class TestDiff:
                 "/diff a\0b",
             ),
         )
-        folder, fresh, same, gone, nothing, outside, nul = of(driver.seen, CommandDone)
-        assert "+two" in folder.text
-        assert "+new" in folder.text
-        assert folder.data["files"] == ["sub/a.txt", "sub/fresh.txt"]
+        directory, fresh, same, gone, nothing, outside, nul = of(driver.seen, CommandDone)
+        assert "+two" in directory.text
+        assert "+new" in directory.text
+        assert directory.data["files"] == ["sub/a.txt", "sub/fresh.txt"]
         assert "+new" in fresh.text
         assert "+two" not in fresh.text
         assert (same.ok, same.text) == (True, "No changes in same.txt.")
@@ -200,7 +200,7 @@ class TestDiff:
         (chinese,) = said(run(project, "/diff nofile", lang="zh"))
         assert chinese == "此处没有 nofile。"
 
-    def test_in_a_folder_of_a_repository_paths_are_those_of_the_folder(self, project: Project) -> None:
+    def test_in_a_directory_of_a_repository_paths_are_those_of_the_directory(self, project: Project) -> None:
         self.git(project, "init", "-q", "..")
         project.write("a.txt", "one\n")
         self.git(project, "add", "a.txt")
@@ -220,10 +220,10 @@ class TestDiff:
             script=[{"calls": [write]}, {"text": "done"}],
             mode="auto-edit",
         )
-        made, folder, there, nothing = of(driver.seen, CommandDone)
+        made, directory, there, nothing = of(driver.seen, CommandDone)
         assert "+++ b/sub/made.txt" in made.text
         assert "\n+x" in made.text
-        assert folder.text == made.text
+        assert directory.text == made.text
         assert "sub/made.txt" not in there.text
         assert (nothing.ok, nothing.text) == (False, "There is no nofile here.")
 

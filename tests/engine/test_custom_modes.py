@@ -220,9 +220,9 @@ class TestCommandsInModes:
         assert play(project, ["/log"]).chats == []  # a changed project asks again
 
     def test_the_policy_holds_for_the_person_s_own_modes_too(self, project: Project) -> None:
-        folder = project.home / ".coder" / "modes"
-        folder.mkdir(parents=True)
-        (folder / "make.md").write_text("---\nkind: instant\n---\n!touch made\n", encoding="utf-8")
+        directory = project.home / ".coder" / "modes"
+        directory.mkdir(parents=True)
+        (directory / "make.md").write_text("---\nkind: instant\n---\n!touch made\n", encoding="utf-8")
         driver = play(project, ["/make"])
         assert not (project.cwd / "made").exists()
         assert of(driver.seen, InstantModeExecuted)[0].errors

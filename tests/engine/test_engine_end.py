@@ -18,7 +18,7 @@ SERVER = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
 
 
 def configured(project: Project) -> None:
-    """One server, whose process is found by the project's folder."""
+    """One server, whose process is found by the project's directory."""
     entry = {"command": sys.executable, "args": [SERVER, str(project.cwd)]}
     project.configure(mcp={"servers": {"plain": entry}}, permission={"tools": {"mcp__*": "allow"}})
 

@@ -232,7 +232,7 @@ def test_a_wrong_token_is_told_and_nothing_else_suffers(tmp_path: Path) -> None:
     assert "editor: not connected (the companion answers 401)" in status.text
 
 
-def test_of_two_editors_the_one_with_this_folder_open_is_heard(tmp_path: Path) -> None:
+def test_of_two_editors_the_one_with_this_directory_open_is_heard(tmp_path: Path) -> None:
     async def use(scene: Scene) -> None:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()

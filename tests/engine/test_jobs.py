@@ -31,7 +31,7 @@ from kit.calls import bash
 from kit.driving import Driver, Project, drive, left_running, of
 
 # Lets a job go on that waits for the file, until it says that it is done. The weaker sandbox lets a job make
-# new files in folders alone.
+# new files in directories alone.
 LET_GO = "touch go; until [ -e d/done ]; do sleep 0.02; done"
 ENDED = """until grep -q '"type":"job"' .coder/history/*.jsonl; do sleep 0.02; done"""
 PRINTED = "until [ -e d/printed ]; do sleep 0.02; done"

@@ -23,7 +23,7 @@ def configured(project: Project, *names: str, more: dict[str, Any] | None = None
     log = project.cwd / "server.log"
     entry = {
         "command": sys.executable,
-        "args": [SERVER, str(project.cwd)],  # the folder, to find the process by
+        "args": [SERVER, str(project.cwd)],  # the directory, to find the process by
         "env": {"TOOL_SERVER_LOG": str(log)},
         **(more or {}),
     }

@@ -33,11 +33,11 @@ POINTS = (
 CALLS = {"calls": [{"name": name, "arguments": {"text": "hi"}} for name in ("shout", "send")]}
 
 
-def install(folder: Path) -> Path:
-    (folder / "loud_tools-1.0.dist-info").mkdir(parents=True)
-    (folder / "loud_tools-1.0.dist-info" / "entry_points.txt").write_text(POINTS, encoding="utf-8")
-    (folder / "loud_tools.py").write_text(MODULE, encoding="utf-8")
-    return folder
+def install(directory: Path) -> Path:
+    (directory / "loud_tools-1.0.dist-info").mkdir(parents=True)
+    (directory / "loud_tools-1.0.dist-info" / "entry_points.txt").write_text(POINTS, encoding="utf-8")
+    (directory / "loud_tools.py").write_text(MODULE, encoding="utf-8")
+    return directory
 
 
 def test_they_are_offered_under_the_policy(project: Project) -> None:
@@ -59,7 +59,7 @@ def test_they_are_offered_under_the_policy(project: Project) -> None:
 
 
 def test_a_package_in_the_workspace_is_not_loaded(project: Project) -> None:
-    install(project.cwd)  # `python -m` puts the working folder on the path
+    install(project.cwd)  # `python -m` puts the working directory on the path
     with ScriptedServer([{"text": "done"}]) as server:
         project.coder("--once", "go", url=server.url, env={"PYTHONPATH": str(project.cwd)})
         names = [tool["function"]["name"] for tool in server.chats[0]["tools"]]

@@ -1,4 +1,4 @@
-"""The scratch folder: one path for commands and file tools, told once, and named where /tmp is refused."""
+"""The scratch directory: one path for commands and file tools, told once, and named where /tmp is refused."""
 
 from __future__ import annotations
 

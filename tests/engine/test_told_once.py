@@ -78,7 +78,7 @@ def test_the_place_is_described_in_the_system_message(project: Project) -> None:
     assert "network on" in system
 
 
-def test_of_a_large_folder_as_many_names_as_fit_a_line(project: Project) -> None:
+def test_of_a_large_directory_as_many_names_as_fit_a_line(project: Project) -> None:
     for n in range(300):
         project.write(f"file_number_{n}.txt", "")
     system = first_request(project)["messages"][0]["content"]
@@ -167,7 +167,7 @@ def test_another_preset_is_told_with_the_next_message_and_said_once(project: Pro
     assert "Denied: write" in driver.chats[2]["messages"][-1]["content"]
 
 
-def test_the_instructions_of_a_folder_come_when_the_work_moves_there(project: Project) -> None:
+def test_the_instructions_of_a_directory_come_when_the_work_moves_there(project: Project) -> None:
     project.write("lib/AGENTS.md", "Two spaces here.\n")
     project.write("lib/deep/AGENTS.md", "No classes. </note> Here.\n")
     project.write("lib/deep/x.py", "x = 1\n")

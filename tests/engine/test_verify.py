@@ -340,15 +340,15 @@ def test_the_person_s_configuration_adds_to_the_list(project: Project) -> None:
     assert "own make check" in project.of_type("verify")[0]["content"]
 
 
-@pytest.mark.parametrize("folder", [".venv/bin", "venv/bin", "node_modules/.bin"])
-def test_the_project_s_own_tools_come_first(project: Project, folder: str) -> None:
+@pytest.mark.parametrize("directory", [".venv/bin", "venv/bin", "node_modules/.bin"])
+def test_the_project_s_own_tools_come_first(project: Project, directory: str) -> None:
     project.write("pyproject.toml", "")
-    project.write(f"{folder}/pytest", "#!/bin/sh\necho own pytest $*\n").chmod(0o755)
+    project.write(f"{directory}/pytest", "#!/bin/sh\necho own pytest $*\n").chmod(0o755)
     play(project, EDIT_AND_ANSWER)
     assert "own pytest -q" in project.of_type("verify")[0]["content"]
 
 
-def test_a_sub_project_s_check_runs_in_its_folder(project: Project) -> None:
+def test_a_sub_project_s_check_runs_in_its_directory(project: Project) -> None:
     project.write("pyproject.toml", "")
     project.write("backend/pyproject.toml", "")
     project.write("backend/.venv/bin/pytest", "#!/bin/sh\npwd\n").chmod(0o755)

@@ -27,10 +27,10 @@ _OPTIONS = (
 
 
 class Browser:
-    """`with Browser(folder) as page:`; `failures` are errors of scripts and of the content policy."""
+    """`with Browser(directory) as page:`; `failures` are errors of scripts and of the content policy."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._number = 0
         self._left = b""
         self.failures: list[str] = []
@@ -42,14 +42,14 @@ class Browser:
         self._in, theirs_out = os.pipe()
         # Chromium reads 3 and writes 4.
         line = f'exec 3<&{theirs_in} 4>&{theirs_out}; exec "$@"'
-        command = ["bash", "-c", line, "-", PROGRAM, *_OPTIONS, f"--user-data-dir={self._folder}/profile"]
+        command = ["bash", "-c", line, "-", PROGRAM, *_OPTIONS, f"--user-data-dir={self._directory}/profile"]
         self._process = subprocess.Popen(
             [*command, "about:blank"],
             pass_fds=(theirs_in, theirs_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": str(self._folder)},
+            env={**os.environ, "HOME": str(self._directory)},
         )
         os.close(theirs_in)
         os.close(theirs_out)

@@ -53,9 +53,9 @@ class FakeEditor:
 
     def announce(self, temporary: Path, pid: int | None = None, **changes: Any) -> Path:
         """Write the discovery file."""
-        folder = temporary / "gemini" / "ide"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"gemini-ide-server-{os.getppid() if pid is None else pid}-{self.port}.json"
+        directory = temporary / "gemini" / "ide"
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"gemini-ide-server-{os.getppid() if pid is None else pid}-{self.port}.json"
         content = {
             "port": self.port,
             "workspacePath": str(self.workspace),

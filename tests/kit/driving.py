@@ -1,4 +1,4 @@
-"""Drive the real `coder` process, or the real engine, in a folder of its own."""
+"""Drive the real `coder` process, or the real engine, in a directory of its own."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Project:
 
     def configure(self, **sections: Any) -> None:
         """The person's own configuration."""
-        folder = self.home / ".coder"
-        folder.mkdir(exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(sections), encoding="utf-8")
+        directory = self.home / ".coder"
+        directory.mkdir(exist_ok=True)
+        (directory / "config.json").write_text(json.dumps(sections), encoding="utf-8")
 
     # what was recorded
 

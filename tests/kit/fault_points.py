@@ -1,6 +1,6 @@
 """Every point at which a write can be cut off: this process forks, and its child fails at one of them.
 
-`python fault_points.py WRITE FAULT FOLDER` does the write named WRITE (see `WRITES`) again and again, each
+`python fault_points.py WRITE FAULT DIRECTORY` does the write named WRITE (see `WRITES`) again and again, each
 time with FAULT at the next call to the system that changes a file, until one gets through without. It prints,
 as a JSON list, what was found after each. A process of its own: forking wants a process without threads.
 """
@@ -53,13 +53,13 @@ class Points:
 # the writes: what is there before, what is done, and which of the two is there afterwards
 
 
-def record(folder: Path) -> None:
+def record(directory: Path) -> None:
     from coder.protocol.history import HistoryEvent
     from coder.record.sinks import JsonlHistorySink
 
-    sink = JsonlHistorySink(folder / "log.jsonl")
+    sink = JsonlHistorySink(directory / "log.jsonl")
     try:
-        number = 1 + sum(1 for _ in events(folder))
+        number = 1 + sum(1 for _ in events(directory))
         event = HistoryEvent(
             ts="", session_id="s", turn=number, step=0, type="note", content="x" * 300, role=None, meta={}
         )
@@ -68,69 +68,69 @@ def record(folder: Path) -> None:
         sink.close()
 
 
-def events(folder: Path) -> list[Any]:
+def events(directory: Path) -> list[Any]:
     from coder.record.log import read_log
 
-    path = folder / "log.jsonl"
+    path = directory / "log.jsonl"
     return list(read_log(path)) if path.exists() else []
 
 
-def record_found(folder: Path) -> str:
-    return old_or_new([event.turn for event in events(folder)], [1], [1, 2])
+def record_found(directory: Path) -> str:
+    return old_or_new([event.turn for event in events(directory)], [1], [1, 2])
 
 
-def snapshot(folder: Path) -> None:
+def snapshot(directory: Path) -> None:
     from coder.record.store import SessionStore
 
-    turns = 2 if shot(folder).exists() else 1
-    SessionStore(folder).write_snapshot("s1", "", "", {"turns": turns, "pad": "x" * 5000}, [], [])
+    turns = 2 if shot(directory).exists() else 1
+    SessionStore(directory).write_snapshot("s1", "", "", {"turns": turns, "pad": "x" * 5000}, [], [])
 
 
-def shot(folder: Path) -> Path:
-    return folder / ".coder" / "sessions" / "s1.json"
+def shot(directory: Path) -> Path:
+    return directory / ".coder" / "sessions" / "s1.json"
 
 
-def snapshot_found(folder: Path) -> str:
-    private(shot(folder))
-    return old_or_new(json.loads(shot(folder).read_text("utf-8"))["meta"]["turns"], 1, 2)
+def snapshot_found(directory: Path) -> str:
+    private(shot(directory))
+    return old_or_new(json.loads(shot(directory).read_text("utf-8"))["meta"]["turns"], 1, 2)
 
 
-def trust(folder: Path) -> None:
+def trust(directory: Path) -> None:
     from coder.config.trust import TrustStore
 
-    store = TrustStore(folder)
-    known = store.status(folder, {"a": 1}) == "trusted"
-    store.trust(folder / "other" if known else folder, {"a": 1})
+    store = TrustStore(directory)
+    known = store.status(directory, {"a": 1}) == "trusted"
+    store.trust(directory / "other" if known else directory, {"a": 1})
 
 
-def trust_found(folder: Path) -> str:
+def trust_found(directory: Path) -> str:
     from coder.config.trust import TrustStore
 
-    store = TrustStore(folder)
-    assert store.status(folder, {"a": 1}) == "trusted", store.problem
+    store = TrustStore(directory)
+    assert store.status(directory, {"a": 1}) == "trusted", store.problem
     private(store.path)
-    return old_or_new(store.status(folder / "other", {"a": 1}), "untrusted", "trusted")
+    return old_or_new(store.status(directory / "other", {"a": 1}), "untrusted", "trusted")
 
 
-def allowlist(folder: Path) -> None:
+def allowlist(directory: Path) -> None:
     from coder.config.allowlist import Allowlist
 
-    allowed = Allowlist(folder, folder)
+    allowed = Allowlist(directory, directory)
     allowed.add("make" if allowed.names() else "git")
 
 
-def allowlist_found(folder: Path) -> str:
+def allowlist_found(directory: Path) -> str:
     from coder.config.allowlist import Allowlist
 
-    allowed = Allowlist(folder, folder)
+    allowed = Allowlist(directory, directory)
     private(allowed.path)
     return old_or_new(allowed.names(), ["git"], ["git", "make"])
 
 
-def model(folder: Path) -> None:
+def model(directory: Path) -> None:
     from coder.config.save import save_model
 
-    problem = save_model(folder, "two" if (folder / ".coder" / "config.json").exists() else "one")
+    problem = save_model(directory, "two" if (directory / ".coder" / "config.json").exists() else "one")
     fails(str(problem or ""))
 
 
@@ -139,89 +139,89 @@ def fails(problem: str) -> None:
         raise OSError(problem)
 
 
-def model_found(folder: Path) -> str:
-    assert (folder / ".coder" / ".gitignore").read_text("utf-8") == "/history/\n/sessions/\n"
-    found = json.loads((folder / ".coder" / "config.json").read_text("utf-8"))
+def model_found(directory: Path) -> str:
+    assert (directory / ".coder" / ".gitignore").read_text("utf-8") == "/history/\n/sessions/\n"
+    found = json.loads((directory / ".coder" / "config.json").read_text("utf-8"))
     return old_or_new(found["provider"]["model"], "one", "two")
 
 
-def gitignore(folder: Path) -> None:
-    from coder.config.files import ensure_folder
+def gitignore(directory: Path) -> None:
+    from coder.config.files import ensure_directory
 
-    (folder / "there").mkdir(exist_ok=True)
-    if (folder / "begun").exists():
-        ensure_folder(folder)
-    (folder / "begun").touch()
+    (directory / "there").mkdir(exist_ok=True)
+    if (directory / "begun").exists():
+        ensure_directory(directory)
+    (directory / "begun").touch()
 
 
-def gitignore_found(folder: Path) -> str:
-    path = folder / ".coder" / ".gitignore"
+def gitignore_found(directory: Path) -> str:
+    path = directory / ".coder" / ".gitignore"
     return old_or_new(path.read_text("utf-8") if path.exists() else "", "", "/history/\n/sessions/\n")
 
 
-def own_config(folder: Path) -> None:
+def own_config(directory: Path) -> None:
     from coder.config.user_file import set_in_user_file
 
-    set_in_user_file(folder, ("ui", "lang"), "zh" if (folder / "config.json").exists() else "en")
+    set_in_user_file(directory, ("ui", "lang"), "zh" if (directory / "config.json").exists() else "en")
 
 
-def own_config_found(folder: Path) -> str:
-    private(folder / "config.json")
-    found = json.loads((folder / "config.json").read_text("utf-8"))
+def own_config_found(directory: Path) -> str:
+    private(directory / "config.json")
+    found = json.loads((directory / "config.json").read_text("utf-8"))
     return old_or_new(found, {"ui": {"lang": "en"}}, {"ui": {"lang": "zh"}})
 
 
-def history(folder: Path) -> None:
-    typed(folder, "second" if (folder / "history").exists() else "first")
+def history(directory: Path) -> None:
+    typed(directory, "second" if (directory / "history").exists() else "first")
 
 
-def history_found(folder: Path) -> str:
-    private(folder / "history")
-    return old_or_new(recalled(folder), ["first"], ["second", "first"])
+def history_found(directory: Path) -> str:
+    private(directory / "history")
+    return old_or_new(recalled(directory), ["first"], ["second", "first"])
 
 
-def typed(folder: Path, text: str) -> None:
+def typed(directory: Path, text: str) -> None:
     from coder.terminal.input.history import ProjectHistory
 
-    ProjectHistory(folder / "history").store_string(text)
+    ProjectHistory(directory / "history").store_string(text)
 
 
-def recalled(folder: Path) -> list[str]:
+def recalled(directory: Path) -> list[str]:
     from coder.terminal.input.history import ProjectHistory
 
-    return list(ProjectHistory(folder / "history").load_history_strings())
+    return list(ProjectHistory(directory / "history").load_history_strings())
 
 
-def long_history(folder: Path) -> None:
+def long_history(directory: Path) -> None:
     """One that is cut back while it is added to."""
     from coder.terminal.input import history as module
 
     module.KEPT_BYTES = 100  # or two megabytes would be written for each point
-    if not (folder / "history").exists():
-        (folder / "history").write_text("".join(f'"{n:09}"\n' for n in range(30)), encoding="utf-8")
+    if not (directory / "history").exists():
+        (directory / "history").write_text("".join(f'"{n:09}"\n' for n in range(30)), encoding="utf-8")
     else:
-        typed(folder, "newest")
+        typed(directory, "newest")
 
 
-def long_history_found(folder: Path) -> str:
-    found = recalled(folder)
+def long_history_found(directory: Path) -> str:
+    found = recalled(directory)
     whole = [text for text in found if text != "newest"]
     assert whole == [f"{n:09}" for n in range(29, 29 - len(whole), -1)], found
     assert len(whole) >= 7
     return old_or_new(found[:1] == ["newest"], False, True)
 
 
-def memory(folder: Path) -> None:
+def memory(directory: Path) -> None:
     from coder.context.memory import Memory
 
-    store = Memory(folder, folder / "home")
+    store = Memory(directory, directory / "home")
     store.save("second" if store.facts() else "first", "home")
 
 
-def forgetting(folder: Path) -> None:
+def forgetting(directory: Path) -> None:
     from coder.context.memory import Memory
 
-    store = Memory(folder, folder / "home")
+    store = Memory(directory, directory / "home")
     if store.facts():
         store.forget(2)
     else:
@@ -229,40 +229,40 @@ def forgetting(folder: Path) -> None:
         store.save("second", "home")
 
 
-def memory_found(folder: Path) -> str:
-    return old_or_new(remembered(folder), ["first"], ["first", "second"])
+def memory_found(directory: Path) -> str:
+    return old_or_new(remembered(directory), ["first"], ["first", "second"])
 
 
-def forgetting_found(folder: Path) -> str:
-    return old_or_new(remembered(folder), ["first", "second"], ["first"])
+def forgetting_found(directory: Path) -> str:
+    return old_or_new(remembered(directory), ["first", "second"], ["first"])
 
 
-def remembered(folder: Path) -> list[str]:
+def remembered(directory: Path) -> list[str]:
     from coder.context.memory import Memory
 
-    private(folder / "home" / "memory.md")
-    return [fact.text for fact in Memory(folder, folder / "home").facts()]
+    private(directory / "home" / "memory.md")
+    return [fact.text for fact in Memory(directory, directory / "home").facts()]
 
 
-def accepted(folder: Path) -> None:
+def accepted(directory: Path) -> None:
     """A record that the person takes for their own: the key is made as well."""
     from coder.record.seal import accept
     from coder.record.store import SessionStore
 
-    path = folder / ".coder" / "history" / "s1.jsonl"
+    path = directory / ".coder" / "history" / "s1.jsonl"
     if path.exists():
-        accept(folder / "home", SessionStore(folder), "s1")
+        accept(directory / "home", SessionStore(directory), "s1")
         return
     path.parent.mkdir(parents=True)
     line = {"ts": "", "session_id": "s1", "turn": 0, "step": 0, "type": "note", "content": "x", "role": None}
     path.write_text(json.dumps({**line, "meta": {}}) + "\n", encoding="utf-8")
 
 
-def accepted_found(folder: Path) -> str:
+def accepted_found(directory: Path) -> str:
     from coder.record.seal import is_trusted
     from coder.record.store import SessionStore
 
-    return old_or_new(is_trusted(folder / "home", SessionStore(folder), "s1"), False, True)
+    return old_or_new(is_trusted(directory / "home", SessionStore(directory), "s1"), False, True)
 
 
 def old_or_new(found: object, old: object, new: object) -> str:
@@ -291,14 +291,14 @@ WRITES: dict[str, tuple[Callable[[Path], None], Check]] = {
 }
 
 
-def attempt(write: Callable[[Path], None], folder: Path, fault: str, at: int) -> bool:
+def attempt(write: Callable[[Path], None], directory: Path, fault: str, at: int) -> bool:
     """In a child, which fails at the call of that number; whether it got through without."""
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     points = Points(fault, at)
     try:
-        write(folder)
+        write(directory)
     except Exception as error:
         from coder.texts import Fault
         from coder.tools.save_memory import NotSaved
@@ -307,29 +307,29 @@ def attempt(write: Callable[[Path], None], folder: Path, fault: str, at: int) ->
     os._exit(0 if points.left > 0 else 1)
 
 
-def left_behind(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*.tmp"))
+def left_behind(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("*.tmp"))
 
 
 def main(name: str, fault: str, place: Path) -> list[dict[str, Any]]:
     write, found = WRITES[name]
-    folder, before = place / "now", place / "before"
-    folder.mkdir()
+    directory, before = place / "now", place / "before"
+    directory.mkdir()
     os.umask(0o022)
-    write(folder)
-    folder.rename(before)
+    write(directory)
+    directory.rename(before)
     results: list[dict[str, Any]] = []
     through = False
     while not through:
-        shutil.copytree(before, folder)  # to the same place: some of what is kept is kept by path
-        through = attempt(write, folder, fault, len(results) + 1)
-        result = {"through": through, "found": found(folder), "left": left_behind(folder)}
+        shutil.copytree(before, directory)  # to the same place: some of what is kept is kept by path
+        through = attempt(write, directory, fault, len(results) + 1)
+        result = {"through": through, "found": found(directory), "left": left_behind(directory)}
         if result["found"] == "old":  # whoever comes next can do it
-            assert attempt(write, folder, "none", NEVER)
-            result["after"] = found(folder)
-            result["left_after"] = left_behind(folder)
+            assert attempt(write, directory, "none", NEVER)
+            result["after"] = found(directory)
+            result["left_after"] = left_behind(directory)
         results.append(result)
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
     return results
 
 

@@ -1,7 +1,7 @@
 """Sessions that between them write every type of entry that a record has, in every form.
 
-Run as a program (`PYTHONPATH=tests python -m kit.record_sessions FOLDER`), it writes their records into a
-folder, as `tests/record/fixtures/old_records` was made; `test_old_records.py` plays them again and compares.
+Run as a program (`PYTHONPATH=tests python -m kit.record_sessions DIR`), it writes their records into DIR, as
+`tests/record/fixtures/old_records` was made; `test_old_records.py` plays them again and compares.
 """
 
 from __future__ import annotations
@@ -409,12 +409,12 @@ def records(name: str, root: Path) -> list[str]:
     return [neutral(log.read_text(encoding="utf-8"), root) for log in logs]
 
 
-def main(folder: Path) -> None:
+def main(directory: Path) -> None:
     os.environ.setdefault("CODER_STRICT_TEXTS", "1")
     for name in SESSIONS:
         with tempfile.TemporaryDirectory() as root:
             for n, text in enumerate(records(name, Path(root)), 1):
-                (folder / f"{name}{n}.jsonl").write_text(text, encoding="utf-8")
+                (directory / f"{name}{n}.jsonl").write_text(text, encoding="utf-8")
             print(name)
 
 

@@ -37,11 +37,11 @@ def ways() -> dict[str, list[str]]:
 
 def traced(project: Project) -> dict[str, str]:
     """The environment of a process whose calls are told."""
-    folder = project.home / "tracer"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(_TRACER, encoding="utf-8")
+    directory = project.home / "tracer"
+    directory.mkdir()
+    (directory / "sitecustomize.py").write_text(_TRACER, encoding="utf-8")
     return {
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": str(directory),
         "PYTHONWARNINGS": "default",  # the file of calls stays open
         "CALLS_FILE": str(project.home / "calls"),
         "CALLS_ROOT": f"{ROOT / 'src' / 'coder'}/",

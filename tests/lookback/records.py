@@ -35,8 +35,8 @@ def turn_of(asked: str, answer: str, turn: int = 1, output: str = "") -> bytes:
     return b"".join([*lines, event("turn_end", end, turn=turn)])
 
 
-def write(folder: Path, name: str, turns: Iterable[bytes]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.jsonl"
+def write(directory: Path, name: str, turns: Iterable[bytes]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.jsonl"
     path.write_bytes(b"".join(turns))
     return path

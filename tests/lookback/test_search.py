@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     return tmp_path / "history"
 
 
@@ -33,8 +33,8 @@ def names(found: list[Found]) -> list[str]:
     return [one.session_id for one in found]
 
 
-def find(home: Path, folder: Path, query: str) -> list[str]:
-    return names(search(home, [str(folder)], query))
+def find(home: Path, directory: Path, query: str) -> list[str]:
+    return names(search(home, [str(directory)], query))
 
 
 def rows(project: Project, *args: str) -> list[dict[str, Any]]:
@@ -84,15 +84,15 @@ def test_nothing_at_start_and_no_words(project: Project) -> None:
     assert project.coder("sessions", "--all").returncode == 2
 
 
-def test_all_finds_sessions_of_other_folders(project: Project, tmp_path: Path) -> None:
+def test_all_finds_sessions_of_other_directories(project: Project, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     with ScriptedServer([{"text": "hello"}]) as server:
         project.coder("--once", "about wombats", "--cwd", str(other), url=server.url)
     assert rows(project, "wombats") == []
     (row,) = rows(project, "wombats", "--all")
-    assert Path(row["folder"]).is_relative_to(other)
-    # The list of folders outlives the index.
+    assert Path(row["directory"]).is_relative_to(other)
+    # The list of directories outlives the index.
     (project.home / ".coder" / "index.db").unlink()
     assert rows(project, "wombats", "--all") == [row]
 
@@ -116,22 +116,22 @@ def test_resume_with_words_lists_the_sessions_about_them(project: Project) -> No
     assert "a marmot whistles" in str(done.text)
 
 
-def test_chinese_is_found_by_any_two_characters(home: Path, folder: Path) -> None:
+def test_chinese_is_found_by_any_two_characters(home: Path, directory: Path) -> None:
     text = "请修复登录页面的数据库连接，用python写"
-    write(folder, "a", [turn_of(text, "好的")])
+    write(directory, "a", [turn_of(text, "好的")])
     runs = ["请修复登录页面的数据库连接", "用", "写"]
     for run in runs:
         for at in range(len(run) - 1):
-            assert find(home, folder, run[at : at + 2]) == ["a"]
+            assert find(home, directory, run[at : at + 2]) == ["a"]
         for one in run:
-            assert find(home, folder, one) == ["a"]
-    assert find(home, folder, "数据库 python") == ["a"]
-    assert find(home, folder, "用python写") == ["a"]
-    assert find(home, folder, "数库") == []
-    assert find(home, folder, "据数") == []
+            assert find(home, directory, one) == ["a"]
+    assert find(home, directory, "数据库 python") == ["a"]
+    assert find(home, directory, "用python写") == ["a"]
+    assert find(home, directory, "数库") == []
+    assert find(home, directory, "据数") == []
 
 
-def test_best_first_then_newest(home: Path, folder: Path) -> None:
+def test_best_first_then_newest(home: Path, directory: Path) -> None:
     spread = [turn_of("red", "-", 1), turn_of("kite", "-", 2)]
     for age, (name, turns) in enumerate(
         {
@@ -141,62 +141,62 @@ def test_best_first_then_newest(home: Path, folder: Path) -> None:
             "spread": spread,
         }.items()
     ):
-        path = write(folder, name, turns)
+        path = write(directory, name, turns)
         os.utime(path, (2000 - age, 2000 - age))
-    newest = write(folder, "spread-newest", spread)
+    newest = write(directory, "spread-newest", spread)
     os.utime(newest, (9000, 9000))
-    assert find(home, folder, "red kite") == ["said-new", "said-old", "output", "spread-newest", "spread"]
-    assert find(home, folder, '"red kite"') == ["said-new", "said-old", "output"]
+    assert find(home, directory, "red kite") == ["said-new", "said-old", "output", "spread-newest", "spread"]
+    assert find(home, directory, '"red kite"') == ["said-new", "said-old", "output"]
 
 
-def test_words_match_as_prefixes_and_names_by_their_parts(home: Path, folder: Path) -> None:
-    write(folder, "a", [turn_of("fix resume_session in src/engine/resume.py", "Café")])
+def test_words_match_as_prefixes_and_names_by_their_parts(home: Path, directory: Path) -> None:
+    write(directory, "a", [turn_of("fix resume_session in src/engine/resume.py", "Café")])
     for query in ("resum", "resume_session", "engine/resume.py", "session", "cafe", "RESUME"):
-        assert find(home, folder, query) == ["a"], query
-    assert find(home, folder, '"resum"') == []
-    assert find(home, folder, "re AND NOT OR * ( : ^ -x") == []  # no operator of SQLite's is one of ours
+        assert find(home, directory, query) == ["a"], query
+    assert find(home, directory, '"resum"') == []
+    assert find(home, directory, "re AND NOT OR * ( : ^ -x") == []  # no operator of SQLite's is one of ours
 
 
-def test_only_what_was_appended_is_read_and_a_torn_line_waits(home: Path, folder: Path) -> None:
-    path = write(folder, "a", [turn_of("first", "one")])
-    assert find(home, folder, "first") == ["a"]
+def test_only_what_was_appended_is_read_and_a_torn_line_waits(home: Path, directory: Path) -> None:
+    path = write(directory, "a", [turn_of("first", "one")])
+    assert find(home, directory, "first") == ["a"]
     whole = turn_of("second badger", "two", 2)
     with path.open("ab") as file:
         file.write(whole[:40])
-    assert find(home, folder, "badger") == []
+    assert find(home, directory, "badger") == []
     with path.open("ab") as file:
         file.write(whole[40:])
-    (found,) = search(home, [str(folder)], "badger")
+    (found,) = search(home, [str(directory)], "badger")
     assert (found.turns, found.hits[0].turn) == (2, 2)
-    assert find(home, folder, "first") == ["a"]
+    assert find(home, directory, "first") == ["a"]
 
 
-def test_a_replaced_record_is_read_anew(home: Path, folder: Path) -> None:
-    write(folder, "a", [turn_of("walrus", "one")])
-    assert find(home, folder, "walrus") == ["a"]
-    (folder / "a.jsonl").unlink()
-    write(folder, "a", [turn_of("manatee and much else besides", "one")])
-    assert find(home, folder, "walrus") == []
-    assert find(home, folder, "manatee") == ["a"]
+def test_a_replaced_record_is_read_anew(home: Path, directory: Path) -> None:
+    write(directory, "a", [turn_of("walrus", "one")])
+    assert find(home, directory, "walrus") == ["a"]
+    (directory / "a.jsonl").unlink()
+    write(directory, "a", [turn_of("manatee and much else besides", "one")])
+    assert find(home, directory, "walrus") == []
+    assert find(home, directory, "manatee") == ["a"]
 
 
-def test_a_deleted_record_is_gone_from_the_file_too(home: Path, folder: Path) -> None:
-    write(folder, "keep", [turn_of("ordinary", "words")])
-    write(folder, "gone", [turn_of("xylographic", "secretive")])
-    assert find(home, folder, "xylographic") == ["gone"]
+def test_a_deleted_record_is_gone_from_the_file_too(home: Path, directory: Path) -> None:
+    write(directory, "keep", [turn_of("ordinary", "words")])
+    write(directory, "gone", [turn_of("xylographic", "secretive")])
+    assert find(home, directory, "xylographic") == ["gone"]
     assert b"xylographic" in (home / "index.db").read_bytes()
-    (folder / "gone.jsonl").unlink()
-    assert find(home, folder, "xylographic") == []
-    assert find(home, folder, "ordinary") == ["keep"]
+    (directory / "gone.jsonl").unlink()
+    assert find(home, directory, "xylographic") == []
+    assert find(home, directory, "ordinary") == ["keep"]
     left = b"".join(path.read_bytes() for path in home.iterdir())
     assert b"xylographic" not in left
     assert b"secretive" not in left
 
 
 @pytest.mark.parametrize("harm", ["missing", "garbage", "torn", "no table", "older"])
-def test_a_damaged_index_is_rebuilt(home: Path, folder: Path, harm: str) -> None:
-    write(folder, "a", [turn_of("lynx", "one")])
-    assert find(home, folder, "lynx") == ["a"]
+def test_a_damaged_index_is_rebuilt(home: Path, directory: Path, harm: str) -> None:
+    write(directory, "a", [turn_of("lynx", "one")])
+    assert find(home, directory, "lynx") == ["a"]
     path = home / "index.db"
     if harm == "missing":
         path.unlink()
@@ -209,35 +209,35 @@ def test_a_damaged_index_is_rebuilt(home: Path, folder: Path, harm: str) -> None
         index = sqlite3.connect(path)
         index.execute(change)
         index.close()
-    assert find(home, folder, "lynx") == ["a"]
+    assert find(home, directory, "lynx") == ["a"]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_home_that_cannot_be_written_still_finds(tmp_path: Path, folder: Path) -> None:
-    write(folder, "a", [turn_of("ibex", "one")])
+def test_a_home_that_cannot_be_written_still_finds(tmp_path: Path, directory: Path) -> None:
+    write(directory, "a", [turn_of("ibex", "one")])
     blocked = tmp_path / "file"
     blocked.write_text("in the way", encoding="utf-8")
-    assert find(blocked / "home", folder, "ibex") == ["a"]
+    assert find(blocked / "home", directory, "ibex") == ["a"]
 
 
-def test_links_and_undecodable_lines_are_passed_over(home: Path, folder: Path, tmp_path: Path) -> None:
+def test_links_and_undecodable_lines_are_passed_over(home: Path, directory: Path, tmp_path: Path) -> None:
     elsewhere = write(tmp_path / "elsewhere", "x", [turn_of("ocelot", "one")])
-    folder.mkdir()
-    (folder / "link.jsonl").symlink_to(elsewhere)
-    write(folder, "odd", [b"\xff\xfe not json\n", b"[]\n", turn_of("serval", "one")])
-    assert find(home, folder, "ocelot") == []
-    assert find(home, folder, "serval") == ["odd"]
+    directory.mkdir()
+    (directory / "link.jsonl").symlink_to(elsewhere)
+    write(directory, "odd", [b"\xff\xfe not json\n", b"[]\n", turn_of("serval", "one")])
+    assert find(home, directory, "ocelot") == []
+    assert find(home, directory, "serval") == ["odd"]
 
 
-def test_two_processes_at_once_lose_nothing(home: Path, folder: Path) -> None:
+def test_two_processes_at_once_lose_nothing(home: Path, directory: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     for at in range(30):
-        write(folder, f"s{at}", [turn_of(f"gnu number{at}", "one")])
+        write(directory, f"s{at}", [turn_of(f"gnu number{at}", "one")])
     with ThreadPoolExecutor(4) as pool:
-        counts = list(pool.map(lambda _: len(search(home, [str(folder)], "gnu", 100)), range(4)))
+        counts = list(pool.map(lambda _: len(search(home, [str(directory)], "gnu", 100)), range(4)))
     assert counts == [30] * 4
-    assert find(home, folder, "number17") == ["s17"]
+    assert find(home, directory, "number17") == ["s17"]
 
 
 _TEXT = st.text(alphabet=st.sampled_from("ab1 数据库连接，_./-\"'*"), min_size=1, max_size=24)
@@ -255,7 +255,7 @@ def test_law_a_text_is_found_by_itself_and_no_query_is_an_error(text: str, query
     assert all(found)
 
 
-def test_a_record_of_impossible_numbers_is_left_out_and_hides_no_other(home: Path, folder: Path) -> None:
-    write(folder, "a", [turn_of("zebra", "striped", turn=10**30)])
-    write(folder, "b", [turn_of("zebra", "striped")])
-    assert find(home, folder, "zebra") == ["b"]
+def test_a_record_of_impossible_numbers_is_left_out_and_hides_no_other(home: Path, directory: Path) -> None:
+    write(directory, "a", [turn_of("zebra", "striped", turn=10**30)])
+    write(directory, "b", [turn_of("zebra", "striped")])
+    assert find(home, directory, "zebra") == ["b"]

@@ -54,7 +54,7 @@ def test_a_program_is_wrapped_and_variables_are_put_in(tmp_path: Path) -> None:
     assert found.cwd == tmp_path
 
 
-def test_a_program_of_the_project_is_found_from_its_folder(tmp_path: Path) -> None:
+def test_a_program_of_the_project_is_found_from_its_directory(tmp_path: Path) -> None:
     program = tmp_path / "tools" / "server"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n", encoding="utf-8")
@@ -69,10 +69,10 @@ def test_a_bare_name_is_not_found_where_the_project_may_have_put_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought, own = tmp_path / "project" / ".venv" / "bin", tmp_path / "own"
-    for folder in (brought, own):
-        folder.mkdir(parents=True)
-        (folder / "server").write_text("#!/bin/sh\n", encoding="utf-8")
-        (folder / "server").chmod(0o755)
+    for directory in (brought, own):
+        directory.mkdir(parents=True)
+        (directory / "server").write_text("#!/bin/sh\n", encoding="utf-8")
+        (directory / "server").chmod(0o755)
     own.chmod(0o777)  # the person named it: who else may write it is their own business
     monkeypatch.chdir(brought)
     root = tmp_path / "project"

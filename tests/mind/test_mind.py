@@ -27,8 +27,8 @@ class Outcome(NamedTuple):
     files: dict[str, str]
 
 
-def outcome(call: Call, folder: Path) -> Outcome:
-    project = Project(folder)
+def outcome(call: Call, directory: Path) -> Outcome:
+    project = Project(directory)
     for path, text in FILES.items():
         project.write(path, text)
     project.write(".coder/skills/hello/SKILL.md", SKILL)

@@ -25,9 +25,9 @@ REFUSED = {"status": 400, "body": {"error": {"message": "small:1.5b does not sup
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    directory = tmp_path / "work"
+    directory.mkdir()
+    (directory / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     return tmp_path
 
 

@@ -42,7 +42,7 @@ def said(*actions: dict[str, Any] | str) -> list[dict[str, Any]]:
 
 
 def turn(
-    folder: Path,
+    directory: Path,
     server: ScriptedServer,
     ask: str,
     *,
@@ -50,14 +50,14 @@ def turn(
     config: dict[str, Any] | None = None,
     on_event: Callable[[AnyEvent], None] | None = None,
 ) -> TurnResult:
-    settings = folder.parent / "settings.json"
+    settings = directory.parent / "settings.json"
     settings.write_text(json.dumps(config or {}))
-    environ = {**os.environ, "CODER_HOME": str(folder.parent / "home")}
+    environ = {**os.environ, "CODER_HOME": str(directory.parent / "home")}
 
     async def run() -> TurnResult:
         model = make_model(server.url, dialect="guided", max_attempts=1)
         session = create_agent_session(
-            cwd=folder, mode=mode, model=model, config_file=settings, environ=environ, on_event=on_event
+            cwd=directory, mode=mode, model=model, config_file=settings, environ=environ, on_event=on_event
         )
         async with session:
             return await session.run_turn(ask)
@@ -75,19 +75,19 @@ def shown(chat: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     place = tmp_path / "work"
     place.mkdir()
     (place / "calc.py").write_text(CALC)
     return place
 
 
-def test_the_first_request_shows_the_file_that_the_task_names(folder: Path) -> None:
-    (folder / "other.py").write_text("x = 1\n")
+def test_the_first_request_shows_the_file_that_the_task_names(directory: Path) -> None:
+    (directory / "other.py").write_text("x = 1\n")
     with ScriptedServer(said(FIX, DONE)) as server:
-        result = turn(folder, server, "The function add in calc.py subtracts. Fix it.")
+        result = turn(directory, server, "The function add in calc.py subtracts. Fix it.")
         first = server.chats[0]
-    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+    assert (directory / "calc.py").read_text() == CALC.replace("-", "+")
     assert (result.status, result.final_text) == ("ok", "It adds now.")
     assert "Files: " in shown(first)
     assert "return a - b" in shown(first)
@@ -100,127 +100,127 @@ def test_the_prompt_is_short() -> None:
     assert len(PROMPT) < 900  # about 200 tokens
 
 
-def test_only_actions_that_make_sense_are_offered(folder: Path) -> None:
+def test_only_actions_that_make_sense_are_offered(directory: Path) -> None:
     with ScriptedServer(said(FIX, DONE)) as server:
-        turn(folder, server, "The function add in calc.py subtracts. Fix it.")
+        turn(directory, server, "The function add in calc.py subtracts. Fix it.")
         before, after = map(offered, server.chats)
     assert "edit" in before
     assert "done" not in before  # nothing was changed yet
     assert after == ["edit", "done"]
 
 
-def test_a_question_is_answered_without_an_offer_to_change(folder: Path) -> None:
+def test_a_question_is_answered_without_an_offer_to_change(directory: Path) -> None:
     with ScriptedServer(said({"do": "done", "answer": "a - b"})) as server:
-        result = turn(folder, server, "What does add in calc.py return?")
+        result = turn(directory, server, "What does add in calc.py return?")
         assert set(offered(server.chats[0])) <= {"read", "search", "done"}
     assert result.final_text == "a - b"
 
 
-def test_what_the_mode_denies_is_not_offered(folder: Path) -> None:
+def test_what_the_mode_denies_is_not_offered(directory: Path) -> None:
     with ScriptedServer(said(DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.", mode="plan")
+        turn(directory, server, "Fix add in calc.py.", mode="plan")
         assert not {"edit", "write"} & set(offered(server.chats[0]))
 
 
-def test_paths_are_held_to_files_that_exist(folder: Path) -> None:
-    (folder / "unread.py").write_text("")
+def test_paths_are_held_to_files_that_exist(directory: Path) -> None:
+    (directory / "unread.py").write_text("")
     with ScriptedServer(said(FIX, DONE)) as server:
-        turn(folder, server, "Fix the function add in calc.py.")
+        turn(directory, server, "Fix the function add in calc.py.")
         variants = server.chats[0]["response_format"]["json_schema"]["schema"]["anyOf"]
     by_name = {one["properties"]["do"]["const"]: one["properties"] for one in variants}
     assert by_name["edit"]["path"]["enum"] == ["calc.py"]
     assert by_name["read"]["path"]["enum"] == ["unread.py"]
 
 
-def test_a_failed_edit_shows_the_file(folder: Path) -> None:
+def test_a_failed_edit_shows_the_file(directory: Path) -> None:
     wrong = {**FIX, "old": "return b - a"}
     with ScriptedServer(said(wrong, FIX, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
+        turn(directory, server, "Fix add in calc.py.")
         told = server.chats[1]["messages"][-1]["content"]
     assert told.startswith('error: nothing was changed: "old" is not in calc.py')
     assert told.endswith(f"calc.py still is:\n```\n{CALC}```")
     assert server.chats[1]["temperature"] > server.chats[0]["temperature"] == 0
 
 
-def test_an_addition_goes_to_the_end_of_the_file(folder: Path) -> None:
+def test_an_addition_goes_to_the_end_of_the_file(directory: Path) -> None:
     add = {"do": "add", "path": "calc.py", "text": "def twice(a):\n    return a * 2"}
     with ScriptedServer(said(add, DONE)) as server:
-        turn(folder, server, "Add a function twice to calc.py.")
+        turn(directory, server, "Add a function twice to calc.py.")
         assert offered(server.chats[0])[:2] == ["edit", "add"]
-    assert (folder / "calc.py").read_text() == CALC + "\n\ndef twice(a):\n    return a * 2\n"
+    assert (directory / "calc.py").read_text() == CALC + "\n\ndef twice(a):\n    return a * 2\n"
 
 
-def test_a_whole_file_is_written_only_where_it_is_new_or_edits_fail(folder: Path) -> None:
+def test_a_whole_file_is_written_only_where_it_is_new_or_edits_fail(directory: Path) -> None:
     wrong = {**FIX, "old": "zzz"}
     write = {"do": "write", "path": "calc.py", "content": CALC.replace("-", "+")}
     with ScriptedServer(said(wrong, write, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
+        turn(directory, server, "Fix add in calc.py.")
         before, after, _ = map(offered, server.chats)
     assert "write" not in before
     assert "write" in after
-    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+    assert (directory / "calc.py").read_text() == CALC.replace("-", "+")
 
 
-def test_tests_that_fail_are_not_what_is_changed(folder: Path) -> None:
-    (folder / "test_calc.py").write_text(TESTS)
+def test_tests_that_fail_are_not_what_is_changed(directory: Path) -> None:
+    (directory / "test_calc.py").write_text(TESTS)
     with ScriptedServer(said(FIX, DONE)) as server:
-        turn(folder, server, "The tests fail. Fix it.")
+        turn(directory, server, "The tests fail. Fix it.")
         variants = server.chats[0]["response_format"]["json_schema"]["schema"]["anyOf"]
     assert variants[0]["properties"]["path"]["enum"] == ["calc.py"]
 
 
-def test_an_edit_is_answered_with_the_new_text(folder: Path) -> None:
+def test_an_edit_is_answered_with_the_new_text(directory: Path) -> None:
     with ScriptedServer(said(FIX, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
+        turn(directory, server, "Fix add in calc.py.")
         told = server.chats[1]["messages"][-1]["content"]
     assert "return a + b" in told
 
 
-def test_the_prompt_only_grows(folder: Path) -> None:
+def test_the_prompt_only_grows(directory: Path) -> None:
     """So that the server's KV cache holds."""
     with ScriptedServer(said({**FIX, "old": "zzz"}, FIX, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
+        turn(directory, server, "Fix add in calc.py.")
         chats = [chat["messages"] for chat in server.chats]
     for earlier, later in pairwise(chats):
         assert later[: len(earlier)] == earlier
     assert {chat["id_slot"] for chat in server.chats} == {0}
 
 
-def test_a_failing_check_is_told_in_two_lines_and_repaired(folder: Path) -> None:
-    (folder / "test_calc.py").write_text(TESTS)
+def test_a_failing_check_is_told_in_two_lines_and_repaired(directory: Path) -> None:
+    (directory / "test_calc.py").write_text(TESTS)
     check = "python3 -m unittest"
     config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
     # Of another length than the repair: Python knows its byte code by the second and the size.
     wrong = {**FIX, "new": "    return a * b * 1\n"}
     repair = {**FIX, "old": "    return a * b * 1\n"}
     with ScriptedServer(said(wrong, DONE, repair, DONE)) as server:
-        result = turn(folder, server, "Fix add in calc.py.", config=config)
+        result = turn(directory, server, "Fix add in calc.py.", config=config)
         told = server.chats[2]["messages"][-1]["content"]
         assert "done" not in offered(server.chats[2])
     assert told.split("\n")[:3] == [f"The check `{check}` fails.", "expected: add(1, 2) == 3", "got: 2"]
     assert result.verification.status == "passed"
 
 
-def test_a_task_about_failing_tests_begins_with_their_result(folder: Path) -> None:
-    (folder / "test_calc.py").write_text(TESTS)
+def test_a_task_about_failing_tests_begins_with_their_result(directory: Path) -> None:
+    (directory / "test_calc.py").write_text(TESTS)
     check = "python3 -m unittest"
     config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
     with ScriptedServer(said(FIX, DONE)) as server:
-        turn(folder, server, "The tests fail. Fix it.", config=config)
+        turn(directory, server, "The tests fail. Fix it.", config=config)
         assert "expected: add(1, 2) == 3\ngot: -1" in shown(server.chats[0])
 
 
-def test_a_rename_changes_whole_words_in_every_file(folder: Path) -> None:
-    (folder / "use.py").write_text("from calc import add\n\nadded = add(1, 2)\n")
+def test_a_rename_changes_whole_words_in_every_file(directory: Path) -> None:
+    (directory / "use.py").write_text("from calc import add\n\nadded = add(1, 2)\n")
     with ScriptedServer(said({"do": "rename", "old": "add", "new": "plus"}, DONE)) as server:
-        turn(folder, server, "Rename the function add to plus.")
-    assert (folder / "use.py").read_text() == "from calc import plus\n\nadded = plus(1, 2)\n"
-    assert (folder / "calc.py").read_text() == CALC.replace("add", "plus")
+        turn(directory, server, "Rename the function add to plus.")
+    assert (directory / "use.py").read_text() == "from calc import plus\n\nadded = plus(1, 2)\n"
+    assert (directory / "calc.py").read_text() == CALC.replace("add", "plus")
 
 
-def test_a_plan_is_held_by_the_engine(folder: Path) -> None:
-    (folder / "one.py").write_text("A = 1\n")
-    (folder / "two.py").write_text("B = 1\n")
+def test_a_plan_is_held_by_the_engine(directory: Path) -> None:
+    (directory / "one.py").write_text("A = 1\n")
+    (directory / "two.py").write_text("B = 1\n")
     plan = {
         "do": "plan",
         "steps": [{"path": "one.py", "change": "A = 2"}, {"path": "two.py", "change": "B = 2"}],
@@ -228,7 +228,7 @@ def test_a_plan_is_held_by_the_engine(folder: Path) -> None:
     first = {"do": "edit", "path": "one.py", "old": "A = 1", "new": "A = 2"}
     second = {"do": "edit", "path": "two.py", "old": "B = 1", "new": "B = 2"}
     with ScriptedServer(said(plan, first, second, DONE)) as server:
-        result = turn(folder, server, "Set A to 2 in one.py and B to 2 in two.py.")
+        result = turn(directory, server, "Set A to 2 in one.py and B to 2 in two.py.")
         assert offered(server.chats[0]) == ["plan"]
         steps = server.chats[0]["response_format"]["json_schema"]["schema"]["properties"]["steps"]
         assert steps["maxItems"] == 5
@@ -241,13 +241,13 @@ def test_a_plan_is_held_by_the_engine(folder: Path) -> None:
         action["input"] for step in result.steps for action in step.actions if action["tool"] == "todowrite"
     ]
     assert [one["status"] for one in todos[-1]["todos"]] == ["completed", "completed"]
-    assert ((folder / "one.py").read_text(), (folder / "two.py").read_text()) == ("A = 2\n", "B = 2\n")
+    assert ((directory / "one.py").read_text(), (directory / "two.py").read_text()) == ("A = 2\n", "B = 2\n")
 
 
-def test_nothing_is_counted_for_steps_without_a_request(folder: Path) -> None:
+def test_nothing_is_counted_for_steps_without_a_request(directory: Path) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
     with ScriptedServer([{**one, "usage": usage} for one in said(FIX, DONE)]) as server:
-        result = turn(folder, server, "Fix add in calc.py.")
+        result = turn(directory, server, "Fix add in calc.py.")
     assert result.token_usage.total == 220
 
 
@@ -262,39 +262,39 @@ def rejecting(word: str, *actions: dict[str, Any]) -> list[Callable[[dict[str, A
     return [answer] * 9
 
 
-def test_a_server_without_schemas_is_given_a_grammar(folder: Path) -> None:
+def test_a_server_without_schemas_is_given_a_grammar(directory: Path) -> None:
     with ScriptedServer(rejecting("response_format", FIX, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
+        turn(directory, server, "Fix add in calc.py.")
         assert "grammar" in server.chats[-1]
         assert len(server.chats) == 4  # found out once
-    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+    assert (directory / "calc.py").read_text() == CALC.replace("-", "+")
 
 
-def test_a_server_that_knows_no_fields_of_llama_cpp_is_asked_without(folder: Path) -> None:
+def test_a_server_that_knows_no_fields_of_llama_cpp_is_asked_without(directory: Path) -> None:
     with ScriptedServer(rejecting("id_slot", FIX, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
+        turn(directory, server, "Fix add in calc.py.")
         assert "response_format" in server.chats[-1]
-    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+    assert (directory / "calc.py").read_text() == CALC.replace("-", "+")
 
 
-def test_an_unconstrained_answer_in_a_fence_is_read(folder: Path) -> None:
+def test_an_unconstrained_answer_in_a_fence_is_read(directory: Path) -> None:
     text = f"Sure!\n```json\n{json.dumps(FIX)}\n```"
     with ScriptedServer(said(text, DONE)) as server:
-        turn(folder, server, "Fix add in calc.py.")
-    assert (folder / "calc.py").read_text() == CALC.replace("-", "+")
+        turn(directory, server, "Fix add in calc.py.")
+    assert (directory / "calc.py").read_text() == CALC.replace("-", "+")
 
 
-def test_an_answer_without_an_action_is_the_answer(folder: Path) -> None:
+def test_an_answer_without_an_action_is_the_answer(directory: Path) -> None:
     with ScriptedServer(said("It subtracts.")) as server:
-        assert turn(folder, server, "What does add in calc.py do?").final_text == "It subtracts."
+        assert turn(directory, server, "What does add in calc.py do?").final_text == "It subtracts."
 
 
-def test_a_write_outside_is_denied_by_the_same_policy(folder: Path) -> None:
+def test_a_write_outside_is_denied_by_the_same_policy(directory: Path) -> None:
     write = {"do": "write", "path": "../outside.txt", "content": "x"}
     with ScriptedServer(said(write, {"do": "done", "answer": "not allowed"})) as server:
-        result = turn(folder, server, "Write x into ../outside.txt")
+        result = turn(directory, server, "Write x into ../outside.txt")
         assert "done" in offered(server.chats[1])
-    assert not (folder.parent / "outside.txt").exists()
+    assert not (directory.parent / "outside.txt").exists()
     assert result.final_text == "not allowed"
 
 
@@ -328,7 +328,7 @@ def test_a_grammar_has_every_alternative() -> None:
     )
 
 
-def test_a_slow_prompt_is_shown_as_progress(folder: Path) -> None:
+def test_a_slow_prompt_is_shown_as_progress(directory: Path) -> None:
     """As llama.cpp tells it, before the first token."""
     progress = {"choices": [{"delta": {}}], "prompt_progress": {"total": 200, "processed": 50}}
     body = "".join(
@@ -345,7 +345,7 @@ def test_a_slow_prompt_is_shown_as_progress(folder: Path) -> None:
     }
     seen: list[AnyEvent] = []
     with ScriptedServer([answer]) as server:
-        turn(folder, server, "What does add in calc.py do?", on_event=seen.append)
+        turn(directory, server, "What does add in calc.py do?", on_event=seen.append)
         assert server.chats[0]["return_progress"] is True
     assert [event for event in seen if isinstance(event, ModelProgress)] == [ModelProgress("reading", 0.25)]
     state = PromptState(model="m", mode="default")

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes i
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
+    directory = tmp_path_factory.mktemp("tls")
+    key, cert = directory / "key.pem", directory / "cert.pem"
     command = [
         "openssl",
         "req",

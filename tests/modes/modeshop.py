@@ -52,7 +52,7 @@ def done(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Shop:
-    """`root/project` is the working folder, `root/home` holds `.coder` and `.codex`."""
+    """`root/project` is the working directory, `root/home` holds `.coder` and `.codex`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

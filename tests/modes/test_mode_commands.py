@@ -113,7 +113,7 @@ def test_an_import_follows_no_link_out_of_the_project(project: Project) -> None:
     assert list(own.iterdir()) == []
 
 
-def test_import_from_a_named_folder_as_json(project: Project) -> None:
+def test_import_from_a_named_directory_as_json(project: Project) -> None:
     project.write("elsewhere/a.md", "A $1")
     project.write("elsewhere/bad.md", "---\nx: [\n---\n")
     done = project.coder("modes", "import", "--from", "elsewhere", "--json")

@@ -30,7 +30,7 @@ def test_a_project_with_too_many_files_hides_no_others(shop: Shop, monkeypatch: 
     assert ids(shop) == ["/m0", "/m1", "/m2", "/mine", "/prompts:said"]
 
 
-def test_folders_are_joined_with_colons(shop: Shop) -> None:
+def test_directories_are_joined_with_colons(shop: Shop) -> None:
     shop.mode("a/b/c", "x")
     shop.mode("foo", "x")
     assert ids(shop) == ["/a:b:c", "/foo"]
@@ -87,7 +87,7 @@ def test_the_nearest_definition_wins_and_the_others_say_who_did(shop: Shop) -> N
     assert catalogue.definitions[1].shadowed_by_path == str(near)
 
 
-def test_the_same_name_in_another_folder_is_another_mode(shop: Shop) -> None:
+def test_the_same_name_in_another_directory_is_another_mode(shop: Shop) -> None:
     shop.mode("a/x", "1")
     shop.mode("b/x", "2")
     assert [d.shadowed_by for d in shop.definitions()] == [None, None]
@@ -142,7 +142,7 @@ def test_homes_come_from_the_environment(tmp_path: Path) -> None:
     assert named.homes == [Path("/c"), Path("/else")]
 
 
-# -- what a hostile or careless folder may hold ------------------------------------------------------------
+# -- what a hostile or careless directory may hold -----------------------------------------------------------
 
 
 def test_circles_of_links_end(shop: Shop) -> None:
@@ -157,12 +157,12 @@ def test_circles_of_links_end(shop: Shop) -> None:
 def test_a_project_cannot_make_a_mode_of_a_private_file(shop: Shop) -> None:
     secret = shop.home / "id_rsa"
     secret.write_text("PRIVATE", encoding="utf-8")
-    folder = shop.mode("fine", "x").parent
-    (folder / "stolen.md").symlink_to(secret)
-    (folder / "dir").symlink_to(shop.home, target_is_directory=True)
+    directory = shop.mode("fine", "x").parent
+    (directory / "stolen.md").symlink_to(secret)
+    (directory / "dir").symlink_to(shop.home, target_is_directory=True)
     (shop.home / "note.md").write_text("PRIVATE", encoding="utf-8")
     (shop.cwd / "inside.md").write_text("ok", encoding="utf-8")
-    (folder / "linked.md").symlink_to(shop.cwd / "inside.md")
+    (directory / "linked.md").symlink_to(shop.cwd / "inside.md")
     assert ids(shop) == ["/fine", "/linked"]
 
 
@@ -192,17 +192,17 @@ def test_a_file_of_ten_megabytes_is_an_entry_with_an_error(shop: Shop) -> None:
 
 
 def test_what_cannot_be_read_is_an_entry_with_an_error(shop: Shop) -> None:
-    folder = shop.mode("fine", "x").parent
-    os.mkfifo(folder / "pipe.md")
-    (folder / "latin.md").write_bytes("ok\nd\xe9j\xe0".encode("latin-1"))
+    directory = shop.mode("fine", "x").parent
+    os.mkfifo(directory / "pipe.md")
+    (directory / "latin.md").write_bytes("ok\nd\xe9j\xe0".encode("latin-1"))
     messages = {d.mode_id: str(d.error.message) for d in shop.definitions() if d.error}
     assert messages["/pipe"].endswith("It is not a regular file.")
     assert messages["/latin"].endswith(".md:2: The file is not UTF-8 text.")
     assert len(messages) == 2
 
 
-def test_folders_of_others_above_us_are_not_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`/tmp/.coder` may be anybody's; what lies above the working folder must be ours or root's."""
+def test_directories_of_others_above_us_are_not_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/tmp/.coder` may be anybody's; what lies above the working directory must be ours or root's."""
     shop.mode("m", "x", "project/.coder/modes")
     sub = shop.cwd / "sub"
     sub.mkdir()
@@ -224,7 +224,7 @@ def test_a_definition_is_read_once(shop: Shop) -> None:
     assert len(catalogue.definitions) == 1
 
 
-def test_a_folder_whose_name_is_no_text_is_shown_and_read(shop: Shop) -> None:
+def test_a_directory_whose_name_is_no_text_is_shown_and_read(shop: Shop) -> None:
     odd = Path(os.fsdecode(os.fsencode(shop.root) + b"/caf\xe9\n"))
     (odd / ".coder" / "modes").mkdir(parents=True)
     (odd / ".coder" / "modes" / "m.md").write_text("x", encoding="utf-8")

@@ -154,8 +154,8 @@ def test_rendering_depends_on_the_state_alone(
     history: list[dict[str, dict[str, str]]], p: dict[str, str], q: dict[str, str]
 ) -> None:
     """However a state was reached, its block is the same bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        shop = Shop(Path(folder))
+    with tempfile.TemporaryDirectory() as directory:
+        shop = Shop(Path(directory))
         for name in "pq":
             shop.persistent(name, "{{x}} and {{y}}", "variables:\n  - name: x\n  - name: y\n    default: d\n")
         wandered, straight = shop.keeper("Base."), shop.keeper("Base.")

@@ -14,7 +14,7 @@ from coder.modes.faults import ModeFault
 from coder.modes.files import reader
 from coder.modes.render import MAX_INSERTED, MAX_RENDERED, NotThere, Refused
 from coder.modes.template import filled
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.protocol.modes import InstantModeExecuted, ModeVariableInput, SetValue, TriggerInstantMode
 
 VARIABLES = "variables:\n  - name: who\n  - name: area\n"
@@ -181,7 +181,7 @@ def test_where_the_shell_would_read_a_value_again_it_is_refused(command: str) ->
 
 
 @pytest.mark.parametrize("command", ["grep -rn {{v}} .", "find . -name {{v}}", "git log . {{v}}"])
-def test_a_dot_that_is_a_folder_is_no_reason(command: str) -> None:
+def test_a_dot_that_is_a_directory_is_no_reason(command: str) -> None:
     assert command_line(filled(command, 1), {"v": "x y"}, "/m") == command.replace("{{v}}", "'x y'")
 
 
@@ -266,7 +266,7 @@ def test_a_path_reaches_what_the_workspace_holds_and_nothing_else(tmp_path: Path
     os.mkfifo(root / "pipe")
     (tmp_path / "secret").write_text("SECRET", encoding="utf-8")
     (root / "link").symlink_to(tmp_path / "secret")
-    read = reader(FolderWorkspace(root))
+    read = reader(DirectoryWorkspace(root))
     assert read("docs/a.md", 100) == "Alpha ü"
     assert read("docs/a.md", 2) == "Al"
     for missing in ("nope", "docs", "docs/a.md/x"):

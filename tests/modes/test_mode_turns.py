@@ -298,7 +298,7 @@ def test_a_flag_adds_to_what_is_on_by_default(project: Project) -> None:
     assert block.index("Tidy.") < block.index("Be calm very.")
 
 
-def test_a_folder_above_that_may_not_be_looked_into_holds_nothing(
+def test_a_directory_above_that_may_not_be_looked_into_holds_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = project.cwd.parent / ".coder"

@@ -29,16 +29,16 @@ def rows() -> list[Row]:
     return found
 
 
-def make_workspace(folder: Path) -> Path:
+def make_workspace(directory: Path) -> Path:
     """`README.md`, `src/a.py`, a repository, and three links that lead out."""
-    root = folder / "workspace"
+    root = directory / "workspace"
     (root / "src").mkdir(parents=True)
     (root / "src" / "a.py").write_text("a = 1\n", encoding="utf-8")
     (root / "README.md").write_text("hello\n", encoding="utf-8")
     git = root / ".git"
     git.mkdir()
     (git / "config").write_text("[core]\n\tbare = false\n", encoding="utf-8")
-    outside = folder / "outside"
+    outside = directory / "outside"
     outside.mkdir()
     (outside / "file").write_text("theirs\n", encoding="utf-8")
     (root / "link").symlink_to(outside / "file")

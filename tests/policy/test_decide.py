@@ -85,7 +85,7 @@ def test_every_tool_says_what_it_is_and_has_its_row() -> None:
 
 def bash(
     line: str,
-    folder: Path,
+    directory: Path,
     preset: str = "balanced",
     mode: str = "default",
     override: Decision | None = None,
@@ -96,7 +96,7 @@ def bash(
         cast(Preset, preset),
         cast(OperatingMode, mode),
         overrides={"bash": override} if override else {},
-        shell=judge(line, folder),
+        shell=judge(line, directory),
         allowlist=allowlist,
     )
     return ruling.decision, ruling.english, ruling.can_always, ruling.always_names

@@ -59,8 +59,8 @@ class Repository:
         (self.root / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n#\n", encoding="utf-8")
 
     def bytes(self) -> dict[str, bytes]:
-        folder = self.root / ".git"
-        return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        directory = self.root / ".git"
+        return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
     def look(self, line: str, root: Path | None = None) -> str:
         """Judge the line and run it as read-only lines are run; what it printed."""
@@ -82,10 +82,10 @@ class Repository:
         return ran
 
 
-def _bash(line: str, folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _bash(line: str, directory: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     argv = ["bash", "-c", line]
     return subprocess.run(
-        argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=20, check=False
+        argv, cwd=directory, env=environment, capture_output=True, text=True, timeout=20, check=False
     )
 
 
@@ -193,7 +193,7 @@ def test_a_driver_without_a_name(repository: Repository) -> None:
     repository.look("git log -p")
 
 
-def test_where_the_git_folder_lies(repository: Repository) -> None:
+def test_where_the_git_directory_lies(repository: Repository) -> None:
     """`gitdir:` and `commondir` with blanks: only git has to find out where they lead."""
     repository.set("core.fsmonitor", repository.evil)
     for name, blanks in (("blanks", "  "), ("tab", "\t"), ("none", "")):
@@ -214,7 +214,7 @@ def test_a_worktree(repository: Repository) -> None:
     assert repository.runs_without("cd tree && git status")
 
 
-def test_a_bare_repository_in_a_subfolder(repository: Repository) -> None:
+def test_a_bare_repository_in_a_subdirectory(repository: Repository) -> None:
     """Not believed at all: git itself refuses it, or runs nothing of it."""
     hidden = repository.root / "hidden"
     hidden.mkdir()
@@ -283,16 +283,16 @@ def test_what_cannot_be_found_out_is_asked_about(
 
 
 def test_git_of_the_workspace_is_not_asked(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = repository.root / "bin"
-    folder.mkdir()
+    directory = repository.root / "bin"
+    directory.mkdir()
     for name in ("git", "cat"):
-        (folder / name).write_bytes(repository.evil.read_bytes())
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:bin:{os.environ['PATH']}")
+        (directory / name).write_bytes(repository.evil.read_bytes())
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:bin:{os.environ['PATH']}")
     assert not judge("git status", repository.root).read_only
     assert not repository.marker.exists()
     environment = read_only_environment(os.environ, repository.root)
-    assert str(folder) not in environment["PATH"].split(":")
+    assert str(directory) not in environment["PATH"].split(":")
     assert "bin" not in environment["PATH"].split(":")
 
 

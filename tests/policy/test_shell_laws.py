@@ -218,13 +218,13 @@ def test_a_program_of_the_workspace_is_not_the_systems(
 ) -> None:
     """The model may have written it; a link to the system's own is the system's own."""
     root = make_workspace(tmp_path)
-    folder = root / ".venv" / "bin"
-    folder.mkdir(parents=True)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    directory = root / ".venv" / "bin"
+    directory.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
     assert judge("pip list && cat README.md", root).read_only
-    (folder / "pip").write_text("#!/bin/sh\nevil\n", encoding="utf-8")
-    (folder / "pip").chmod(0o755)
-    (folder / "cat").symlink_to("/bin/cat")
+    (directory / "pip").write_text("#!/bin/sh\nevil\n", encoding="utf-8")
+    (directory / "pip").chmod(0o755)
+    (directory / "cat").symlink_to("/bin/cat")
     assert not judge("pip list", root).read_only
     assert judge("cat README.md", root).read_only
 

@@ -1,4 +1,4 @@
-"""FolderWorkspace: nothing outside is reached, whatever the path looks like."""
+"""DirectoryWorkspace: nothing outside is reached, whatever the path looks like."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.tools.base import OutsideWorkspace
 
 from .place import make_workspace
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> FolderWorkspace:
-    return FolderWorkspace(make_workspace(tmp_path))
+def workspace(tmp_path: Path) -> DirectoryWorkspace:
+    return DirectoryWorkspace(make_workspace(tmp_path))
 
 
-def test_paths_inside(workspace: FolderWorkspace) -> None:
+def test_paths_inside(workspace: DirectoryWorkspace) -> None:
     root = workspace.root
     assert workspace.resolve("README.md") == root / "README.md"
     assert workspace.resolve("./src/../README.md", write=True) == root / "README.md"
@@ -40,20 +40,20 @@ def test_paths_inside(workspace: FolderWorkspace) -> None:
      "a\0b", "a/" * 3000, "x" * 300, "outlink/../outlink/file", "\ud800"],
 )  # fmt: skip
 @pytest.mark.parametrize("write", [False, True])
-def test_paths_outside_or_impossible(workspace: FolderWorkspace, path: str, write: bool) -> None:
+def test_paths_outside_or_impossible(workspace: DirectoryWorkspace, path: str, write: bool) -> None:
     with pytest.raises(OutsideWorkspace) as problem:
         workspace.resolve(path, write=write)
     str(problem.value).encode("utf-8")
 
 
-def test_a_refusal_names_the_path_and_the_workspace(workspace: FolderWorkspace) -> None:
+def test_a_refusal_names_the_path_and_the_workspace(workspace: DirectoryWorkspace) -> None:
     with pytest.raises(OutsideWorkspace) as problem:
         workspace.resolve("/etc/passwd")
     assert "/etc/passwd" in str(problem.value)
     assert str(workspace.root) in str(problem.value)
 
 
-def test_links(workspace: FolderWorkspace) -> None:
+def test_links(workspace: DirectoryWorkspace) -> None:
     root = workspace.root
     (root / "inner").symlink_to("src")
     assert workspace.resolve("inner/a.py") == root / "src" / "a.py"
@@ -68,7 +68,7 @@ def test_links(workspace: FolderWorkspace) -> None:
 def test_a_workspace_reached_by_a_link(tmp_path: Path) -> None:
     root = make_workspace(tmp_path)
     (tmp_path / "alias").symlink_to(root)
-    workspace = FolderWorkspace(tmp_path / "alias")
+    workspace = DirectoryWorkspace(tmp_path / "alias")
     assert workspace.root == root
     assert workspace.resolve(str(tmp_path / "alias" / "README.md")) == root / "README.md"
 
@@ -77,7 +77,7 @@ def test_a_neighbour_with_the_same_beginning(tmp_path: Path) -> None:
     root = make_workspace(tmp_path)
     (tmp_path / "workspace-other").mkdir()
     with pytest.raises(OutsideWorkspace):
-        FolderWorkspace(root).resolve("../workspace-other")
+        DirectoryWorkspace(root).resolve("../workspace-other")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_neighbour_with_the_same_beginning(tmp_path: Path) -> None:
      ".coder/history/x.jsonl", ".coder/history", ".coder/sessions/x.json", "src/../.git/config",
      "gitlink/config", "coderlink"],
 )  # fmt: skip
-def test_own_files_may_be_read_and_not_written(workspace: FolderWorkspace, path: str) -> None:
+def test_own_files_may_be_read_and_not_written(workspace: DirectoryWorkspace, path: str) -> None:
     (workspace.root / "gitlink").symlink_to(".git")
     (workspace.root / ".coder").mkdir()
     (workspace.root / "coderlink").symlink_to(".coder/config.json")
@@ -102,7 +102,7 @@ def test_gits_own_files_may_have_another_name(tmp_path: Path, git: str) -> None:
         (tmp_path / ".git").symlink_to("real")
     else:
         (tmp_path / ".git").write_text("gitdir: ./real\n", encoding="utf-8")
-    workspace = FolderWorkspace(tmp_path)
+    workspace = DirectoryWorkspace(tmp_path)
     with pytest.raises(OutsideWorkspace):
         workspace.resolve("real/hooks/pre-commit", write=True)
     with pytest.raises(OutsideWorkspace):
@@ -113,7 +113,7 @@ def test_gits_own_files_may_have_another_name(tmp_path: Path, git: str) -> None:
     workspace.resolve("a.txt", write=True)  # a project cannot make itself unwritable
 
 
-def test_like_names_may_be_written(workspace: FolderWorkspace) -> None:
+def test_like_names_may_be_written(workspace: DirectoryWorkspace) -> None:
     for path in (
         ".gitignore",
         ".github/x.yml",
@@ -124,9 +124,9 @@ def test_like_names_may_be_written(workspace: FolderWorkspace) -> None:
         assert workspace.resolve(path, write=True) == workspace.root / path
 
 
-def test_readable_folders_are_only_read(tmp_path: Path) -> None:
+def test_readable_directories_are_only_read(tmp_path: Path) -> None:
     root = make_workspace(tmp_path)
-    workspace = FolderWorkspace(root, [tmp_path / "outside"])
+    workspace = DirectoryWorkspace(root, [tmp_path / "outside"])
     assert workspace.resolve(str(tmp_path / "outside" / "file")) == tmp_path / "outside" / "file"
     assert workspace.resolve("link") == tmp_path / "outside" / "file"
     for path in (str(tmp_path / "outside" / "file"), "link"):
@@ -134,7 +134,7 @@ def test_readable_folders_are_only_read(tmp_path: Path) -> None:
             workspace.resolve(path, write=True)
 
 
-def test_show(workspace: FolderWorkspace) -> None:
+def test_show(workspace: DirectoryWorkspace) -> None:
     root = workspace.root
     assert workspace.show(root / "src" / "a.py") == "src/a.py"
     assert workspace.show(root) == "."
@@ -166,17 +166,17 @@ PARTS = st.sampled_from(
 
 
 @pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> FolderWorkspace:
+def linked(tmp_path_factory: pytest.TempPathFactory) -> DirectoryWorkspace:
     """With links; resolving changes nothing, so one serves all examples."""
     root = make_workspace(tmp_path_factory.mktemp("linked"))
     (root / "up").symlink_to("..")
     (root / "inner").symlink_to("src")
-    return FolderWorkspace(root)
+    return DirectoryWorkspace(root)
 
 
 @settings(max_examples=300, deadline=None)
 @given(parts=st.lists(PARTS, min_size=1, max_size=7), write=st.booleans())
-def test_whatever_resolves_lies_inside(linked: FolderWorkspace, parts: list[str], write: bool) -> None:
+def test_whatever_resolves_lies_inside(linked: DirectoryWorkspace, parts: list[str], write: bool) -> None:
     try:
         found = linked.resolve("/".join(parts), write=write)
     except OutsideWorkspace:
@@ -189,7 +189,7 @@ def test_whatever_resolves_lies_inside(linked: FolderWorkspace, parts: list[str]
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_a_path_or_a_refusal(text: str) -> None:
-    workspace = FolderWorkspace(Path(tempfile.gettempdir()))
+    workspace = DirectoryWorkspace(Path(tempfile.gettempdir()))
     try:
         found = workspace.resolve(text)
     except OutsideWorkspace as problem:

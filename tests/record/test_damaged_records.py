@@ -25,10 +25,10 @@ START = [
 
 
 def log_with(project: Project, *lines: object, name: str = "s") -> None:
-    folder = project.cwd / ".coder" / "history"
-    folder.mkdir(parents=True, exist_ok=True)
+    directory = project.cwd / ".coder" / "history"
+    directory.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    (directory / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_one_odd_entry_does_not_hide_the_sessions(project: Project, kind: str) -
     assert "first" in done.stdout
 
 
-def test_snapshots_stay_out_of_commits_with_another_log_folder(project: Project, tmp_path: Path) -> None:
+def test_snapshots_stay_out_of_commits_with_another_log_directory(project: Project, tmp_path: Path) -> None:
     """`.coder/.gitignore` is written with `--log-dir` too, as the snapshot still goes there."""
     with ScriptedServer([{"text": "ok"}]) as server:
         project.coder("--once", "hi", "--log-dir", str(tmp_path / "logs"), url=server.url)

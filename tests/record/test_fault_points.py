@@ -26,9 +26,12 @@ SCRIPT = Path(__file__).parents[1] / "kit" / "fault_points.py"
 MAY_LEAVE = {"gitignore", "memory", "forgetting", "long_history"}
 
 
-def results(name: str, fault: str, folder: Path) -> list[dict[str, Any]]:
+def results(name: str, fault: str, directory: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), name, fault, str(folder)], capture_output=True, check=False, timeout=60
+        [sys.executable, str(SCRIPT), name, fault, str(directory)],
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr.decode()
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -93,7 +96,7 @@ def kept(home: Path, name: str) -> list[list[str]]:
     trust = json.loads((home / "trust.json").read_text(encoding="utf-8"))["folders"]
     facts = [fact.text.split()[2] for fact in Memory(home, home).facts()]
     typed = list(ProjectHistory(home / "history").load_history_strings())[::-1]
-    entries = [[Path(folder).name for folder in trust], Allowlist(home, home).names(), facts, typed]
+    entries = [[Path(directory).name for directory in trust], Allowlist(home, home).names(), facts, typed]
     logged = [event.content[: len(event.content) // 50] for event in read_log(home / f"{name}.jsonl")]
     return [*([entry for entry in some if entry.startswith(f"{name}-")] for some in entries), logged]
 
@@ -107,8 +110,8 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
         process.stdin.flush()
     for process in processes:
         assert process.communicate(timeout=60)[0].count("\n") == count
-    for folder in (tmp_path, *tmp_path.rglob("*")):
-        assert folder.stat().st_mode & 0o077 == 0, folder
+    for directory in (tmp_path, *tmp_path.rglob("*")):
+        assert directory.stat().st_mode & 0o077 == 0, directory
     for name in names:
         wanted = [f"{name}-{n}" for n in range(count)]
         for store in kept(tmp_path, name):

@@ -58,8 +58,8 @@ class Rich:
     """A session with everything in it: its log, and what it was when it ended."""
 
     def __init__(self) -> None:
-        with TemporaryDirectory() as folder, ScriptedServer(SCRIPT) as server:
-            project = Project(Path(folder))
+        with TemporaryDirectory() as directory, ScriptedServer(SCRIPT) as server:
+            project = Project(Path(directory))
             project.write("a.txt", "hello\n" * 40)
             session = asyncio.run(self._played(project, server.url))
             (path,) = project.logs()
@@ -161,8 +161,8 @@ def test_a_torn_log_is_mended_before_it_is_written_to(session: Rich, tmp_path: P
         assert json.loads(data[whole:])["type"] == "session_start"
 
 
-def read_log_of(session: Rich, folder: Path) -> Any:
-    path = folder / "whole.jsonl"
+def read_log_of(session: Rich, directory: Path) -> Any:
+    path = directory / "whole.jsonl"
     path.write_bytes(session.log)
     return read_log(path)
 

@@ -52,9 +52,9 @@ STATE = (
 )
 
 
-def reading(record: Path, folder: Path) -> dict[str, Any]:
+def reading(record: Path, directory: Path) -> dict[str, Any]:
     """Everything that this version makes of a record; long texts as their beginning and a digest."""
-    history = folder / ".coder" / "history"
+    history = directory / ".coder" / "history"
     history.mkdir(parents=True)
     shutil.copy(record, history)
     state, ledger, recent, choices, newest, jobs = (
@@ -65,7 +65,7 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
     for event in read_log(record):
         for taker in (state, ledger, recent, choices, newest, jobs, replay):
             taker.take(event)
-    (info,) = SessionStore(folder).infos()
+    (info,) = SessionStore(directory).infos()
     found = {
         "listed": [info.title, info.created_at, info.turns],
         "replay": {name: getattr(state, name) for name in STATE},
@@ -79,8 +79,8 @@ def reading(record: Path, folder: Path) -> dict[str, Any]:
         "newest": {**_fields(newest.so_far), "checks": newest.so_far.checks.result()},
         "jobs": [jobs.running, jobs.gone, jobs.unreported, jobs.highest],
         "editor": [replay.done(), editor.all],
-        "show": shown(folder, record.stem),
-        "export": exported(folder, record.stem),
+        "show": shown(directory, record.stem),
+        "export": exported(directory, record.stem),
     }
     plain = msgspec.to_builtins(found)
     plain["replay"]["mode_state"] = plain["replay"]["mode_state"] or {}
@@ -92,24 +92,24 @@ def _fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: sorted(value) if isinstance(value, set) else value for name, value in fields.items()}
 
 
-def shown(folder: Path, session: str, *more: str) -> list[str]:
+def shown(directory: Path, session: str, *more: str) -> list[str]:
     output = io.StringIO()
-    with at_home(folder), contextlib.redirect_stdout(output):
-        assert show.run([session, "--cwd", str(folder), *more]) == 0
+    with at_home(directory), contextlib.redirect_stdout(output):
+        assert show.run([session, "--cwd", str(directory), *more]) == 0
     return output.getvalue().split("\n")
 
 
-def exported(folder: Path, session: str) -> list[str]:
-    page = folder / "page.html"
-    with at_home(folder):
-        assert export.run([session, "--cwd", str(folder), "--html", str(page)]) == 0
+def exported(directory: Path, session: str) -> list[str]:
+    page = directory / "page.html"
+    with at_home(directory):
+        assert export.run([session, "--cwd", str(directory), "--html", str(page)]) == 0
     whole = page.read_text(encoding="utf-8")
     return (whole[: whole.index("<style>")] + whole[whole.index("</style>") :]).split("\n")
 
 
-def at_home(folder: Path) -> Any:
+def at_home(directory: Path) -> Any:
     return mock.patch.dict(
-        os.environ, {"CODER_HOME": str(folder / "home"), "HOME": str(folder), "LANG": "C.UTF-8"}
+        os.environ, {"CODER_HOME": str(directory / "home"), "HOME": str(directory), "LANG": "C.UTF-8"}
     )
 
 
@@ -132,9 +132,9 @@ def test_an_old_record_is_read_as_it_was(record: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.stem)
 def test_shown_as_json_a_record_is_what_was_written(record: Path, tmp_path: Path) -> None:
-    folder = tmp_path / ".coder" / "history"
-    folder.mkdir(parents=True)
-    shutil.copy(record, folder)
+    directory = tmp_path / ".coder" / "history"
+    directory.mkdir(parents=True)
+    shutil.copy(record, directory)
     if record.stem == "unknown":  # other versions' fields of a line are left out, those of its meta kept
         assert '"colour":"blue"' in "".join(shown(tmp_path, record.stem, "--json"))
     else:
@@ -168,8 +168,8 @@ def holds(new: Any, old: Any) -> bool:
 def main() -> None:
     READINGS.mkdir(exist_ok=True)
     for record in RECORDS:
-        with tempfile.TemporaryDirectory() as folder:
-            text = json.dumps(reading(record, Path(folder)), indent=1, ensure_ascii=False)
+        with tempfile.TemporaryDirectory() as directory:
+            text = json.dumps(reading(record, Path(directory)), indent=1, ensure_ascii=False)
         (READINGS / f"{record.stem}.json").write_text(text + "\n", encoding="utf-8")
 
 

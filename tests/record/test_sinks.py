@@ -126,12 +126,12 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line(path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("where", ["a file", "nowhere"])
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> None:
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("x", encoding="utf-8")
-    folder = blocked if where == "a file" else Path("/proc/nowhere")
+    directory = blocked if where == "a file" else Path("/proc/nowhere")
     with pytest.raises(RecordError, match=r"--log-dir"):
-        JsonlHistorySink(folder / "log.jsonl").append(event())
+        JsonlHistorySink(directory / "log.jsonl").append(event())
 
 
 ANY_TEXT = st.text(st.characters())  # all of Unicode, lone surrogates among it
@@ -139,8 +139,8 @@ ANY_TEXT = st.text(st.characters())  # all of Unicode, lone surrogates among it
 
 @given(ANY_TEXT, st.dictionaries(ANY_TEXT, ANY_TEXT, max_size=3))
 def test_any_text_can_be_recorded(text: str, meta: dict[str, str]) -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "log.jsonl"
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "log.jsonl"
         sink = JsonlHistorySink(path)
         sink.append(event(text, meta=dict(meta)))
         sink.append(event("next"))
@@ -166,8 +166,8 @@ def in_xml(text: str) -> str:
 
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT, ANY_TEXT), max_size=3))
 def test_the_xml_history_is_well_formed_for_any_text(rows: list[tuple[str, str, str]]) -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "history.xml"
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "history.xml"
         sink = LegacyXmlSink(path)
         for content, role, tool in rows:
             sink.append(event(content, role=role, meta={"tool": tool}))

@@ -33,12 +33,12 @@ SECRET = "correct horse battery staple"
 
 def available() -> list[str]:
     """The rungs that work here; the suite runs inside each."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         rungs = [
             ("bwrap", SandboxLevel("bwrap", find_bwrap(os.environ["PATH"], "/nonexistent") or "/nonexistent"))
         ]
         rungs.append(("landlock", SandboxLevel("landlock")))
-        return [name for name, level in rungs if not trial(level, Path(folder), network=False)]
+        return [name for name, level in rungs if not trial(level, Path(directory), network=False)]
 
 
 def level_of(rung: str) -> SandboxLevel:
@@ -74,7 +74,7 @@ def why_not_nobody() -> str:
 
 
 class Box:
-    """The layout: project (the workspace), home with secrets, and a folder outside with a file in it."""
+    """The layout: project (the workspace), home with secrets, and a directory outside with a file in it."""
 
     def __init__(self, rung: str, user: str = "me") -> None:
         if user == "nobody" and why_not_nobody():  # an interpreter in root's home, say
@@ -87,7 +87,7 @@ class Box:
         self.home = self.root / "home"
         self.outside = self.root / "outside"
         self.coder_home = self.home / ".coder"
-        for folder in (
+        for directory in (
             self.workspace / ".git" / "hooks",
             self.workspace / ".coder",
             self.workspace / "src",
@@ -99,7 +99,7 @@ class Box:
             self.coder_home / "outputs" / "other",
             self.outside,
         ):
-            folder.mkdir(parents=True)
+            directory.mkdir(parents=True)
         self.put("project/a.txt", "inside\n")
         self.put("project/.coder/config.json", "{}")
         self.put("project/.git/hooks/pre-push", "#!/bin/sh\n")
@@ -162,7 +162,7 @@ class Box:
         """All that must not change, with its content."""
         git = self.workspace / ".git"
         guarded = [self.home, self.outside, git / "hooks", self.workspace / ".coder"]
-        files = [path for folder in guarded for path in folder.rglob("*") if path.is_file()]
+        files = [path for directory in guarded for path in directory.rglob("*") if path.is_file()]
         files += [git / "config", *git.glob("commondir"), *git.glob("config.worktree")]
         beside = [path for path in self.root.iterdir() if path.name != "spill"]
         return {str(path): path.read_bytes() if path.is_file() else b"" for path in (*files, *beside)}

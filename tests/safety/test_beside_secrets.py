@@ -124,7 +124,7 @@ def test_a_place_of_secrets_is_closed_to_commands_and_asked_about(
     monkeypatch.setenv("HOME", str(home))
     hidden = places_for(workspace, home / ".coder", [], True, {"HOME": str(home)}).hidden
     assert any(os.path.commonpath([place, file]) == place for place in hidden)
-    # Also where the workspace is the home folder itself.
+    # Also where the workspace is the home directory itself.
     line = f"cat '{name}'"
     assert not judge(line, home).read_only
     assert judge("cat notes.txt", home).read_only

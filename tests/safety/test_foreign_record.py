@@ -137,11 +137,11 @@ def test_a_moved_workspace_and_a_copied_home_keep_working(tmp_path: Path) -> Non
     assert (copied.returncode, stranger.returncode, moved.returncode) == (0, 2, 0)
 
 
-def test_a_folder_that_the_person_named_elsewhere_is_theirs(project: Project) -> None:
+def test_a_directory_that_the_person_named_elsewhere_is_theirs(project: Project) -> None:
     outside, inside = project.home / "logs", project.cwd / "logs"
-    for folder in (outside, inside):
-        folder.mkdir()
-        (folder / "evil.jsonl").write_text(lines(), encoding="utf-8")
+    for directory in (outside, inside):
+        directory.mkdir()
+        (directory / "evil.jsonl").write_text(lines(), encoding="utf-8")
     with ScriptedServer([{"text": "hi"}] * 2) as server:
         theirs = project.coder("--continue", "--once", "x", "--log-dir", str(outside), url=server.url)
         shipped_too = project.coder("--continue", "--once", "x", "--log-dir", str(inside), url=server.url)

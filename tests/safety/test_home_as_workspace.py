@@ -1,4 +1,4 @@
-"""The workspace is the home folder, or contains it: what is closed to commands is closed to file tools."""
+"""The workspace is the home directory, or contains it: what is closed to commands is closed to file tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coder.context.attachments import expand
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.tools.base import ClosedPlace
 from kit import ScriptedServer
 from kit.calls import call
@@ -100,7 +100,7 @@ def test_walks_leave_it_out_and_say_so(
 
 def test_attachments_leave_it_out_and_say_so(project: Project) -> None:
     home = str(project.home.relative_to(project.cwd))
-    workspace = FolderWorkspace(project.cwd, person=str(project.home), own=str(project.home / ".coder"))
+    workspace = DirectoryWorkspace(project.cwd, person=str(project.home), own=str(project.home / ".coder"))
     for text in (f"see @{home}/.ssh/id_rsa", f"see @{home}/.netrc", f"see @{home}/by-another-name/id_rsa"):
         message, notes = expand(text, workspace)
         assert message == text
@@ -113,12 +113,12 @@ def test_attachments_leave_it_out_and_say_so(project: Project) -> None:
         assert len(notes) == 5
 
 
-def test_a_project_in_the_home_folder_keeps_its_own_files(tmp_path: Path) -> None:
-    """`.npmrc` of a project is no secret of the home folder; what the home folder's links lead to is."""
+def test_a_project_in_the_home_directory_keeps_its_own_files(tmp_path: Path) -> None:
+    """`.npmrc` of a project is no secret of the home directory; what the home's links lead to is."""
     work = tmp_path / "work"
     (work / "ssh").mkdir(parents=True)
     (tmp_path / ".ssh").symlink_to("work/ssh")
-    workspace = FolderWorkspace(work, person=str(tmp_path), own=str(tmp_path / ".coder"))
+    workspace = DirectoryWorkspace(work, person=str(tmp_path), own=str(tmp_path / ".coder"))
     assert list(workspace.closed) == [str(work / "ssh")]
     assert workspace.resolve(".npmrc") == work / ".npmrc"
     with pytest.raises(ClosedPlace):

@@ -19,7 +19,7 @@ WRITES = {"calls": [{"name": "write", "arguments": {"path": "made.txt", "content
 
 
 def linked(project: Project, name: str) -> Path:
-    """A folder elsewhere that `.coder` or a folder in it is a link to."""
+    """A directory elsewhere that `.coder` or a directory in it is a link to."""
     elsewhere = project.home / "elsewhere"
     elsewhere.mkdir()
     link = project.cwd / name
@@ -29,7 +29,7 @@ def linked(project: Project, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", [".coder", ".coder/history"])
-def test_a_record_folder_that_leads_out_is_refused_in_words(project: Project, name: str) -> None:
+def test_a_record_directory_that_leads_out_is_refused_in_words(project: Project, name: str) -> None:
     elsewhere = linked(project, name)
     with ScriptedServer([{"text": "done"}]) as server:
         done = project.coder("--once", "hi", url=server.url)
@@ -55,9 +55,9 @@ def test_a_log_that_is_a_link_is_no_session(project: Project) -> None:
     """It would be appended to, and what follows its last newline cut off."""
     profile = project.home / "profile"
     profile.write_text("first\nlast, without a newline", encoding="utf-8")
-    folder = project.cwd / ".coder" / "history"
-    folder.mkdir(parents=True)
-    (folder / "evil.jsonl").symlink_to(profile)
+    directory = project.cwd / ".coder" / "history"
+    directory.mkdir(parents=True)
+    (directory / "evil.jsonl").symlink_to(profile)
     with ScriptedServer([{"text": "done"}]) as server:
         done = project.coder("--resume", "evil", "--once", "hi", url=server.url)
     assert done.returncode == 2

@@ -24,9 +24,9 @@ LINES = (
 )
 
 
-def git(folder: Path, *words: str) -> None:
+def git(directory: Path, *words: str) -> None:
     environment = {**os.environ, **AUTHOR, "GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, env=environment)
+    subprocess.run(["git", *words], cwd=directory, check=True, capture_output=True, env=environment)
 
 
 def armed(root: Path, evil: Path) -> None:
@@ -52,9 +52,9 @@ def armed(root: Path, evil: Path) -> None:
         **dict.fromkeys(("diff.evil.textconv", "diff.evil.command", "gpg.program"), str(evil)),
         **dict.fromkeys(("alias.status", "alias.log", "alias.diff"), f"!{evil}"),
     }
-    for folder in (root, root / "vendor"):
+    for directory in (root, root / "vendor"):
         for key, value in settings.items():
-            git(folder, "config", key, value)
+            git(directory, "config", key, value)
     git(root / "vendor", "config", "core.bare", "false")
     git(root / "vendor", "config", "core.worktree", str(root))
     (root / "a").write_text("three\n", encoding="utf-8")

@@ -237,11 +237,11 @@ def test_the_process_prints_nothing_that_acts(project: Project, output: str) -> 
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
 
 
-def test_a_folder_with_a_hostile_name(project: Project) -> None:
-    folder = project.cwd / "a\ndate: never\x1b[2J"
-    folder.mkdir()
+def test_a_directory_with_a_hostile_name(project: Project) -> None:
+    directory = project.cwd / "a\ndate: never\x1b[2J"
+    directory.mkdir()
     with ScriptedServer([{"text": "ok"}]) as server:
-        done = project.coder("--once", "go", "--cwd", str(folder), url=server.url)
+        done = project.coder("--once", "go", "--cwd", str(directory), url=server.url)
         system = server.chats[0]["messages"][0]["content"]
     assert done.returncode == 0
     assert "a\\ndate: never\\x1b[2J\n" in system

@@ -93,7 +93,7 @@ def test_without_locks_it_writes_what_is_there(project: Project, granted: bool) 
 @pytest.mark.parametrize("granted", [False, True])
 def test_gits_settings_stay_locked_after_the_person_changed_them(project: Project, granted: bool) -> None:
     """By then another file is there, which no lock on the old one covers. A server that is to commit can be
-    given the folder: then it is as with commands."""
+    given the directory: then it is as with commands."""
     prepared(project)
     git = project.cwd / ".git"
     script = shell("echo x >> .git/config; echo x > .git/commondir; echo x > .git/made; echo tried")
@@ -191,13 +191,15 @@ def wait_for(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_a_program_in_a_temporary_folder_is_found(project: Project, rung: str) -> None:
+def test_a_program_in_a_temporary_directory_is_found(project: Project, rung: str) -> None:
     """The sandbox has one of its own; the person has named this one."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        server = Path(folder) / "server.py"
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        server = Path(directory) / "server.py"
         server.write_bytes(Path(SERVER).read_bytes())
         where = {"command": sys.executable, "args": [str(server), str(project.cwd)]}
-        _, (said,) = played(project, rung, shell(f"ls {folder}; touch {folder}/made; echo tried"), where)
+        _, (said,) = played(
+            project, rung, shell(f"ls {directory}; touch {directory}/made; echo tried"), where
+        )
         assert "server.py" in said
         assert "tried" in said
-        assert [path.name for path in Path(folder).iterdir()] == ["server.py"]
+        assert [path.name for path in Path(directory).iterdir()] == ["server.py"]

@@ -34,9 +34,9 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 @pytest.fixture
 def root() -> Iterator[Path]:
     """Short: the name of a socket has 108 bytes."""
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="med-")))
-    yield folder
-    shutil.rmtree(folder)
+    directory = Path(os.path.realpath(tempfile.mkdtemp(prefix="med-")))
+    yield directory
+    shutil.rmtree(directory)
 
 
 def python(text: str, *words: str) -> list[str]:
@@ -142,7 +142,7 @@ def test_it_inherits_its_three_streams_and_nothing_else(root: Path) -> None:
         found = asyncio.run(
             run(root, python("import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"))
         )
-    assert found.stdout == "[0, 1, 2, 3]\n"  # the last is the folder that is being listed
+    assert found.stdout == "[0, 1, 2, 3]\n"  # the last is the directory that is being listed
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 5", 5), ("kill -9 $$", 137), ("kill -15 $$", 143)])

@@ -1,4 +1,4 @@
-"""Nothing outside is read or written while somebody exchanges a folder for a link, over and over."""
+"""Nothing outside is read or written while somebody exchanges a directory for a link, over and over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from coder.fs.safe_open import (
 from coder.modes.discover import ModeRoots, discover, read_text
 from coder.modes.files import reader
 from coder.modes.render import NotThere, Refused
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.record.undo.journal import UndoJournal
 from coder.tools.base import Limits, OutsideWorkspace, ToolContext, ToolResult
 from coder.tools.edit import Edit
@@ -44,7 +44,7 @@ from coder.tools.read import Read
 from coder.tools.save_memory import NotSaved
 from coder.tools.write import Write
 
-# Two names for one path, in turn and in one step: at any moment the path is there, as a folder or as a link.
+# Two names for one path, in turn and in one step: the path is always there, as a directory or as a link.
 _SWAPPING = """
 import ctypes, os, sys
 parent = os.getppid()
@@ -63,20 +63,20 @@ class NoJournal:
 
 
 class Contested:
-    """A workspace whose folder `a` is now a folder and now a link to a private one outside."""
+    """A workspace whose directory `a` is now a directory and now a link to a private one outside."""
 
     def __init__(self, base: Path) -> None:
         self.outside = base / "outside"
         self.root = base / "project"
-        for folder, text in ((self.outside, "PRIVATE"), (self.root / "a", "public")):
-            (folder / "deep").mkdir(parents=True)
-            (folder / "skill").mkdir()
+        for directory, text in ((self.outside, "PRIVATE"), (self.root / "a", "public")):
+            (directory / "deep").mkdir(parents=True)
+            (directory / "skill").mkdir()
             for name in ("file.txt", "deep/file.txt", "AGENTS.md", "memory.md", "mode.md"):
-                (folder / name).write_text(f"{text}\n", encoding="utf-8")
+                (directory / name).write_text(f"{text}\n", encoding="utf-8")
             skill = f"---\nname: skill\ndescription: {text}\n---\n{text}"
-            (folder / "skill" / "SKILL.md").write_text(skill, encoding="utf-8")
+            (directory / "skill" / "SKILL.md").write_text(skill, encoding="utf-8")
         (self.root / "b").symlink_to(self.outside)
-        self.workspace = FolderWorkspace(self.root)
+        self.workspace = DirectoryWorkspace(self.root)
         self.context = ToolContext(self.workspace, NoJournal(), Limits(), base / "outputs", {})
         self.untouched = self._outside()
 
@@ -175,7 +175,7 @@ def test_reading_and_writing_thousands_of_times(contested: Contested) -> None:
         except SymlinkRace:
             refused += 1
         except OSError as error:
-            if error.errno != errno.ENOTEMPTY:  # what was refused to delete is still in the folder
+            if error.errno != errno.ENOTEMPTY:  # what was refused to delete is still in the directory
                 raise
 
     def attempt(at: int) -> None:
@@ -241,7 +241,7 @@ def test_undo_and_its_memory(contested: Contested, tmp_path: Path) -> None:
             exchange_file(path, b"public\n", b"changed\n")
         with contextlib.suppress(OSError):
             moved += bool(journal.undo(force=True).restored)
-        kept = [file.read_bytes() for file in journal.folder.rglob("*") if file.is_file()]
+        kept = [file.read_bytes() for file in journal.directory.rglob("*") if file.is_file()]
         assert not [data for data in kept if b"PRIVATE" in data]
         with contextlib.suppress(OSError):
             replace_file(path, b"public\n")
@@ -309,7 +309,7 @@ def test_a_link_that_takes_a_files_place_is_a_clear_sentence(
 ) -> None:
     place = Contested(tmp_path)
     resolved = place.workspace.resolve("a/file.txt")
-    # As if the folder were exchanged right after the path was resolved.
+    # As if the directory were exchanged right after the path was resolved.
     (place.root / "a").rename(place.root / "aside")
     (place.root / "a").symlink_to(place.outside)
     monkeypatch.setattr(place.workspace, "resolve", lambda path, write=False: resolved)
@@ -353,7 +353,7 @@ def test_agents_md_may_be_a_link_inside_the_repository(tmp_path: Path) -> None:
     assert "house rules" in project_instructions(tmp_path / "sub", tmp_path / "home")
 
 
-def test_without_proc_every_folder_is_opened_from_the_one_above(
+def test_without_proc_every_directory_is_opened_from_the_one_above(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coder.fs.safe_open._open_directory_at_once", lambda path, flags: None)

@@ -106,9 +106,9 @@ def run_by(project: Project, rung: str, who: str) -> None:
         played(project, rung, [{"calls": [edit]}, {"text": "ok"}])
     else:
         mode = f"---\nkind: instant\ndescription: d\n---\n!`{HOSTILE}`\n"
-        folder = project.home / ".coder" / "modes"
-        folder.mkdir()
-        (folder / "evil.md").write_text(mode, encoding="utf-8")
+        directory = project.home / ".coder" / "modes"
+        directory.mkdir()
+        (directory / "evil.md").write_text(mode, encoding="utf-8")
         played(project, rung, [{"text": "ok"}], "/evil")
 
 
@@ -212,9 +212,9 @@ def test_where_it_is_required_and_there_is_none_nothing_runs(project: Project) -
 # git
 
 
-def git(folder: Path, *words: str) -> str:
+def git(directory: Path, *words: str) -> str:
     who = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "init.defaultBranch=main"]
-    done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, check=True)
+    done = subprocess.run(["git", *who, *words], cwd=directory, capture_output=True, check=True)
     return done.stdout.decode("utf-8")
 
 
@@ -292,7 +292,7 @@ def test_what_else_an_approved_line_starts_may_not(project: Project, rung: str, 
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_git_cannot_be_pointed_elsewhere(project: Project, rung: str) -> None:
-    """`commondir` makes git read another folder's settings, which name programs to run."""
+    """`commondir` makes git read another directory's settings, which name programs to run."""
     repository(project)
     line = (
         "cp -r .git evil; git config -f evil/config core.fsmonitor ./evil.sh; echo ../evil > .git/commondir"

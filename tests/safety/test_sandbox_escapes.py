@@ -171,7 +171,7 @@ def test_plan_writes_nothing_in_the_workspace(box: Box) -> None:
     assert box.run('echo ok > "${TMPDIR:-/tmp}/x"', plan=True).exit_code == 0
 
 
-def test_configured_folders_are_writable_and_no_others(box: Box) -> None:
+def test_configured_directories_are_writable_and_no_others(box: Box) -> None:
     outcome = box.run('echo x > "$OUT/new"; echo x > "$HOME/new"', writable=[str(box.outside)])
     assert (box.outside / "new").exists()
     assert not (box.home / "new").exists()
@@ -260,8 +260,8 @@ def reached(box: Box, address: str, place: Path | None = None, **options: bool) 
 def test_sockets_of_other_programs_are_out_of_reach(box: Box) -> None:
     """An ssh-agent, a tmux server, a session bus, X11, docker: each would act for the caller, outside."""
     run = Path("/run") if os.access("/run", os.W_OK) else None
-    for folder in filter(None, (Path("/tmp"), run)):
-        path = folder / f"docker-{os.getpid()}.sock"
+    for directory in filter(None, (Path("/tmp"), run)):
+        path = directory / f"docker-{os.getpid()}.sock"
         assert not reached(box, str(path), path), path
     x11 = Path("/tmp/.X11-unix")
     there = x11.exists()

@@ -18,13 +18,13 @@ from coder.texts import Texts
 RUNGS = available()
 
 
-def fake_bwrap(folder: Path, body: str) -> str:
+def fake_bwrap(directory: Path, body: str) -> str:
     """A `bwrap` that does something else; first on PATH, so that it is the one found."""
-    folder.mkdir()
-    program = folder / "bwrap"
+    directory.mkdir()
+    program = directory / "bwrap"
     program.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
     program.chmod(0o755)
-    return str(folder)
+    return str(directory)
 
 
 def test_the_strongest_rung_is_found(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_bwrap_that_protects_nothing_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failed(level: SandboxLevel, folder: Path, network: bool) -> Hitch:
+    def failed(level: SandboxLevel, directory: Path, network: bool) -> Hitch:
         return Hitch("sandbox.why.failed", {"line": "not here"}, level.rung)
 
     monkeypatch.setattr("coder.policy.sandbox.probe.trial", failed)

@@ -89,7 +89,7 @@ def put(box: Box, name: str, text: str) -> Path:
 
 
 def test_programs_that_a_hook_starts_are_put_back_with_it(box: Box) -> None:
-    """Hooks are often a folder of them (`pre-commit.d`)."""
+    """Hooks are often a directory of them (`pre-commit.d`)."""
     inner = put(box, ".git/hooks/pre-commit.d/lint", "good\n")
     box.run(
         "echo evil > .git/hooks/pre-commit.d/lint; mkdir .git/hooks/new.d; echo evil > .git/hooks/new.d/x"

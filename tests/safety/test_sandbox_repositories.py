@@ -10,7 +10,7 @@ import pytest
 from box import available
 from test_sandbox_engine import approved, git, played
 
-from coder.policy.sandbox.repositories import Repositories, _naming_lines, git_folders_in
+from coder.policy.sandbox.repositories import Repositories, _naming_lines, git_directories_in
 from coder.protocol.events import CommandDone, Notice
 from kit.calls import bash
 from kit.driving import Driver, Project, of
@@ -18,7 +18,7 @@ from kit.driving import Driver, Project, of
 RUNGS = available()
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 ME = "git -c user.name=t -c user.email=t@localhost -c init.defaultBranch=main -c protocol.file.allow=always"
-# What a program would be planted with; `$G` is the git folder.
+# What a program would be planted with; `$G` is the git directory.
 PLANTS = {
     "setting": 'printf "[core]\\n\\tfsmonitor = ./evil\\n" >> "$G/config"',
     "setting by git": 'git config -f "$G/config" core.fsmonitor ./evil',
@@ -37,14 +37,14 @@ PLANTS = {
 }
 
 
-def commit(folder: Path, name: str = "a") -> None:
-    (folder / name).write_text("one\n", encoding="utf-8")
-    git(folder, "add", name)
-    git(folder, "commit", "-qm", "first")
+def commit(directory: Path, name: str = "a") -> None:
+    (directory / name).write_text("one\n", encoding="utf-8")
+    git(directory, "add", name)
+    git(directory, "commit", "-qm", "first")
 
 
 def workspace(project: Project) -> dict[str, Path]:
-    """A repository with one of each kind in it; the git folder of each."""
+    """A repository with one of each kind in it; the git directory of each."""
     root, elsewhere = project.cwd, project.cwd.parent / "library"
     elsewhere.mkdir()
     git(elsewhere, "init", "-q")
@@ -67,16 +67,16 @@ def workspace(project: Project) -> dict[str, Path]:
         "parted": root / "kept",
         "bare": root / "bare.git",
     }
-    for folder in found.values():
-        (folder / "hooks").mkdir(exist_ok=True)
-        (folder / "hooks" / "pre-push").write_text("#!/bin/sh\n", encoding="utf-8")
+    for directory in found.values():
+        (directory / "hooks").mkdir(exist_ok=True)
+        (directory / "hooks" / "pre-push").write_text("#!/bin/sh\n", encoding="utf-8")
     return found
 
 
-def steering(folder: Path) -> dict[str, bytes]:
+def steering(directory: Path) -> dict[str, bytes]:
     """What git would run, or take its settings from; samples are nothing of the kind."""
-    hooks = folder / "hooks"
-    files = [folder / "config", folder / "config.worktree", folder / "commondir", *hooks.iterdir()]
+    hooks = directory / "hooks"
+    files = [directory / "config", directory / "config.worktree", directory / "commondir", *hooks.iterdir()]
     wanted = [path for path in files if path.exists() and not path.name.endswith(".sample")]
     return {path.name: path.read_bytes() for path in wanted}
 
@@ -87,24 +87,24 @@ def warnings(driver: Driver) -> str:
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_what_is_there_is_not_turned_against_the_person(project: Project, rung: str) -> None:
-    folders = workspace(project)
-    before = {name: steering(folder) for name, folder in folders.items()}
+    directories = workspace(project)
+    before = {name: steering(directory) for name, directory in directories.items()}
     lines = [
-        (f"G={folder}; ({plant}) 2>/dev/null; rm -rf e c; true", kind, way)
-        for kind, folder in folders.items()
+        (f"G={directory}; ({plant}) 2>/dev/null; rm -rf e c; true", kind, way)
+        for kind, directory in directories.items()
         for way, plant in PLANTS.items()
     ]
     script = [{"calls": [bash(line)]} for line, _, _ in lines]
     driver = played(project, rung, [*script, {"text": "ok"}], max_steps=200)
     assert len(project.of_type("observation")) == len(lines)
-    assert {name: steering(folder) for name, folder in folders.items()} == before
+    assert {name: steering(directory) for name, directory in directories.items()} == before
     if rung == "landlock":
         assert "has been put back" in warnings(driver)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, rung: str) -> None:
-    """Of a submodule, a worktree and a repository whose folder lies apart `.git` is a file."""
+    """Of a submodule, a worktree and a repository whose directory lies apart `.git` is a file."""
     workspace(project)
     marks = [project.cwd / name / ".git" for name in ("lib/sub", "tree", "parted")]
     before = [mark.read_bytes() for mark in marks]
@@ -119,7 +119,7 @@ def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, rung: str) 
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_one_that_takes_the_place_of_another(project: Project, rung: str) -> None:
-    """Moving the whole folder away is not stopped: it may be honest work. What takes its place is seen to."""
+    """Moving the whole directory away is not stopped: it may be honest. What takes its place is locked."""
     workspace(project)
     line = (
         "mv plain aside; mkdir plain; cp -r aside/.git plain/.git; cd plain; "
@@ -169,9 +169,9 @@ def test_one_made_where_there_was_none_at_all_is_named(project: Project, rung: s
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_honest_work_in_them_goes_on_as_before(project: Project, rung: str) -> None:
-    folders = workspace(project)
-    for folder in folders.values():
-        (folder / "hooks" / "pre-push").unlink()
+    directories = workspace(project)
+    for directory in directories.values():
+        (directory / "hooks" / "pre-push").unlink()
     lines = [
         f"set -e; cd {name}; echo 2 > b; git add b; {ME} commit -qm two; git checkout -qb side; echo 3 >> b; "
         f"{ME} commit -qam three; git switch -q -; git stash list; git gc -q; git log --oneline | wc -l"
@@ -255,7 +255,7 @@ def test_which_bytes_may_name_programs(text: str, named: bool) -> None:
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_pointer_is_followed_as_git_follows_it(project: Project, rung: str) -> None:
-    """Blanks belong to the name: what lies without them is another folder."""
+    """Blanks belong to the name: what lies without them is another directory."""
     workspace(project)
     lead = "cp -r plain/.git 'evil '; cp -r plain/.git evil; git config -f 'evil /config' core.fsmonitor x"
     line = f"{lead}; mkdir led; printf 'gitdir: ../evil \\n' > led/.git"
@@ -265,12 +265,12 @@ def test_a_pointer_is_followed_as_git_follows_it(project: Project, rung: str) ->
 
 def test_two_commands_beside_each_other_share_what_was_before(tmp_path: Path) -> None:
     """Else the second would take for given what the first has planted."""
-    folder = tmp_path / "sub" / ".git"
-    (folder / "hooks").mkdir(parents=True)
-    config = folder / "config"
+    directory = tmp_path / "sub" / ".git"
+    (directory / "hooks").mkdir(parents=True)
+    config = directory / "config"
     config.write_text("[core]\n", encoding="utf-8")
     found = Repositories(str(tmp_path))
-    marks = [str(folder)]
+    marks = [str(directory)]
     found.look(marks)
     config.write_text("[core]\n\tfsmonitor = evil\n", encoding="utf-8")
     found.look(marks)
@@ -281,17 +281,17 @@ def test_two_commands_beside_each_other_share_what_was_before(tmp_path: Path) ->
 
 
 def test_what_the_person_sets_between_commands_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "sub" / ".git"
-    (folder / "hooks").mkdir(parents=True)
-    config, hook = folder / "config", folder / "hooks" / "pre-commit"
+    directory = tmp_path / "sub" / ".git"
+    (directory / "hooks").mkdir(parents=True)
+    config, hook = directory / "config", directory / "hooks" / "pre-commit"
     config.write_text("[core]\n", encoding="utf-8")
     found = Repositories(str(tmp_path))
-    found.look([str(folder)])
-    found.settle([str(folder)])
+    found.look([str(directory)])
+    found.settle([str(directory)])
     config.write_text("[core]\n\thooksPath = mine\n", encoding="utf-8")
     hook.write_text("mine", encoding="utf-8")
-    found.look([str(folder)])
-    settled = found.settle([str(folder)])
+    found.look([str(directory)])
+    settled = found.settle([str(directory)])
     assert (settled.put_back, settled.left) == ([], [])
     assert "mine" in config.read_text(encoding="utf-8")
     assert hook.exists()
@@ -299,9 +299,9 @@ def test_what_the_person_sets_between_commands_stays(tmp_path: Path) -> None:
 
 def test_a_link_in_the_way_of_putting_back_is_not_followed_but_named(tmp_path: Path) -> None:
     inside, outside = tmp_path / "work" / "sub", tmp_path / "person"
-    for folder in (inside, outside):
-        (folder / ".git" / "hooks").mkdir(parents=True)
-        (folder / ".git" / "config").write_text("[core]\n", encoding="utf-8")
+    for directory in (inside, outside):
+        (directory / ".git" / "hooks").mkdir(parents=True)
+        (directory / ".git" / "config").write_text("[core]\n", encoding="utf-8")
     (outside / ".git" / "config").write_text("[core]\n\teditor = mine\n", encoding="utf-8")
     found = Repositories(str(tmp_path / "work"))
     marks = [str(inside / ".git")]
@@ -321,7 +321,7 @@ def test_submodules_within_submodules_are_found(tmp_path: Path) -> None:
         "worktrees/w",
     ):
         (tmp_path / name).mkdir(parents=True)
-    found = {str(Path(path).relative_to(tmp_path)) for path in git_folders_in(str(tmp_path))}
+    found = {str(Path(path).relative_to(tmp_path)) for path in git_directories_in(str(tmp_path))}
     assert found == {"modules/a", "modules/group/b", "modules/a/modules/c", "worktrees/w"}
 
 

@@ -1,5 +1,5 @@
-"""`grep` and `glob` tell nothing of what lies outside while somebody exchanges a folder for a link: ripgrep
-opens by name and is led there, and what it brings back is looked up again without following anything."""
+"""`grep` and `glob` tell nothing of what lies outside while somebody exchanges a directory for a link:
+ripgrep opens by name and is led there; what it brings back is looked up again without following links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.glob import Glob
 from coder.tools.grep import Grep
@@ -39,18 +39,18 @@ class NoJournal:
 
 
 class Contested:
-    """A workspace whose folder `a` is now a folder and now a link to a private one of the same make."""
+    """A workspace whose directory `a` is now a directory and now a link to a private one of the same make."""
 
     def __init__(self, base: Path) -> None:
         self.outside, self.root = base / "outside", base / "project"
-        for folder, word in ((self.outside, "PRIVATE"), (self.root / "a", "public")):
+        for directory, word in ((self.outside, "PRIVATE"), (self.root / "a", "public")):
             for name in ("", "deep", "deep/er"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
-                (folder / name / "file.txt").write_text(f"{word} needle\n", encoding="utf-8")
-                (folder / name / f"{word}.py").write_text("needle\n", encoding="utf-8")
+                (directory / name).mkdir(parents=True, exist_ok=True)
+                (directory / name / "file.txt").write_text(f"{word} needle\n", encoding="utf-8")
+                (directory / name / f"{word}.py").write_text("needle\n", encoding="utf-8")
         (self.root / "b").symlink_to(self.outside)
         self.context = ToolContext(
-            FolderWorkspace(self.root), NoJournal(), Limits(), base / "outputs", dict(os.environ)
+            DirectoryWorkspace(self.root), NoJournal(), Limits(), base / "outputs", dict(os.environ)
         )
 
     def call(self, tool: Any, **args: Any) -> ToolResult:
@@ -216,7 +216,7 @@ def test_of_very_many_files_the_number_is_not_claimed(
     ]
 
 
-def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
+def test_a_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
     place = Contested(tmp_path)
     names = ["a/file.txt", "gone/file.txt", "b/file.txt", "a/file.txt/below"]
     assert list(files_there(place.root, names)) == ["a/file.txt"]

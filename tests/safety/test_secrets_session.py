@@ -382,8 +382,8 @@ def test_what_is_kept_is_private(guarded: Project) -> None:
     assert _any_holds(home / "undo", TOKEN.encode())  # real bytes, or an undo would put placeholders back
 
 
-def _any_holds(folder: Path, data: bytes) -> bool:
-    return any(data in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+def _any_holds(directory: Path, data: bytes) -> bool:
+    return any(data in path.read_bytes() for path in directory.rglob("*") if path.is_file())
 
 
 def test_the_pager_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

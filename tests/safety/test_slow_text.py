@@ -50,9 +50,9 @@ def test_an_ignore_pattern_of_many_stars_hides_nothing(tmp_path: Path) -> None:
         "*a*a*a*a*a*a*b\n**/a/**/a/**/a/**/a/**/b\n*.l*g\n", encoding="utf-8"
     )
     rules = Rules.at(tmp_path, tmp_path)
-    assert not rules.hide(f"{tmp_path}/{'a' * 250}", is_folder=False)
-    assert not rules.hide(f"{tmp_path}/{'a/' * 1500}c", is_folder=False)
-    assert rules.hide(f"{tmp_path}/x.log", is_folder=False)
+    assert not rules.hide(f"{tmp_path}/{'a' * 250}", is_directory=False)
+    assert not rules.hide(f"{tmp_path}/{'a/' * 1500}c", is_directory=False)
+    assert rules.hide(f"{tmp_path}/x.log", is_directory=False)
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def test_a_store_of_before_knows_no_old_values(project: Project) -> None:
     store = TrustStore(project.home)
     store.trust(project.cwd, OLD)
     data = json.loads(store.path.read_text(encoding="utf-8"))
-    for folder in data["folders"].values():
-        del folder["values"]
+    for directory in data["folders"].values():
+        del directory["values"]
     store.path.write_text(json.dumps(data), encoding="utf-8")
     assert store.status(project.cwd, OLD) == "trusted"
     lines = store.difference(project.cwd, NEW).lines(Texts("en"))

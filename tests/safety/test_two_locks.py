@@ -108,7 +108,7 @@ def test_a_wrong_verdict_costs_a_failed_command_and_no_file(project: Project, ru
 
 @pytest.mark.usefixtures("fooled")
 def test_nothing_is_carried_from_one_to_the_next(project: Project, rung: str) -> None:
-    """Neither by a temporary folder that they share, nor to the commands that write."""
+    """Neither by a temporary directory that they share, nor to the commands that write."""
     write = 'echo x > "$TMPDIR/carried" && cat "$TMPDIR/carried"'
     played(project, rung, write, 'ls "$TMPDIR"; ls /tmp; echo listed')
     first, second = results(project)
@@ -119,8 +119,8 @@ def test_nothing_is_carried_from_one_to_the_next(project: Project, rung: str) ->
 
 def test_what_a_writing_command_left_in_tmp_can_be_read(project: Project, rung: str) -> None:
     name = f"left-{os.getpid()}-{rung}"
-    folder = 'echo x > "${TMPDIR:-/tmp}/' + name + '"; echo "${TMPDIR:-/tmp}"'
-    driver = played(project, rung, folder)
+    directory = 'echo x > "${TMPDIR:-/tmp}/' + name + '"; echo "${TMPDIR:-/tmp}"'
+    driver = played(project, rung, directory)
     where = results(project)[0]["content"]
     project.logs()[0].unlink()
     try:
@@ -186,7 +186,7 @@ def test_the_system_s_programs_come_first(
         (brought / name).chmod(0o755)
     path = f"{brought}:{os.environ['PATH']}"
     first = system_first(f".:rel::{path}").split(":")
-    assert all(folder.startswith("/") for folder in first)
+    assert all(directory.startswith("/") for directory in first)
     assert first.index("/usr/bin") < first.index(str(brought))
     monkeypatch.setenv("PATH", path)
     played(project, rung, "type ls brought")

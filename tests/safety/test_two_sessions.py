@@ -154,7 +154,7 @@ for n in range(10):
     assert set(kept) == {f"{who}{n}" for who in ("make", "npm") for n in range(10)}
 
 
-class _Folder:
+class _Directory:
     closed = ()
 
     def __init__(self, root: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_came_in_between_is_not_written_over(tmp_path: Path, after: bytes |
     mine, contested = root / "mine", root / "contested"
     mine.write_bytes(b"before\n")
     contested.write_bytes(b"before\n")
-    context = ToolContext(_Folder(root), _Late(contested), Limits(), root, {})
+    context = ToolContext(_Directory(root), _Late(contested), Limits(), root, {})
     changes = [Change(mine, b"before\n", b"ours\n"), Change(contested, b"before\n", after)]
     with pytest.raises(Stop) as stop:
         apply(changes, context)

@@ -44,7 +44,7 @@ def test_nobody_reads_the_log(project: Project) -> None:
         assert line.end() == 0
 
 
-def test_folders_by_several_names_are_listed_once(project: Project) -> None:
+def test_directories_by_several_names_are_listed_once(project: Project) -> None:
     link = project.home / "link"
     link.symlink_to(project.cwd)
     with ScriptedServer([{"text": "fine"}]) as server, bare(project, server.url) as line:

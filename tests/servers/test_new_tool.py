@@ -98,7 +98,7 @@ def after(path: Path, mark: str, line: str) -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The folder to import `coder` from: its source with the two tools, and nothing else changed."""
+    """The directory to import `coder` from: its source with the two tools, and nothing else changed."""
     source = tmp_path / "copied" / "coder"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(str(coder.__file__)).parent, source, ignore=ignored)

@@ -193,7 +193,7 @@ class Terminal:
         )
 
     def until_prompt(self) -> None:
-        """Wait for a prompt, in whatever front end; the folder in it may be broken at any letter."""
+        """Wait for a prompt, in whatever front end; the directory in it may be broken at any letter."""
         self.until(lambda: "project>" in self.text.replace("\n", ""))
 
     def ended(self) -> int:

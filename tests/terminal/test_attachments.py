@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def expanded(text: str, root: Path) -> tuple[str, list[str]]:
-    message, notes = expand(text, FolderWorkspace(root))
+    message, notes = expand(text, DirectoryWorkspace(root))
     return message, [str(note) for note in notes]
 
 
@@ -75,7 +75,7 @@ def test_a_name_with_blanks_stands_in_quotes(root: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["build", "build/", "build/sub"])
-def test_an_ignored_folder_is_refused_as_its_files_are(root: Path, name: str) -> None:
+def test_an_ignored_directory_is_refused_as_its_files_are(root: Path, name: str) -> None:
     (root / "build" / "sub").mkdir()
     (root / "build" / "sub" / "deep.py").write_text("content of deep.py\n", encoding="utf-8")
     message, notes = expanded(f"look at @{name}", root)
@@ -83,7 +83,7 @@ def test_an_ignored_folder_is_refused_as_its_files_are(root: Path, name: str) ->
     assert notes == [note.replace("build/out.py", name) for note in expanded("@build/out.py", root)[1]]
 
 
-def test_a_folder_gives_its_files_and_ignored_ones_are_skipped(root: Path) -> None:
+def test_a_directory_gives_its_files_and_ignored_ones_are_skipped(root: Path) -> None:
     message, _ = expanded("@src", root)
     assert [
         name for name in ("src/b.py", "src/deep/c.py", "src/note.md") if f"content of {name}" in message
@@ -153,7 +153,7 @@ def test_the_same_file_twice_is_put_in_once(root: Path) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_expanded_without_fault_and_kept(text: str) -> None:
-    message, _ = expand(text, FolderWorkspace(Path("/nonexistent-workspace")))
+    message, _ = expand(text, DirectoryWorkspace(Path("/nonexistent-workspace")))
     assert message.startswith(text)
 
 

@@ -183,8 +183,8 @@ def test_a_file_made_while_the_session_runs_is_found(project: Project) -> None:
 
 
 def test_many_files(project: Project) -> None:
-    for folder in range(50):
-        place = project.cwd / f"folder{folder:02}"
+    for directory in range(50):
+        place = project.cwd / f"folder{directory:02}"
         place.mkdir()
         for name in range(100):
             (place / f"file{name:03}.txt").touch()

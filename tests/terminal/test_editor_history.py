@@ -40,8 +40,8 @@ def keep(path: Path, *texts: str) -> None:
 
 @given(texts=st.lists(st.text(min_size=1, max_size=40).filter(lambda text: text[0] != " "), max_size=8))
 def test_every_text_comes_back_as_it_was(texts: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "history"
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "history"
         keep(path, *texts)
         once = [text for at, text in enumerate(texts) if at == 0 or texts[at - 1] != text]
         assert recalled(path) == once[::-1]

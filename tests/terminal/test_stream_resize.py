@@ -115,9 +115,9 @@ class Window(Terminal):
     def _stopped_between_frames(self) -> bool:
         """Asleep when looked at, and hardly run since: not in the middle of a frame for the old size."""
         self.pump(0)
-        folder = Path(f"/proc/{self.pid}")
-        state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-        ran = int((folder / "schedstat").read_text(encoding="utf-8").split()[0])
+        directory = Path(f"/proc/{self.pid}")
+        state = (directory / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        ran = int((directory / "schedstat").read_text(encoding="utf-8").split()[0])
         if state != "S":
             return False
         os.kill(self.pid, signal.SIGSTOP)
@@ -126,7 +126,7 @@ class Window(Terminal):
         waiting = bool(select.select([self.fd], [], [], 0)[0])
         if (
             not waiting
-            and int((folder / "schedstat").read_text(encoding="utf-8").split()[0]) - ran < _A_MOMENT
+            and int((directory / "schedstat").read_text(encoding="utf-8").split()[0]) - ran < _A_MOMENT
         ):
             return True
         os.kill(self.pid, signal.SIGCONT)

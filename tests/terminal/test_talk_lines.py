@@ -61,7 +61,7 @@ def test_context_model_cost_and_budget_before_each_prompt(project: Project, colu
 
 
 @pytest.mark.parametrize(
-    ("folder", "columns", "shown"),
+    ("directory", "columns", "shown"),
     [
         ("~/code/project", 80, "~/code/project"),
         ("/some/where/far/away/in/the/tree/project", 60, "…/project"),
@@ -72,8 +72,8 @@ def test_context_model_cost_and_budget_before_each_prompt(project: Project, colu
     ],
     ids=["fits", "half", "narrow", "long-name", "wide-characters", "tiny"],
 )
-def test_the_folder_in_the_prompt_leaves_room_to_type(folder: str, columns: int, shown: str) -> None:
-    assert shortened_path(folder, "default", columns) == shown
+def test_the_directory_in_the_prompt_leaves_room_to_type(directory: str, columns: int, shown: str) -> None:
+    assert shortened_path(directory, "default", columns) == shown
 
 
 @SIZES

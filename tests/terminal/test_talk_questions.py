@@ -207,9 +207,9 @@ class TestTwoTasksThatAskAtTheSameTime:
 
 
 def test_a_mode_s_command_is_asked_about_as_any_other(project: Project) -> None:
-    folder = project.home / ".coder" / "modes"
-    folder.mkdir(parents=True)
-    (folder / "log.md").write_text("---\nkind: instant\n---\nThe log:\n!touch made\n", encoding="utf-8")
+    directory = project.home / ".coder" / "modes"
+    directory.mkdir(parents=True)
+    (directory / "log.md").write_text("---\nkind: instant\n---\nThe log:\n!touch made\n", encoding="utf-8")
     with ScriptedServer([{"text": "finished"}]) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()
         terminal.send("/log")

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux
 class Tmux:
     """A server of its own, with one window."""
 
-    def __init__(self, folder: Path) -> None:
-        self._socket = str(folder / "tmux")
+    def __init__(self, directory: Path) -> None:
+        self._socket = str(directory / "tmux")
 
     def __call__(self, *args: str) -> str:
         done = subprocess.run(

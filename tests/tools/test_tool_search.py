@@ -251,11 +251,11 @@ def test_user_configuration_of_ripgrep_has_no_say(
 def test_a_ripgrep_that_cannot_be_used_is_done_without(
     world: World, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.mktemp("bin")
-    program = folder / "rg"
+    directory = tmp_path_factory.mktemp("bin")
+    program = directory / "rg"
     program.write_text("#!/bin/sh\necho 'error: unexpected argument' >&2\nexit 2\n", encoding="utf-8")
     program.chmod(0o755)
-    world = World(world.root, {"PATH": f"{folder}:/bin:/usr/bin"})
+    world = World(world.root, {"PATH": f"{directory}:/bin:/usr/bin"})
     world.put("a.txt", "hit\n")
     assert world.call(Grep(), pattern="hit").meta["engine"] == "python"
     assert world.call(Glob(), pattern="*").meta["engine"] == "python"
@@ -270,11 +270,11 @@ def test_ripgrep_is_found_beside_the_interpreter(tmp_path: Path, monkeypatch: py
     assert ripgrep.find_ripgrep("", "/nonexistent") == str(tmp_path / "rg")
 
 
-def _sleeper(folder: Path, mark: Path) -> dict[str, str]:
-    program = folder / "rg"
+def _sleeper(directory: Path, mark: Path) -> dict[str, str]:
+    program = directory / "rg"
     program.write_text(f"#!/bin/sh\necho $$ > {mark}\nsleep 60\n", encoding="utf-8")
     program.chmod(0o755)
-    return {"PATH": f"{folder}:/bin:/usr/bin"}
+    return {"PATH": f"{directory}:/bin:/usr/bin"}
 
 
 def _wait_for(mark: Path) -> None:
@@ -291,9 +291,9 @@ def _alive(pid: int) -> bool:
 
 
 def test_a_cancelled_search_leaves_no_process(world: World, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("bin")
-    mark = folder / "pid"
-    world = World(world.root, _sleeper(folder, mark))
+    directory = tmp_path_factory.mktemp("bin")
+    mark = directory / "pid"
+    world = World(world.root, _sleeper(directory, mark))
 
     async def scenario() -> None:
         call = asyncio.create_task(Grep().run({"pattern": "x"}, world.context, lambda text: None))
@@ -309,8 +309,8 @@ def test_a_cancelled_search_leaves_no_process(world: World, tmp_path_factory: py
 def test_a_search_that_takes_too_long_ends_with_what_it_has(
     world: World, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path_factory.mktemp("bin")
-    world = World(world.root, _sleeper(folder, folder / "pid"))
+    directory = tmp_path_factory.mktemp("bin")
+    world = World(world.root, _sleeper(directory, directory / "pid"))
     monkeypatch.setattr(ripgrep, "SECONDS", 0.05)
     assert "took too long" in world.call(Grep(), pattern="x").for_model
     monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)

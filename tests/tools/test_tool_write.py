@@ -25,7 +25,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_creates_with_folders_and_tells_shortly(world: World) -> None:
+def test_creates_with_directories_and_tells_shortly(world: World) -> None:
     result = world.call(Write(), path="src/deep/a.py", content="one\ntwo\n")
     assert result.for_model == "created src/deep/a.py (+2 -0)"
     assert (world.root / "src/deep/a.py").read_bytes() == b"one\ntwo\n"
@@ -206,11 +206,11 @@ def test_full_disk_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch
     assert not (world.root / "new").exists()
 
 
-def _mounted(folder: Path, *options: str) -> bool:
+def _mounted(directory: Path, *options: str) -> bool:
     mount = shutil.which("mount")
     if mount is None or os.geteuid() != 0:
         return False
-    command = [mount, "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)]
+    command = [mount, "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(directory)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -229,7 +229,7 @@ def test_a_really_full_disk(world: World) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_read_only_folder(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_directory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     path = world.put("a.py", "one\n")
     world.call(Read(), path="a.py")
     real = os.open

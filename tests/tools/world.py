@@ -1,4 +1,4 @@
-"""A small world for the tools: a workspace over a folder, and a journal that remembers what it was told."""
+"""A small world for the tools: a workspace over a directory, and a journal that keeps what it was told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from coder.tools.base import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
 
 
-class Folder:
+class Directory:
     """A workspace that contains what lies below `root`, links followed."""
 
     closed = ()
@@ -48,13 +48,13 @@ class Recorder:
 
 
 class World:
-    """A context with a folder of its own, and a way to call a tool."""
+    """A context with a directory of its own, and a way to call a tool."""
 
     def __init__(self, root: Path, environment: dict[str, str] | None = None) -> None:
         self.root = root.resolve()
         self.journal = Recorder()
         self.context = ToolContext(
-            workspace=Folder(root),
+            workspace=Directory(root),
             journal=self.journal,
             limits=Limits(),
             outputs=root / ".outputs",

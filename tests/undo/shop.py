@@ -14,8 +14,8 @@ from coder.record.undo.shell import ShellChanges, ShellUndo
 class Shop:
     """A workspace, its journal and its shell undo; several sessions' and processes' worth where asked."""
 
-    def __init__(self, folder: Path, limits: TreeLimits | None = None, session: str = "one") -> None:
-        self.root, self.home = folder / "ws", folder / "home"
+    def __init__(self, directory: Path, limits: TreeLimits | None = None, session: str = "one") -> None:
+        self.root, self.home = directory / "ws", directory / "home"
         self.root.mkdir(exist_ok=True)
         self.limits = limits
         self.journal = UndoJournal(self.home / "undo" / session)

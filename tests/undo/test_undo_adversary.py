@@ -56,10 +56,10 @@ GIT = {
 
 def picture(root: Path) -> Picture:
     found: Picture = {}
-    for folder, folders, files in os.walk(root):
-        if ".git" in folders:
-            folders.remove(".git")
-        for path in (Path(folder, name) for name in (*folders, *files)):
+    for directory, directories, files in os.walk(root):
+        if ".git" in directories:
+            directories.remove(".git")
+        for path in (Path(directory, name) for name in (*directories, *files)):
             mode = path.lstat().st_mode
             name = str(path.relative_to(root))
             if stat.S_ISLNK(mode):
@@ -74,15 +74,15 @@ def picture(root: Path) -> Picture:
 class Session:
     """One of the two; `turns`: the tree before and after those that nobody else's command fell into."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name, self.turn = folder, name, 0
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory, self.name, self.turn = directory, name, 0
         self.turns: dict[int, tuple[Picture, Picture]] = {}
         self.start()
 
     def start(self) -> None:
-        self.journal = UndoJournal(self.folder / "home" / "undo" / self.name)
+        self.journal = UndoJournal(self.directory / "home" / "undo" / self.name)
         self.journal.begin_turn(self.turn)
-        self.shell = ShellUndo(self.folder / "ws", self.folder / "home", self.journal)
+        self.shell = ShellUndo(self.directory / "ws", self.directory / "home", self.journal)
 
     def restart(self) -> None:
         self.shell.close()
@@ -96,15 +96,15 @@ class Session:
 class Walk:
     """A workspace under git with two sessions in it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.root = folder / "ws"
+        self.root = directory / "ws"
         self.number = 0
         for name in FILES:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text("one\ntwo\nthree\nfour\nfive\n", encoding="utf-8")
         self.sh("git init -q -b main; git add -A; git commit -qm one")
-        self.sessions = [Session(folder, "ann"), Session(folder, "bob")]
+        self.sessions = [Session(directory, "ann"), Session(directory, "bob")]
 
     def sh(self, line: str) -> None:
         environment = {**os.environ, **GIT, "HOME": str(self.root.parent)}

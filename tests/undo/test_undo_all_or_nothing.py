@@ -48,7 +48,7 @@ def test_twenty_turns_that_only_make_files_do_not_stop_the_next_one(project: Pro
     assert [event["content"] for event in results if not event["meta"]["ok"]] == []
 
 
-def test_refuses_whole_where_a_made_file_has_become_a_folder(project: Project) -> None:
+def test_refuses_whole_where_a_made_file_has_become_a_directory(project: Project) -> None:
     """A created file that has become a directory is a conflict: nothing is undone."""
     project.write("a", "one\n")
     driver = played(project, [[edit("a", "one", "two"), write("made", "new\n")]])

@@ -312,7 +312,7 @@ def test_a_subagent_s_commands_are_undone_with_the_turn(project: Project) -> Non
     assert "restore right" in shown
 
 
-def test_two_sessions_in_one_folder_spare_each_other_s_later_edits(project: Project) -> None:
+def test_two_sessions_in_one_directory_spare_each_other_s_later_edits(project: Project) -> None:
     project.write("shared", LINES)
     project.write("both", "start\n")
     sed = "sed -i s/two/TWO/ shared; echo first > both; mkdir made; echo 1 > made/one"
@@ -335,9 +335,9 @@ def test_two_sessions_in_one_folder_spare_each_other_s_later_edits(project: Proj
 
 def test_what_a_mode_s_command_did_goes_with_its_turn(project: Project) -> None:
     mode = "---\nkind: instant\ndescription: d\n---\n!`echo by-mode > made; echo ok`\nGo on.\n"
-    folder = project.home / ".coder" / "modes"
-    folder.mkdir(parents=True)
-    (folder / "prep.md").write_text(mode, encoding="utf-8")
+    directory = project.home / ".coder" / "modes"
+    directory.mkdir(parents=True)
+    (directory / "prep.md").write_text(mode, encoding="utf-8")
     with ScriptedServer([{"calls": [write("a", "1\n")]}, {"text": "ok"}]) as server:
         driver = drive(project, server.url, ["/prep", "/undo"], mode="yolo", preset="yolo")
     assert "removed made" in said(driver)[-1]

@@ -44,11 +44,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A process of the session `killed`, in the middle of a command; killed at the end at the latest."""
     tests = Path(__file__).parent
     child = subprocess.Popen(
-        [sys.executable, "-c", SESSION, str(folder), str(tests)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SESSION, str(directory), str(tests)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert child.stdout
@@ -104,7 +104,7 @@ def test_the_next_command_of_any_session_finds_it_out_first(shop: Shop) -> None:
     with running(shop.root.parent):
         shop.do("echo 2 > old; rm gone; echo x > made")
     shop.run("echo theirs >> old; echo theirs > new")
-    assert list((shop.home / "trees").glob("*/open/*/window")) == [shop.shell._windows.folder / "window"]
+    assert list((shop.home / "trees").glob("*/open/*/window")) == [shop.shell._windows.directory / "window"]
     outcome = shop.journal.undo()
     assert (outcome.conflicts, outcome.shared) == ([], [])
     assert shop.held() == LEFT

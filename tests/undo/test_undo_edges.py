@@ -118,17 +118,17 @@ def test_ignored_files_that_a_command_took_away_are_named(shop: Shop, line: str)
 # git
 
 
-def git(folder: Path, *words: str) -> None:
+def git(directory: Path, *words: str) -> None:
     settings = ("-c", "user.name=x", "-c", "user.email=x@y", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *settings, *words], cwd=folder, check=True, capture_output=True)
+    subprocess.run(["git", *settings, *words], cwd=directory, check=True, capture_output=True)
 
 
-def repository(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    git(folder, "init", "-q")
-    (folder / "tracked").write_text("1\n", encoding="utf-8")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "one")
+def repository(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    git(directory, "init", "-q")
+    (directory / "tracked").write_text("1\n", encoding="utf-8")
+    git(directory, "add", ".")
+    git(directory, "commit", "-qm", "one")
 
 
 COMMIT = "git -c user.name=x -c user.email=x@y commit -qam two"
@@ -191,21 +191,21 @@ def test_a_workspace_that_is_a_part_of_a_repository(shop: Shop, kind: str) -> No
 
 @contextmanager
 def as_nobody() -> Iterator[Path]:
-    """A folder of somebody's for whom permission bits count; root passes over them."""
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="undo-closed-")))
+    """A directory of somebody's for whom permission bits count; root passes over them."""
+    directory = Path(os.path.realpath(tempfile.mkdtemp(prefix="undo-closed-")))
     root = os.geteuid() == 0
     try:
         if root:
-            os.chown(folder, NOBODY, NOBODY)
+            os.chown(directory, NOBODY, NOBODY)
             os.seteuid(NOBODY)
-        yield folder
+        yield directory
     finally:
         if root:
             os.seteuid(0)
-        for path in folder.rglob("*"):
+        for path in directory.rglob("*"):
             if path.is_dir():
                 path.chmod(0o700)
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 def run_as_nobody(shop: Shop, line: str) -> list[str]:
@@ -233,8 +233,8 @@ def run_as_nobody(shop: Shop, line: str) -> list[str]:
     ],
 )
 def test_what_a_command_closed_is_opened_again(line: str, changed: list[str]) -> None:
-    with as_nobody() as folder:
-        shop = Shop(folder)
+    with as_nobody() as directory:
+        shop = Shop(directory)
         shop.put("a", "1\n")
         shop.put("b", "1\n")
         shop.put("d/in", "1\n")
@@ -253,9 +253,9 @@ def test_what_a_command_closed_is_opened_again(line: str, changed: list[str]) ->
         shop.shell.close()
 
 
-def test_what_was_done_in_a_folder_that_was_then_closed_is_named_and_known_afterwards() -> None:
-    with as_nobody() as folder:
-        shop = Shop(folder)
+def test_what_was_done_in_a_directory_that_was_then_closed_is_named_and_known_afterwards() -> None:
+    with as_nobody() as directory:
+        shop = Shop(directory)
         shop.put("d/in", "1\n")
         shop.root.chmod(0o755)
         shop.run("true")
@@ -273,7 +273,7 @@ def test_what_was_done_in_a_folder_that_was_then_closed_is_named_and_known_after
 # names, sizes, times
 
 
-def test_a_folder_that_became_a_file_and_back(shop: Shop) -> None:
+def test_a_directory_that_became_a_file_and_back(shop: Shop) -> None:
     shop.put("d/deep/a", "1\n")
     (shop.root / "d").chmod(0o711)
     shop.run("rm -r d; echo flat > d")
@@ -300,7 +300,7 @@ def test_names_of_all_kinds(shop: Shop, name: bytes) -> None:
     inside.write_text("1\n", encoding="utf-8")
     shop.run('for f in ./*; do test -d "$f" || echo 2 > "$f"; done; rm -r ./*.d; echo x > made')
     assert path.read_text() == "2\n"
-    assert UndoJournal(shop.journal.folder).undo().conflicts == []
+    assert UndoJournal(shop.journal.directory).undo().conflicts == []
     assert (path.read_text(), inside.read_text()) == ("1\n", "1\n")
     assert not (shop.root / "made").exists()
 
@@ -422,9 +422,9 @@ def test_a_file_too_large_to_look_at_stays_and_is_named_whatever_is_said(shop: S
     assert (shop.root / "made").stat().st_size == 1 << 40
 
 
-def test_a_folder_that_cannot_be_removed_is_not_told_as_removed() -> None:
-    with as_nobody() as folder:
-        shop = Shop(folder)
+def test_a_directory_that_cannot_be_removed_is_not_told_as_removed() -> None:
+    with as_nobody() as directory:
+        shop = Shop(directory)
         shop.put("d/in", "1\n")
         shop.shell.before("mkdir")
         (shop.root / "d" / "made").mkdir()
@@ -439,8 +439,8 @@ def test_a_folder_that_cannot_be_removed_is_not_told_as_removed() -> None:
 
 
 def test_what_is_closed_is_named_as_kept_also_when_forced() -> None:
-    with as_nobody() as folder:
-        shop = Shop(folder)
+    with as_nobody() as directory:
+        shop = Shop(directory)
         shop.put("d/in", "1\n")
         shop.shell.before("echo")
         shop.put("d/in", "2\n")

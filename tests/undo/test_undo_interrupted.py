@@ -54,9 +54,9 @@ def picture(root: Path) -> Picture:
 class Stage:
     """A workspace with one turn behind it, and a person's edit after that; as often as wanted."""
 
-    def __init__(self, folder: Path) -> None:
-        self._kept, self._folder = folder / "kept", folder / "used"
-        self.root, self._undo = self._folder / "ws", self._folder / "undo"
+    def __init__(self, directory: Path) -> None:
+        self._kept, self._directory = directory / "kept", directory / "used"
+        self.root, self._undo = self._directory / "ws", self._directory / "undo"
         self.root.mkdir(parents=True)
         for name in (
             "edited",
@@ -76,7 +76,7 @@ class Stage:
         merged.write_text(LINES, encoding="utf-8")
         journal = self.journal()
         journal.begin_turn(1)
-        shell = ShellUndo(self.root, folder / "home", journal)
+        shell = ShellUndo(self.root, directory / "home", journal)
         for command in COMMANDS:
             shell.before(command)
             subprocess.run(["/bin/sh", "-c", command], cwd=self.root, check=True)
@@ -86,11 +86,11 @@ class Stage:
         self.done = picture(self.root)
 
     def keep(self) -> None:
-        shutil.copytree(self._folder, self._kept, symlinks=True)
+        shutil.copytree(self._directory, self._kept, symlinks=True)
 
     def again(self) -> None:
-        shutil.rmtree(self._folder)
-        shutil.copytree(self._kept, self._folder, symlinks=True)
+        shutil.rmtree(self._directory)
+        shutil.copytree(self._kept, self._directory, symlinks=True)
 
     def journal(self) -> UndoJournal:
         """As a new process has it."""

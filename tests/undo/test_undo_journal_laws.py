@@ -52,12 +52,12 @@ def change_by_person(path: Path, after: bytes | None, mode: int) -> None:
 
 
 class Place:
-    """A folder with files in it, and a journal beside it."""
+    """A directory with files in it, and a journal beside it."""
 
-    def __init__(self, folder: str, start: dict[str, PathState]) -> None:
-        self.root = Path(folder) / "root"
+    def __init__(self, directory: str, start: dict[str, PathState]) -> None:
+        self.root = Path(directory) / "root"
         self.root.mkdir()
-        self.journal = UndoJournal(Path(folder) / "undo")
+        self.journal = UndoJournal(Path(directory) / "undo")
         for name, (content, mode) in start.items():
             change_by_person(self.root / name, content, mode)
 
@@ -69,19 +69,19 @@ starts = st.dictionaries(names, st.tuples(contents, modes))
 def test_undo_of_what_only_tools_changed_is_the_identity(
     start: World, changes: list[tuple[str, str, bytes | None, int | None]]
 ) -> None:
-    with TemporaryDirectory() as folder:
-        place = Place(folder, start)
+    with TemporaryDirectory() as directory:
+        place = Place(directory, start)
         before = world(place.root)
         place.journal.begin_turn(1)
         for _, name, after, mode in changes:
             change_by_tool(place.journal, place.root / name, after, mode)
-        again = UndoJournal(place.journal.folder)  # a restart in between
+        again = UndoJournal(place.journal.directory)  # a restart in between
         outcome = again.undo()
         assert outcome.conflicts == []
         assert outcome.turn == 1
         assert world(place.root) == before
         if "new/deep/c" not in start:
-            assert not (place.root / "new").exists()  # folders that the turn made go as well
+            assert not (place.root / "new").exists()  # directories that the turn made go as well
         assert again.undo().turn == 0
 
 
@@ -149,8 +149,8 @@ def test_the_law_of_undo_after_a_person_s_changes(
     later: list[tuple[str, str, bytes | None, int]],
 ) -> None:
     """Exactly: every file is what the law says, and the refusal names exactly those that it must."""
-    with TemporaryDirectory() as folder:
-        place = Place(folder, start)
+    with TemporaryDirectory() as directory:
+        place = Place(directory, start)
         before = world(place.root)
         place.journal.begin_turn(1)
         own: dict[str, list[Left]] = {}
@@ -184,8 +184,8 @@ def relative(path: str, root: Path) -> str:
 
 @given(st.lists(st.lists(by_tool, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_turns_are_undone_one_by_one(turns: list[list[tuple[str, str, bytes | None, int | None]]]) -> None:
-    with TemporaryDirectory() as folder:
-        place = Place(folder, {"a": (b"start", 0o644)})
+    with TemporaryDirectory() as directory:
+        place = Place(directory, {"a": (b"start", 0o644)})
         worlds = []
         for number, changes in enumerate(turns, 1):
             worlds.append(world(place.root))
@@ -203,7 +203,7 @@ def place(tmp_path: Path) -> Place:
     return Place(str(tmp_path), {"a": (b"one\n", 0o644)})
 
 
-def test_a_folder_where_the_file_was_is_a_conflict(place: Place) -> None:
+def test_a_directory_where_the_file_was_is_a_conflict(place: Place) -> None:
     place.journal.begin_turn(1)
     change_by_tool(place.journal, place.root / "a", b"two", None)
     change_by_tool(place.journal, place.root / "b", b"new", None)
@@ -220,7 +220,7 @@ def test_a_kill_before_the_change_itself(place: Place) -> None:
     """The journal was told, the change was never made: there is nothing to put back, and no conflict."""
     place.journal.begin_turn(1)
     place.journal.before_change(place.root / "a", b"two")
-    outcome = UndoJournal(place.journal.folder).undo()
+    outcome = UndoJournal(place.journal.directory).undo()
     assert (outcome.turn, outcome.conflicts, outcome.restored) == (1, [], [])
     assert (place.root / "a").read_bytes() == b"one\n"
 
@@ -228,9 +228,9 @@ def test_a_kill_before_the_change_itself(place: Place) -> None:
 def test_a_kill_within_a_line_of_the_journal(place: Place) -> None:
     place.journal.begin_turn(1)
     change_by_tool(place.journal, place.root / "a", b"two", None)
-    manifest = place.journal.folder / "turn-000001.jsonl"
+    manifest = place.journal.directory / "turn-000001.jsonl"
     manifest.write_bytes(manifest.read_bytes() + b'{"path": "/some')
-    outcome = UndoJournal(place.journal.folder).undo()
+    outcome = UndoJournal(place.journal.directory).undo()
     assert outcome.conflicts == []
     assert world(place.root) == {"a": (b"one\n", 0o644)}
 
@@ -239,7 +239,7 @@ def test_old_turns_are_forgotten_and_their_contents_with_them(place: Place) -> N
     for number in range(1, KEPT_TURNS + 6):
         place.journal.begin_turn(number)
         change_by_tool(place.journal, place.root / "a", b"turn %d" % number, None)
-    contents = list((place.journal.folder / "objects").iterdir())
+    contents = list((place.journal.directory / "objects").iterdir())
     assert len(contents) <= 2 * KEPT_TURNS
     undone = 0
     while place.journal.undo().turn:

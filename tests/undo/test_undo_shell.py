@@ -99,7 +99,7 @@ def test_new_rules_hold_for_what_the_same_command_makes(shop: Shop) -> None:
     assert shop.names(changes.changed) == [".gitignore"]
 
 
-def test_git_s_own_folder_is_not_touched_but_told_of(shop: Shop) -> None:
+def test_git_s_own_directory_is_not_touched_but_told_of(shop: Shop) -> None:
     shop.put(".git/HEAD", "ref: refs/heads/main\n")
     changes = shop.run("echo x > .git/HEAD; echo y > a")
     assert shop.names(changes.changed) == ["a"]
@@ -231,23 +231,25 @@ def test_nothing_is_kept_in_the_workspace_and_only_for_oneself(shop: Shop) -> No
     shop.run("echo 2 > a")
     shop.again()
     assert [path.name for path in shop.root.iterdir()] == ["a"]
-    kept = [p for folder in (shop.home, shop.journal.folder) for p in folder.rglob("*") if p.is_file()]
+    kept = [
+        p for directory in (shop.home, shop.journal.directory) for p in directory.rglob("*") if p.is_file()
+    ]
     assert kept
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
 def test_what_nobody_has_used_for_a_month_is_forgotten(shop: Shop) -> None:
     """But not what a forced undo set aside of a person's own text, nor what is in use."""
-    undo, trees = shop.journal.folder.parent / "undo-all", shop.home / "trees"
+    undo, trees = shop.journal.directory.parent / "undo-all", shop.home / "trees"
     shop.journal = shop.shell.journal = UndoJournal(undo / "this")
     shop.journal.begin_turn(1)
-    for folder in (undo / "old", undo / "new", trees / "old", trees / "new"):
+    for directory in (undo / "old", undo / "new", trees / "old", trees / "new"):
         for part in ("objects", "kept"):
-            (folder / part).mkdir(parents=True)
-            (folder / part / "blob").write_bytes(b"x")
-        (folder / "turn-000001.jsonl").write_bytes(b"")
-        month = time.time() - UNUSED_SECONDS + (60 if folder.name == "new" else -60)
-        os.utime(folder, (month, month))
+            (directory / part).mkdir(parents=True)
+            (directory / part / "blob").write_bytes(b"x")
+        (directory / "turn-000001.jsonl").write_bytes(b"")
+        month = time.time() - UNUSED_SECONDS + (60 if directory.name == "new" else -60)
+        os.utime(directory, (month, month))
     shop.put("a", "1\n")
     shop.run("echo 2 > a")
     for place in (undo, trees):
@@ -292,7 +294,7 @@ def test_a_command_that_never_ran_claims_nothing(shop: Shop) -> None:
 
 def test_what_another_session_s_tool_writes_meanwhile_is_not_the_command_s(shop: Shop) -> None:
     path = shop.put("theirs", "1\n")
-    other = UndoJournal(shop.journal.folder.parent / "undo-of-another")
+    other = UndoJournal(shop.journal.directory.parent / "undo-of-another")
     other.begin_turn(1)
     shop.shell.before("sleep")
     other.before_change(path, b"2\n")
@@ -309,7 +311,7 @@ def test_what_another_session_s_tool_writes_meanwhile_is_not_the_command_s(shop:
 def test_a_later_edit_of_another_session_is_merged_around_or_refused(shop: Shop) -> None:
     path = shop.put("a", "one\ntwo\nthree\nfour\nfive\n")
     shop.run("sed -i s/two/TWO/ a")
-    other = UndoJournal(shop.journal.folder.parent / "undo-of-another")
+    other = UndoJournal(shop.journal.directory.parent / "undo-of-another")
     for turn, new in enumerate(["one\nTWO\nthree\nfour\nFIVE\n", "one\nTwo\nthree\nfour\nFIVE\n"], 1):
         other.begin_turn(turn)
         other.before_change(path, new.encode())
@@ -337,7 +339,7 @@ def test_an_undo_that_was_cut_off_is_completed_and_can_be_done_again(
         patch.setattr("coder.record.undo.apply.replace_file", full)
         with pytest.raises(OSError, match="No space left"):
             shop.journal.undo()
-    again = UndoJournal(shop.journal.folder)
+    again = UndoJournal(shop.journal.directory)
     assert [(shop.root / name).read_text() for name in "abc"] == ["1\n", "2\n", "2\n"]
     assert again.undo().turn == 1
     assert [(shop.root / name).read_text() for name in "abc"] == ["1\n"] * 3
@@ -345,7 +347,7 @@ def test_an_undo_that_was_cut_off_is_completed_and_can_be_done_again(
     assert [(shop.root / name).read_text() for name in "abc"] == ["2\n"] * 3
 
 
-def test_a_folder_with_something_of_a_person_s_in_it_stays_and_is_named(shop: Shop) -> None:
+def test_a_directory_with_something_of_a_person_s_in_it_stays_and_is_named(shop: Shop) -> None:
     shop.run("mkdir made; echo x > made/file")
     shop.put("made/mine", "by hand\n")
     previewed = shop.journal.preview()
@@ -356,7 +358,7 @@ def test_a_folder_with_something_of_a_person_s_in_it_stays_and_is_named(shop: Sh
     assert [p.name for p in (shop.root / "made").iterdir()] == ["mine"]
 
 
-def test_a_folder_that_has_to_be_made_for_it_goes_with_the_redo(shop: Shop) -> None:
+def test_a_directory_that_has_to_be_made_for_it_goes_with_the_redo(shop: Shop) -> None:
     shop.put("d/e/f", "1\n")
     shop.run("rm -r d/e")
     (shop.root / "d").rmdir()

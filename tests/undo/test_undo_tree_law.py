@@ -59,9 +59,9 @@ COMMANDS = [
 
 def picture(root: Path) -> Picture:
     found: Picture = {}
-    for folder, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(folder, name)
+    for directory, directories, files in os.walk(root):
+        for name in (*directories, *files):
+            path = Path(directory, name)
             info = path.lstat()
             mode = stat.S_IMODE(info.st_mode)
             key = str(path.relative_to(root))
@@ -79,17 +79,17 @@ def picture(root: Path) -> Picture:
 class Workshop:
     """A workspace with a journal; the three kinds of people who change files in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "ws"
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "ws"
         self.root.mkdir(parents=True)
-        (folder / "elsewhere" / "e").mkdir(parents=True)  # what links out of the workspace lead to
-        (folder / "elsewhere" / "c.txt").write_text("not ours\n", encoding="utf-8")
+        (directory / "elsewhere" / "e").mkdir(parents=True)  # what links out of the workspace lead to
+        (directory / "elsewhere" / "c.txt").write_text("not ours\n", encoding="utf-8")
         for name, text in START.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        self.journal = UndoJournal(folder / "undo")
-        self.shell = ShellUndo(self.root, folder / "home", self.journal)
+        self.journal = UndoJournal(directory / "undo")
+        self.shell = ShellUndo(self.root, directory / "home", self.journal)
         self.tokens = 0
 
     def tool(self, name: str, text: str) -> None:
@@ -126,13 +126,13 @@ class Workshop:
 
 @contextmanager
 def workshop() -> Iterator[Workshop]:
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="undo-")))
-    shop = Workshop(folder)
+    directory = Path(os.path.realpath(tempfile.mkdtemp(prefix="undo-")))
+    shop = Workshop(directory)
     try:
         yield shop
     finally:
         shop.shell.close()
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 names = st.sampled_from(NAMES)
@@ -180,12 +180,12 @@ def test_undo_gives_back_the_tree_and_redo_the_work(
             shop.journal.begin_turn(number)
             for one in acts:
                 act(shop, one)
-            if {p.name for p in shop.journal.folder.glob(f"turn-{number:06d}.jsonl")}:
+            if {p.name for p in shop.journal.directory.glob(f"turn-{number:06d}.jsonl")}:
                 pictures[number] = lasting(picture(shop.root))
         stops = sorted(pictures)  # turns that changed nothing are passed over
         at = len(stops) - 1
         for direction, count in [*walk, ("undo", len(turns))]:
-            shop.journal = UndoJournal(shop.journal.folder)  # another process goes on
+            shop.journal = UndoJournal(shop.journal.directory)  # another process goes on
             if direction == "undo":
                 previewed = shop.journal.preview(count)
                 outcomes = shop.journal.undo_turns(count)

@@ -72,7 +72,7 @@ def test_the_rest_of_the_turn_is_undone_and_force_takes_back_what_was_left(pair:
     assert not outcome.refused
     assert (one.names(outcome.shared), one.names(outcome.removed)) == (["old"], ["by-tool", "alone"])
     assert one.held() == {"old": "2\n"}
-    again = UndoJournal(one.journal.folder)
+    again = UndoJournal(one.journal.directory)
     assert again.undo().turn == 0  # without force there is nothing more to it
     (previewed,) = again.preview(force=True)
     forced = again.undo(force=True)
@@ -263,7 +263,7 @@ def test_what_the_other_has_left_as_shared_stays_shared(pair: Pair) -> None:
     assert one.held() == {"a": "2\n", "c": "x\n"}
 
 
-def test_a_folder_that_the_other_moved_is_not_taken_for_ours(pair: Pair) -> None:
+def test_a_directory_that_the_other_moved_is_not_taken_for_ours(pair: Pair) -> None:
     one, other = pair
     one.put("src/deep/file", "1\n")
     other.shell.before("mv src lib")

@@ -4,12 +4,12 @@ What is run, and what comes of it:
 
     tasks       the task file: lines checked before anything starts, the matrix
     job         plain data: what a task process is sent, and what it sends back
-    results     the files of the output folder: append-only results, attempts, status
+    results     the files of the output directory: append-only results, attempts, status
     limits      request rates, shared back-off and the budget, for all tasks together
 
 One attempt at a task, the same on both engines:
 
-    attempt     supervise: own folders, a process for the task, removed afterwards whatever happens
+    attempt     supervise: own directories, a process for the task, removed afterwards whatever happens
     nursery     a warm process that forks the task processes and kills what they leave
     runner      inside the task process: check out, set up, one turn of the agent, patch, check
     workspace   the task's own clone, made from a local mirror; its patch

@@ -1,7 +1,7 @@
 """Supervise one attempt: the function that both engines run, in a thread here and as a Ray task there.
 
-It makes the attempt's folder, has a process forked for it, passes messages on, and removes everything again:
-after the end, a cancel, and the death of the task process alike.
+It makes the attempt's directory, has a process forked for it, passes messages on, and removes everything
+again: after the end, a cancel, and the death of the task process alike.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Supervised(Protocol):
 
 
 def batch_root(batch: str) -> Path:
-    """The batch's folder on this machine, which only this user can enter."""
+    """The batch's directory on this machine, which only this user can enter."""
     return private_base() / f"batch-{batch}"
 
 
@@ -46,15 +46,15 @@ def run_attempt(
 ) -> None:
     """To its end. What it comes to is the `Done` among the messages; without one the attempt was lost."""
     root = batch_root(job.settings.batch)
-    folder = root / "tasks" / f"{job.task.id}-{job.attempt}"
+    directory = root / "tasks" / f"{job.task.id}-{job.attempt}"
     process: TaskProcess | None = None
     try:
         mirror = mirror_for(job.task, root, job.bundle, stopping)
-        remove_tree(folder)
-        folder.mkdir(mode=0o700, parents=True)
+        remove_tree(directory)
+        directory.mkdir(mode=0o700, parents=True)
         process = nursery.spawn()
         start = Start(
-            job, secrets, str(folder), mirror.path, mirror.base, mirror.prefix, _sandbox_cache(root)
+            job, secrets, str(directory), mirror.path, mirror.base, mirror.prefix, _sandbox_cache(root)
         )
         process.channel.sendall(framed(start))
         _relay(process, job, take, stopping)
@@ -65,7 +65,7 @@ def run_attempt(
     finally:
         if process is not None:
             process.end(_STOP_SECONDS)
-        remove_tree(folder)
+        remove_tree(directory)
 
 
 def _relay(process: TaskProcess, job: Job, take: Take, stopping: Callable[[], bool]) -> None:
@@ -124,7 +124,7 @@ def _sandbox_cache(root: Path) -> bytes:
 
 
 def sweep(batch: str) -> None:
-    """Remove the batch's folder on this machine, with what killed attempts left in it."""
+    """Remove the batch's directory on this machine, with what killed attempts left in it."""
     remove_tree(batch_root(batch))
 
 
@@ -133,9 +133,9 @@ def remove_tree(path: Path) -> None:
 
     def again(function: Callable[..., object], name: str, _error: object) -> None:
         with contextlib.suppress(OSError):
-            for folder in (Path(name).parent, Path(name)):
-                if not folder.is_symlink() and folder.is_dir():
-                    folder.chmod(stat.S_IRWXU)
+            for directory in (Path(name).parent, Path(name)):
+                if not directory.is_symlink() and directory.is_dir():
+                    directory.chmod(stat.S_IRWXU)
             function(name)
 
     for _ in range(5):

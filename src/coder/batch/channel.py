@@ -72,7 +72,7 @@ class Start(Message, frozen=True):
 
     job: Job
     secrets: Secrets
-    folder: str
+    directory: str
     mirror: str
     base: str
     prefix: str = ""

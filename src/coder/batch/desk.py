@@ -31,7 +31,7 @@ class News(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """The attempt's processes and folders are gone. `why` is set where it could not be run at all."""
+    """The attempt's processes and directories are gone. `why` is set where it could not be run at all."""
 
     why: str = ""
 

@@ -1,7 +1,7 @@
 """The batch itself: start attempts up to the limits, write down what comes of them, retry, stop.
 
-The driver alone writes the output folder. A task's row is written once its attempt is over and nothing of it
-runs any more; what a kill of the driver cuts off has no row, and `--resume` does it again.
+The driver alone writes the output directory. A task's row is written once its attempt is over and nothing of
+it runs any more; what a kill of the driver cuts off has no row, and `--resume` does it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coder.batch.channel import Answered, Done, Grew
 from coder.batch.desk import Ended, News
 from coder.batch.engine import BatchEngine
 from coder.batch.job import Job, Outcome, Settings
-from coder.batch.results import RECORD, OutputFolder, Row, final_rows, read_attempts, recorded_cost
+from coder.batch.results import RECORD, OutputDirectory, Row, final_rows, read_attempts, recorded_cost
 from coder.batch.status import Progress, Running, write_status
 from coder.batch.tasks import TaskFile
 
@@ -35,7 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
     succeeded: int = 0
 
 
-def plan(tasks: TaskFile, out: OutputFolder, *, retry_failed: bool) -> Plan:
+def plan(tasks: TaskFile, out: OutputDirectory, *, retry_failed: bool) -> Plan:
     """Tasks without a row; with `retry_failed` also those whose last row is no success."""
     rows = final_rows(out.path)
     attempts = read_attempts(out.path)
@@ -75,7 +75,7 @@ class Driver:
         self,
         tasks: TaskFile,
         todo: Plan,
-        out: OutputFolder,
+        out: OutputDirectory,
         engine: BatchEngine,
         settings: Settings,
         *,

@@ -12,7 +12,7 @@ from coder.batch.tasks import Task
 class Settings(msgspec.Struct, frozen=True):
     """What all tasks of a batch share. Nothing private is in it: that is handed over apart (`Secrets`)."""
 
-    batch: str  # names this batch's folders on every machine
+    batch: str  # names this batch's directories on every machine
     mode: str = "auto-edit"
     model: str = ""
     preset: str = ""

@@ -41,7 +41,7 @@ class Stopped(Exception):
 
 
 class Mirror(msgspec.Struct, frozen=True):
-    """`base`: the commit that the task starts from. `prefix`: the folder in it that was named as `cwd`."""
+    """`base`: the commit that the task starts from. `prefix`: the directory in it that was named as `cwd`."""
 
     path: str
     base: str
@@ -81,21 +81,21 @@ def _make(git: _Git, task: Task, path: Path, bundle: str, *, snapshot: bool) -> 
         git.run([*_CLONE, "--", task.repo, str(making)])
         made = _Made()
     else:
-        made = _mirror_folder(git, Path(task.cwd), making, snapshot=snapshot)
+        made = _mirror_directory(git, Path(task.cwd), making, snapshot=snapshot)
     (making / "coder.json").write_bytes(msgspec.json.encode(made))
     making.rename(path)
 
 
-def _mirror_folder(git: _Git, folder: Path, making: Path, *, snapshot: bool) -> _Made:
-    top = git.ask(["-C", str(folder), "rev-parse", "--show-toplevel"])
+def _mirror_directory(git: _Git, directory: Path, making: Path, *, snapshot: bool) -> _Made:
+    top = git.ask(["-C", str(directory), "rev-parse", "--show-toplevel"])
     if top:
         git.run([*_CLONE, "--", top, str(making)])
     elif snapshot:
         git.run(["init", "--quiet", "--bare", "--template=", str(making)])
     else:
-        raise CheckoutError(f"{folder} is not in a git repository, so `ref` means nothing there")
-    root = Path(top) if top else folder
-    prefix = os.path.relpath(os.path.realpath(folder), os.path.realpath(root))
+        raise CheckoutError(f"{directory} is not in a git repository, so `ref` means nothing there")
+    root = Path(top) if top else directory
+    prefix = os.path.relpath(os.path.realpath(directory), os.path.realpath(root))
     base = _snapshot(git, root, making) if snapshot else ""
     return _Made(base, "" if prefix == "." else prefix)
 

@@ -86,7 +86,7 @@ class Nursery:
 
     def _start(self) -> socket.socket:
         control, theirs = socket.socketpair()
-        path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
+        path = os.pathsep.join(str(Path(directory).absolute()) for directory in sys.path)
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         with theirs:
             self._process = subprocess.Popen(

@@ -20,9 +20,9 @@ _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 _SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
-def write_page(folder: Path) -> None:
+def write_page(directory: Path) -> None:
     """From the results that are there now."""
-    write_atomically(folder / "index.html", page(list(final_rows(folder).values())), 0o644)
+    write_atomically(directory / "index.html", page(list(final_rows(directory).values())), 0o644)
 
 
 def page(rows: list[Row]) -> bytes:

@@ -1,4 +1,4 @@
-"""The files of a batch's output folder.
+"""The files of a batch's output directory.
 
 `results.jsonl` is append-only and fsync'd, one row for each attempt that ran to its end; a task's last row
 counts. A row is written after the files that it names, so that a row on disk means that they are there too.
@@ -26,7 +26,7 @@ PATCH, RECORD, ANSWER = "patch.diff", "record.jsonl", "answer.md"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A line of `results.jsonl`. `patch`, `record` and `answer` are paths in the output folder, or empty."""
+    """A line of `results.jsonl`. `patch`, `record` and `answer` are paths in the output, or empty."""
 
     id: str
     attempt: int
@@ -55,10 +55,10 @@ class Row(msgspec.Struct, frozen=True):
         return succeeded(self.status, self.check.status, str(self.verification.get("status", "")))
 
     @classmethod
-    def of(cls, task: str, attempt: int, outcome: Outcome, folder: Path) -> Row:
+    def of(cls, task: str, attempt: int, outcome: Outcome, directory: Path) -> Row:
         fields = {name: getattr(outcome, name) for name in outcome.__struct_fields__ if name != "final"}
         files: dict[str, Any] = {
-            field: f"{task}/{name}" if _has_content(folder / task / name) else ""
+            field: f"{task}/{name}" if _has_content(directory / task / name) else ""
             for field, name in (("patch", PATCH), ("record", RECORD), ("answer", ANSWER))
         }
         return cls(id=task, attempt=attempt, ended=timestamp(), **fields, **files)
@@ -74,25 +74,25 @@ class _Attempt(msgspec.Struct, omit_defaults=True):
     cost: float = 0.0
 
 
-class OutputFolder:
-    """The output folder while a batch runs; its lock keeps a second driver out."""
+class OutputDirectory:
+    """The output directory while a batch runs; its lock keeps a second driver out."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         """Raises `BatchError`."""
-        self.path = folder
+        self.path = directory
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise BatchError("batch.no_out", folder=folder, why=error.strerror) from None
+            raise BatchError("batch.no_out", directory=directory, why=error.strerror) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise BatchError("batch.locked", folder=folder) from None
+            raise BatchError("batch.locked", directory=directory) from None
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._results = os.open(folder / RESULTS, flags, 0o644)
-        self._attempts = os.open(folder / ATTEMPTS, flags, 0o644)
+        self._results = os.open(directory / RESULTS, flags, 0o644)
+        self._attempts = os.open(directory / ATTEMPTS, flags, 0o644)
         for file in (self._results, self._attempts):
             _drop_torn_tail(file)
 
@@ -110,10 +110,10 @@ class OutputFolder:
 
     def started(self, task: str, attempt: int) -> None:
         """Durable against a kill of this process; a crash of the machine loses at most the count."""
-        folder = self.path / task
-        folder.mkdir(exist_ok=True)
+        directory = self.path / task
+        directory.mkdir(exist_ok=True)
         for name in (PATCH, RECORD, ANSWER):
-            (folder / name).unlink(missing_ok=True)
+            (directory / name).unlink(missing_ok=True)
         self._note(_Attempt(task, attempt, ts=timestamp()))
 
     def lost(self, task: str, attempt: int, why: str, cost: float) -> None:
@@ -143,12 +143,12 @@ def timestamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def read_rows(folder: Path) -> Iterator[Row]:
+def read_rows(directory: Path) -> Iterator[Row]:
     """Rows in the order written; a torn last line is skipped. Raises `BatchError` where there are none."""
     try:
-        file = (folder / RESULTS).open("rb")
+        file = (directory / RESULTS).open("rb")
     except OSError as error:
-        raise BatchError("batch.no_results", folder=folder, why=error.strerror) from None
+        raise BatchError("batch.no_results", directory=directory, why=error.strerror) from None
     decoder = msgspec.json.Decoder(Row)
     with file:
         for line in file:
@@ -157,9 +157,9 @@ def read_rows(folder: Path) -> Iterator[Row]:
                     yield decoder.decode(line)
 
 
-def final_rows(folder: Path) -> dict[str, Row]:
+def final_rows(directory: Path) -> dict[str, Row]:
     """The last row of every task."""
-    return {row.id: row for row in read_rows(folder)}
+    return {row.id: row for row in read_rows(directory)}
 
 
 class Attempts(msgspec.Struct):
@@ -170,10 +170,10 @@ class Attempts(msgspec.Struct):
     open: dict[str, int]
 
 
-def read_attempts(folder: Path) -> Attempts:
+def read_attempts(directory: Path) -> Attempts:
     found = Attempts({}, 0.0, {})
     decoder = msgspec.json.Decoder(_Attempt)
-    with contextlib.suppress(OSError), (folder / ATTEMPTS).open("rb") as file:
+    with contextlib.suppress(OSError), (directory / ATTEMPTS).open("rb") as file:
         for line in file:
             with contextlib.suppress(msgspec.MsgspecError):
                 one = decoder.decode(line)
@@ -210,10 +210,10 @@ def recorded_cost(path: Path) -> float:
     return total
 
 
-def is_running(folder: Path) -> bool:
-    """Whether a driver holds the folder's lock."""
+def is_running(directory: Path) -> bool:
+    """Whether a driver holds the directory's lock."""
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -1,5 +1,5 @@
 """What a task process does: check out, set up, one turn of the agent, patch, check. One asyncio loop, no
-person to ask, and everything that it writes inside the attempt's own folder."""
+person to ask, and everything that it writes inside the attempt's own directory."""
 
 from __future__ import annotations
 
@@ -108,18 +108,18 @@ class Attempt:
         self._channel = channel
         self._task = start.job.task
         self._settings = start.job.settings
-        self._folder = Path(start.folder)
+        self._directory = Path(start.directory)
         self._mirror, self._base = Path(start.mirror), start.base
         self._prefix = start.prefix
         self._sandbox_cache = start.sandbox
-        self._home, self._own = self._folder / "home", self._folder / "coder"
-        self._temp = self._folder / "tmp"
+        self._home, self._own = self._directory / "home", self._directory / "coder"
+        self._temp = self._directory / "tmp"
         self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
         given = start.secrets
         self._config = given.config
         named = {name: given.named[name] for name in self._task.env if name in given.named}
         self._environ = {**self._base_environ(), **named, **given.provider}
-        self._workspace = Workspace(self._folder, self._mirror, self._base, self._shell)
+        self._workspace = Workspace(self._directory, self._mirror, self._base, self._shell)
         self._patched_at = 0.0
         self._read: Read | None = None
         self._provider: Provider | None = None
@@ -141,7 +141,7 @@ class Attempt:
 
     async def run(self) -> Outcome:
         """Raises what the caller tells as an outcome."""
-        self._make_folders()
+        self._make_directories()
         await self._workspace.check_out()
         self._cwd.mkdir(parents=True, exist_ok=True)
         self._open()
@@ -153,11 +153,11 @@ class Attempt:
             outcome = msgspec.structs.replace(outcome, check=await self._check())
         return outcome
 
-    # folders and settings
+    # directories and settings
 
-    def _make_folders(self) -> None:
-        for folder in (self._home, self._own, self._temp, self._workspace.root):
-            folder.mkdir(mode=0o700)
+    def _make_directories(self) -> None:
+        for directory in (self._home, self._own, self._temp, self._workspace.root):
+            directory.mkdir(mode=0o700)
         os.environ.update({"TMPDIR": str(self._temp), "HOME": str(self._home)})
         write_atomically(self._own / "config.json", msgspec.json.encode(self._config))
         if self._sandbox_cache:
@@ -183,7 +183,7 @@ class Attempt:
             model=self._task.model or self._settings.model,
             lang="en",
             config_file=self._own / "task.json",
-            log_dir=self._folder / "record",
+            log_dir=self._directory / "record",
             max_steps=self._task.max_steps or self._settings.max_steps,
             session_kind="batch",
             sinks=[_Streamed(self._channel)],

@@ -45,8 +45,8 @@ class Progress(msgspec.Struct):
         return self.done - self.succeeded
 
 
-def write_status(folder: Path, progress: Progress) -> None:
-    write_atomically(folder / STATUS, msgspec.json.encode(progress), 0o644, beside=f".{STATUS}.tmp")
+def write_status(directory: Path, progress: Progress) -> None:
+    write_atomically(directory / STATUS, msgspec.json.encode(progress), 0o644, beside=f".{STATUS}.tmp")
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -54,12 +54,12 @@ class Status(msgspec.Struct, frozen=True):
     alive: bool  # whether its driver runs
 
 
-def read_status(folder: Path) -> Status:
+def read_status(directory: Path) -> Status:
     """Raises `BatchError` where there is no batch."""
     try:
-        progress = msgspec.json.decode((folder / STATUS).read_bytes(), type=Progress)
+        progress = msgspec.json.decode((directory / STATUS).read_bytes(), type=Progress)
     except OSError as error:
-        raise BatchError("batch.no_status", folder=folder, why=error.strerror) from None
+        raise BatchError("batch.no_status", directory=directory, why=error.strerror) from None
     except msgspec.MsgspecError as error:
-        raise BatchError("batch.no_status", folder=folder, why=str(error)) from None
-    return Status(progress, is_running(folder))
+        raise BatchError("batch.no_status", directory=directory, why=str(error)) from None
+    return Status(progress, is_running(directory))

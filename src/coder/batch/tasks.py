@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 _FIRST_FAULTS = 10  # wrong lines that one run names
 _SLUG = re.compile(r"[^A-Za-z0-9_.+-]+")
-# Files of the output folder, where every task has a folder named by its id.
+# Files of the output directory, where every task has a directory named by its id.
 RESERVED = ("results.jsonl", "attempts.jsonl", "status.json", "batch.json", "batch.lock", "index.html")
 MATRIX_FIELDS = ("model", "mode", "ref", "max_steps", "budget_usd", "timeout_s")
 
@@ -66,11 +66,11 @@ class TaskFile:
     def __init__(self, path: Path, matrix: Mapping[str, Sequence[str]], environ: Mapping[str, str]) -> None:
         """Raises `BatchError` with every wrong line (the first ten) in it."""
         self.path = path
-        self._folder = Path(os.path.realpath(path)).parent
+        self._directory = Path(os.path.realpath(path)).parent
         self._combinations = [dict(zip(matrix, values, strict=True)) for values in product(*matrix.values())]
         self._offsets = array("Q")
         self._environ = environ
-        self._known_folders: dict[str, bool] = {}
+        self._known_directories: dict[str, bool] = {}
         self.ids: list[str] = []
         self.models: set[str] = set()  # named by tasks
         self.variables: set[str] = set()
@@ -124,8 +124,8 @@ class TaskFile:
     def _check_line(self, line: bytes, number: int, seen: dict[str, int]) -> None:
         task = self._placed(_decoded(line))
         check_task(task, self._environ)
-        if task.source and _is_path(task.source) and not self._is_folder(task.source):
-            raise BatchError("batch.no_folder", folder=task.source)
+        if task.source and _is_path(task.source) and not self._is_directory(task.source):
+            raise BatchError("batch.no_folder", directory=task.source)
         self.variables.update(task.env)
         for combination in self._combinations:
             made = _combined(task, combination)
@@ -136,13 +136,13 @@ class TaskFile:
             if made.model:
                 self.models.add(made.model)
 
-    def _is_folder(self, path: str) -> bool:
-        if path not in self._known_folders:
-            self._known_folders[path] = Path(path).is_dir()
-        return self._known_folders[path]
+    def _is_directory(self, path: str) -> bool:
+        if path not in self._known_directories:
+            self._known_directories[path] = Path(path).is_dir()
+        return self._known_directories[path]
 
     def _placed(self, task: Task) -> Task:
-        """With absolute paths: relative ones are meant from the task file's folder."""
+        """With absolute paths: relative ones are meant from the task file's directory."""
         if task.cwd:
             return msgspec.structs.replace(task, cwd=self._absolute(task.cwd))
         if task.repo and _is_path(task.repo):
@@ -150,7 +150,7 @@ class TaskFile:
         return task
 
     def _absolute(self, path: str) -> str:
-        return os.path.normpath(self._folder / Path(path).expanduser())
+        return os.path.normpath(self._directory / Path(path).expanduser())
 
 
 def _and_line(before: Phrase, line: Phrase) -> Phrase:

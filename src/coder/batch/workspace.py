@@ -42,22 +42,22 @@ RunLine = Callable[[str, dict[str, str], list[str] | None], Awaitable[Ran]]
 class Workspace:
     """`root` is the clone; `patches` the git directory that patches are made with."""
 
-    def __init__(self, folder: Path, mirror: Path, base: str, run: RunLine) -> None:
-        self.root = folder / "work"
-        self.patch_file = folder / "patches" / "patch.diff"
-        self._patches = folder / "patches"
+    def __init__(self, directory: Path, mirror: Path, base: str, run: RunLine) -> None:
+        self.root = directory / "work"
+        self.patch_file = directory / "patches" / "patch.diff"
+        self._patches = directory / "patches"
         self._mirror = mirror
         self._base = base
         self._run = run
 
     async def check_out(self) -> None:
         """Raises `CheckoutError`."""
-        _write_git_folder(self.root / ".git", self._mirror, self._base)
+        _write_git_directory(self.root / ".git", self._mirror, self._base)
         # No program runs by this: the settings are ours, and they define no filter.
         done = await self._run("git reset --hard --quiet", {**_ALONE, "LC_ALL": "C"}, None)
         if done.exit_code != 0:
             raise CheckoutError(f"git reset: {done.stderr.strip()[-1000:]}")
-        _write_git_folder(self._patches, self._mirror, self._base)
+        _write_git_directory(self._patches, self._mirror, self._base)
         (self._patches / "info").mkdir()
         (self._patches / "info" / "exclude").write_text(_EXCLUDED, encoding="utf-8")
         index = self.root / ".git" / "index"
@@ -86,19 +86,19 @@ class Workspace:
         return await self._run(line, {**_ALONE, **where}, [str(self._patches)])
 
 
-def _write_git_folder(folder: Path, mirror: Path, base: str) -> None:
+def _write_git_directory(directory: Path, mirror: Path, base: str) -> None:
     """As `git clone --shared` would, without its processes."""
-    (folder / "objects" / "info").mkdir(parents=True)
-    (folder / "refs" / "heads").mkdir(parents=True)
-    (folder / "objects" / "info" / "alternates").write_text(f"{mirror / 'objects'}\n", encoding="utf-8")
+    (directory / "objects" / "info").mkdir(parents=True)
+    (directory / "refs" / "heads").mkdir(parents=True)
+    (directory / "objects" / "info" / "alternates").write_text(f"{mirror / 'objects'}\n", encoding="utf-8")
     wide = len(base) == 64
     extensions = "[extensions]\n\tobjectFormat = sha256\n" if wide else ""
     config = _CONFIG.format(version=1 if wide else 0, extensions=extensions)
-    (folder / "config").write_text(config, encoding="utf-8")
-    (folder / "HEAD").write_text(f"{base}\n", encoding="utf-8")
+    (directory / "config").write_text(config, encoding="utf-8")
+    (directory / "HEAD").write_text(f"{base}\n", encoding="utf-8")
     packed = mirror / "packed-refs"
     if packed.exists():
-        shutil.copyfile(packed, folder / "packed-refs")
+        shutil.copyfile(packed, directory / "packed-refs")
 
 
 def counts(patch: bytes) -> tuple[int, int, int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from coder.cli.args import Parser, add_folder_options
-from coder.cli.start import texts_for, working_folder
+from coder.cli.args import Parser, add_directory_options
+from coder.cli.start import texts_for, working_directory
 from coder.config.schema import OPERATING_MODES, PRESETS
 
 
 def run(arguments: list[str]) -> int:
     chosen = _parser(arguments).parse_args(arguments)
-    folder = working_folder(chosen)
+    directory = working_directory(chosen)
     import asyncio
     import gc
 
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
         config_file=config.absolute() if config else None,
         log_dir=log_dir.absolute() if log_dir else None,
     )
-    os.chdir(folder)
+    os.chdir(directory)
     if sys.stdin.isatty():
         print(texts_for(arguments).say("acp.terminal"), file=sys.stderr)
     return asyncio.run(serve(settled))
@@ -46,5 +46,5 @@ def _parser(arguments: list[str]) -> Parser:
     add("--mode", choices=OPERATING_MODES, metavar="MODE", help=", ".join(OPERATING_MODES))
     add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
     add("--model", default="", metavar="NAME", help=say("cli.help.model"))
-    add_folder_options(parser)
+    add_directory_options(parser)
     return parser

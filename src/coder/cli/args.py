@@ -72,7 +72,7 @@ def _complaint(message: str) -> Phrase:
     return Phrase("cli.wrong.other", message=message)
 
 
-def add_folder_options(parser: Parser) -> None:
+def add_directory_options(parser: Parser) -> None:
     """Options common to all subcommands."""
     add, say = parser.options.add_argument, parser.say
     add("--cwd", type=Path, default=Path(), metavar="DIR", help=say("cli.help.cwd"))
@@ -104,7 +104,7 @@ def main_parser(say: Say | None = None) -> Parser:
     add("--input", choices=("text", "stream-json"), default="text", help=known("cli.help.input"))
     add("--output", choices=("text", "json", "stream-json"), default="text", help=known("cli.help.output"))
     add("--version", action="version", version=f"coder {__version__}", help=known("cli.help.version"))
-    add_folder_options(parser)
+    add_directory_options(parser)
     return parser
 
 

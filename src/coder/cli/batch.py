@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coder.batch.engine import BatchEngine
     from coder.batch.job import Secrets
     from coder.batch.limits import Limits
-    from coder.batch.results import OutputFolder
+    from coder.batch.results import OutputDirectory
     from coder.batch.status import Progress
     from coder.batch.tasks import TaskFile
 
@@ -40,8 +40,8 @@ def run(arguments: list[str]) -> int:
     try:
         if chosen.tasks == "status":
             return _status(chosen)
-        if chosen.folder is not None:
-            raise UsageError("batch.surplus", word=chosen.folder)
+        if chosen.directory is not None:
+            raise UsageError("batch.surplus", word=chosen.directory)
         if chosen.engine == "ray":
             raise UsageError("batch.no_ray")
         if chosen.out is None:
@@ -55,7 +55,8 @@ def parser(arguments: list[str]) -> Parser:
     made = parser_for("batch", arguments)
     say = made.say
     made.arguments.add_argument("tasks", metavar="TASKS.jsonl", help=say("batch.help.tasks"))
-    made.arguments.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=say("batch.help.status"))
+    status = say("batch.help.status")
+    made.arguments.add_argument("directory", nargs="?", type=Path, metavar="DIR", help=status)
     add = made.options.add_argument
     modes = ", ".join(OPERATING_MODES)
     add("--out", type=Path, metavar="DIR", help=say("batch.help.out"))
@@ -96,13 +97,13 @@ def _status(chosen: argparse.Namespace) -> int:
     from coder.batch.status import read_status
     from coder.cli.batch_table import status_lines
 
-    folder = chosen.folder or chosen.out
-    if folder is None:
+    directory = chosen.directory or chosen.out
+    if directory is None:
         raise UsageError("batch.status_missing")
-    status = read_status(folder)
+    status = read_status(directory)
     options = options_from(chosen)
     texts = read_settings(options).texts
-    print("\n".join(status_lines(status, folder, texts)))
+    print("\n".join(status_lines(status, directory, texts)))
     return Exit.ANSWERED
 
 
@@ -112,7 +113,7 @@ def _status(chosen: argparse.Namespace) -> int:
 def _batch(chosen: argparse.Namespace) -> int:
     from coder.batch.driver import plan
     from coder.batch.limits import Limits
-    from coder.batch.results import OutputFolder
+    from coder.batch.results import OutputDirectory
     from coder.batch.tasks import TaskFile, read_matrix
 
     options, settings = _settings(chosen)
@@ -121,9 +122,9 @@ def _batch(chosen: argparse.Namespace) -> int:
     with closing(TaskFile(chosen.tasks_path, read_matrix(chosen.matrix), options.environ)) as tasks:
         if chosen.budget is not None:
             _refuse_unpriced(settings.loaded.config, {provider.model, *tasks.models})
-        with closing(OutputFolder(chosen.out)) as out:
+        with closing(OutputDirectory(chosen.out)) as out:
             if (out.path / "results.jsonl").stat().st_size and not (chosen.resume or chosen.retry):
-                raise UsageError("batch.has_results", folder=chosen.out)
+                raise UsageError("batch.has_results", directory=chosen.out)
             todo = plan(tasks, out, retry_failed=bool(chosen.retry))
             limits = Limits(rpm, chosen.budget, todo.spent, clock=time.monotonic)
             batch = _batch_name(out.path)
@@ -185,17 +186,17 @@ def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:
     )
 
 
-def _batch_name(folder: Path) -> str:
+def _batch_name(directory: Path) -> str:
     from hashlib import blake2b
 
-    return blake2b(os.fsencode(os.path.realpath(folder)), digest_size=8).hexdigest()
+    return blake2b(os.fsencode(os.path.realpath(directory)), digest_size=8).hexdigest()
 
 
 def _drive(
     chosen: argparse.Namespace,
     tasks: TaskFile,
     todo: Plan,
-    out: OutputFolder,
+    out: OutputDirectory,
     engine: BatchEngine,
     settings: Settings,
     batch: str,

@@ -19,8 +19,8 @@ _MOST_ROWS = 12
 class Display:
     """`show` is called with rows that are new, and about once a second without."""
 
-    def __init__(self, folder: Path, texts: Texts) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, texts: Texts) -> None:
+        self._directory = directory
         self._texts = texts
         self._live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._drawn = 0  # lines of the table on the screen
@@ -46,7 +46,7 @@ class Display:
         missing = progress.total - progress.done
         if missing:
             print(say("batch.go_on", n=missing))
-        print(say("batch.written", folder=self._folder))
+        print(say("batch.written", directory=self._directory))
 
     def _table(self, progress: Progress) -> list[str]:
         width = shutil.get_terminal_size().columns - 1
@@ -54,7 +54,7 @@ class Display:
         return [shortened(line, max(10, width)) for line in lines]
 
 
-def status_lines(status: Status, folder: Path, texts: Texts) -> list[str]:
+def status_lines(status: Status, directory: Path, texts: Texts) -> list[str]:
     progress = status.progress
     lines = [summary(progress, texts)]
     if status.alive:
@@ -62,7 +62,7 @@ def status_lines(status: Status, folder: Path, texts: Texts) -> list[str]:
     elif progress.ended:
         lines.append(texts.say("batch.ended"))
     else:
-        lines.append(texts.say("batch.died", folder=folder))
+        lines.append(texts.say("batch.died", directory=directory))
     return lines
 
 

@@ -6,9 +6,9 @@ import argparse
 import os
 from pathlib import Path
 
-from coder.cli.args import Parser, add_folder_options
+from coder.cli.args import Parser, add_directory_options
 from coder.cli.errors import UsageError
-from coder.cli.start import texts_for, working_folder
+from coder.cli.start import texts_for, working_directory
 from coder.engine.setup import Options, Settings, read_settings
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat
@@ -19,14 +19,14 @@ def parser_for(name: str, arguments: list[str]) -> Parser:
     say = texts_for(arguments).say
     parser = Parser(f"coder {name}", say, description=say(f"cli.about.{name}"))
     parser.options.add_argument("-h", "--help", action="help", help=say("cli.help.help"))
-    add_folder_options(parser)
+    add_directory_options(parser)
     return parser
 
 
 def options_from(chosen: argparse.Namespace) -> Options:
     log_dir: Path | None = chosen.log_dir
     return Options(
-        cwd=working_folder(chosen),
+        cwd=working_directory(chosen),
         environ=dict(os.environ),
         lang=chosen.lang,
         config_file=chosen.config,

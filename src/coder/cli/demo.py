@@ -28,31 +28,31 @@ def run(arguments: list[str]) -> int:
     parser.options.add_argument("--keep", action="store_true", help=parser.say("cli.help.keep_demo"))
     chosen = parser.parse_args(arguments)
     delay = 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02
-    folder = Path(tempfile.mkdtemp(prefix="coder-demo-"))
+    directory = Path(tempfile.mkdtemp(prefix="coder-demo-"))
     try:
-        return asyncio.run(_tour(folder, chosen.lang, delay, keep=chosen.keep))
+        return asyncio.run(_tour(directory, chosen.lang, delay, keep=chosen.keep))
     finally:
         if not chosen.keep:
-            _remove(folder)
+            _remove(directory)
 
 
-def _remove(folder: Path) -> None:
+def _remove(directory: Path) -> None:
     """Remove the project and its scratch directory."""
     from coder.policy.scratch import scratch_of
 
     with contextlib.suppress(OSError):
-        scratch = Path(scratch_of(folder))
+        scratch = Path(scratch_of(directory))
         shutil.rmtree(scratch)
         scratch.parent.rmdir()  # fails if it has others
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
-async def _tour(folder: Path, lang: str, delay: float, *, keep: bool) -> int:
-    lay_out(folder)
+async def _tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:
+    lay_out(directory)
     async with ScriptedServer([{**turn, "delay": delay} for turn in SCRIPT], model="scripted") as server:
         options = Options(
-            cwd=folder,
-            environ=environment(folder, server.url),
+            cwd=directory,
+            environ=environment(directory, server.url),
             mode="yolo",  # in a temporary directory
             lang=lang,
             session_kind="once",
@@ -66,7 +66,7 @@ async def _tour(folder: Path, lang: str, delay: float, *, keep: bool) -> int:
         view.line(f"> {QUESTION}\n")
         engine.submit(UserInput(QUESTION))
         status = await watch(engine, view)
-        named = {"coder": _own_name(), "folder": folder, "id": engine.view.session_id}
+        named = {"coder": _own_name(), "directory": directory, "id": engine.view.session_id}
         view.line("\n" + say("demo.kept" if keep else "demo.gone", **named))
         view.line(say("demo.foot"))
     return status
@@ -79,22 +79,22 @@ def _own_name() -> str:
     return f"{sys.executable} -m coder" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
-def lay_out(folder: Path) -> None:
+def lay_out(directory: Path) -> None:
     """Write the project with the failing test."""
     for name, text in PROJECT.items():
-        path = folder / name
+        path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
-def environment(folder: Path, url: str) -> dict[str, str]:
+def environment(directory: Path, url: str) -> dict[str, str]:
     """Without the person's settings; `python3` is this interpreter."""
-    path = f"{folder / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
-    python = folder / ".coder" / "bin" / "python3"
+    path = f"{directory / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
+    python = directory / ".coder" / "bin" / "python3"
     python.parent.mkdir(exist_ok=True)
     python.symlink_to(sys.executable)
     kept = {
         name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
     }
-    home = str(folder / ".coder" / "home")
+    home = str(directory / ".coder" / "home")
     return {**kept, "PATH": path, "CODER_HOME": home, "CODER_BASE_URL": url, "CODER_MODEL": "scripted"}

@@ -12,7 +12,7 @@ from coder.cli.common import options_from, parser_for
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
 from coder.config.errors import ConfigError
-from coder.config.load import home_folder
+from coder.config.load import home_directory
 from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
@@ -50,7 +50,7 @@ def _settings(options: Options) -> tuple[Settings, list[ConfigError]]:
         from coder.config.faults import examine
         from coder.policy.decide import preset_gives
 
-        home = home_folder(options.environ)
+        home = home_directory(options.environ)
         examined = examine(options.cwd, home, options.environ, options.config_file, preset_gives)
         loaded = examined.loaded
         texts = Texts(pick_language(options.lang, loaded.config.ui.lang, options.environ))
@@ -135,6 +135,6 @@ def _ripgrep(options: Options, missing: str) -> tuple[str, bool, str]:
 def _record(options: Options) -> tuple[str, bool, str]:
     from coder.record.store import SessionStore
 
-    folder = SessionStore(options.cwd, options.log_dir).history
-    nearest = next(p for p in (folder, *folder.parents) if p.exists())
-    return "record", os.access(nearest, os.W_OK), str(folder)
+    directory = SessionStore(options.cwd, options.log_dir).history
+    nearest = next(p for p in (directory, *directory.parents) if p.exists())
+    return "record", os.access(nearest, os.W_OK), str(directory)

@@ -96,9 +96,9 @@ def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
 
     if chosen.name is None:
         raise UsageError("cli.modes_no_name")
-    folder = (settings.home if chosen.for_all else cwd / ".coder") / "modes"
+    directory = (settings.home if chosen.for_all else cwd / ".coder") / "modes"
     try:
-        path = create_mode(folder, chosen.name, chosen.kind or "instant")
+        path = create_mode(directory, chosen.name, chosen.kind or "instant")
     except Fault as fault:
         raise UsageError(fault.phrase.key, **fault.phrase.values) from None
     where = places(cwd, os.environ, settings.home)
@@ -113,13 +113,13 @@ def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
 
     source: Path = chosen.source.absolute() if chosen.source else cwd / DEFAULT_SOURCE
     if not source.is_dir():
-        raise UsageError("cli.no_source", folder=source)
+        raise UsageError("cli.no_source", directory=source)
     outcomes = import_commands(source, cwd / ".coder" / "modes", texts)
     if chosen.json:
         for outcome in outcomes:
             print(safe_json(msgspec.json.encode(outcome)).decode("utf-8"))
     elif not outcomes:
-        print(texts.say("modes.import_none", folder=safe(str(source))))
+        print(texts.say("modes.import_none", directory=safe(str(source))))
     else:
         for outcome in outcomes:
             print(safe(outcome.text))

@@ -26,7 +26,7 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
     if not terms_of(chosen.search):
         raise UsageError("lookback.no_words")
     projects = projects_of(options, settings, everywhere=chosen.all)
-    folders = [project.history for project in projects]
+    directories = [project.history for project in projects]
     say = settings.texts.say
 
     def progress(left: int) -> None:
@@ -35,7 +35,7 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 
-    found = search(settings.home, folders, chosen.search, chosen.limit, progress)
+    found = search(settings.home, directories, chosen.search, chosen.limit, progress)
     if chosen.json:
         for one in found:
             row = {**msgspec.to_builtins(one), "updated_at": as_time(one.updated_at)}
@@ -45,14 +45,14 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
         print(say("lookback.nothing", words=flat(chosen.search)))
     roots = {project.history: project.root for project in projects}
     for one in found:
-        print(_head(one, roots[one.folder] if chosen.all else ""))
+        print(_head(one, roots[one.directory] if chosen.all else ""))
         for hit in one.hits:
             print(f"    {_label(hit, settings)} {flat(hit.line)}")
     return Exit.ANSWERED
 
 
 def projects_of(options: Options, settings: Settings, *, everywhere: bool) -> list[Project]:
-    """The project in the working folder, and all that this person used."""
+    """The project in the working directory, and all that this person used."""
     root = Path(os.path.realpath(options.cwd))
     here = Project(str(root), str(SessionStore(root, options.log_dir).history))
     others = known_projects(settings.home) if everywhere else []

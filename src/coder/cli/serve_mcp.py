@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from coder.cli.common import parser_for
-from coder.cli.start import working_folder
+from coder.cli.start import working_directory
 from coder.config.schema import OPERATING_MODES, PRESETS
 
 
@@ -22,7 +22,7 @@ def run(arguments: list[str]) -> int:
 
     config, log_dir = chosen.config, chosen.log_dir
     settled = Chosen(
-        root=working_folder(chosen),
+        root=working_directory(chosen),
         environ=dict(os.environ),
         mode=chosen.mode,
         preset=chosen.permissions,

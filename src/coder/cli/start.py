@@ -118,14 +118,14 @@ def _subcommand(name: str, arguments: list[str]) -> int:
     return status
 
 
-def working_folder(chosen: argparse.Namespace) -> Path:
-    folder: Path = chosen.cwd
+def working_directory(chosen: argparse.Namespace) -> Path:
+    directory: Path = chosen.cwd
     try:
-        absolute = folder.absolute()
+        absolute = directory.absolute()
     except FileNotFoundError:
         raise UsageError("cli.folder_gone") from None
     if not absolute.is_dir():
-        raise UsageError("cli.no_folder", folder=folder)
+        raise UsageError("cli.no_folder", directory=directory)
     return absolute
 
 
@@ -133,7 +133,7 @@ def _session(chosen: argparse.Namespace) -> int:
     from coder.engine.setup import Options, provider_of, read_settings
     from coder.record.store import SessionStore
 
-    cwd = working_folder(chosen)
+    cwd = working_directory(chosen)
     question, piped = " ".join(chosen.words), ""
     driven = chosen.input == "stream-json"
     if driven and chosen.output == "json":

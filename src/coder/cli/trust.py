@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> int:
     store = TrustStore(settings.home)
     if chosen.revoke:
         store.revoke(options.cwd)
-        print(say("trust.revoked", folder=safe(str(options.cwd))))
+        print(say("trust.revoked", directory=safe(str(options.cwd))))
         return Exit.ANSWERED
     catalogue = Catalogue(places(options.cwd, options.environ, settings.home))
     relevant = {**settings.loaded.relevant, **mode_commands(catalogue)}
@@ -38,12 +38,12 @@ def run(arguments: list[str]) -> int:
     status = store.status(options.cwd, relevant)
     difference = store.difference(options.cwd, relevant, whole=True)
     store.trust(options.cwd, relevant)
-    folder = safe(str(options.cwd))
+    directory = safe(str(options.cwd))
     if status == "changed":
-        print(say("trust.changed_question", folder=folder))
+        print(say("trust.changed_question", directory=directory))
         for line in difference.lines(settings.texts):
             print(f"  {visible(line).text}")
-    print(say("trust.unchanged" if status == "trusted" else "trust.done", folder=folder))
+    print(say("trust.unchanged" if status == "trusted" else "trust.done", directory=directory))
     for key, value in sorted(relevant.items()):
         print(f"  {visible(f'{shown(key)} = {whole_value(value)}').text}")
     return Exit.ANSWERED

@@ -40,7 +40,7 @@ class Allowlist:
     @cached_property
     def path(self) -> Path:
         """Made when it is needed: a digest loads OpenSSL, which the first request need not wait for."""
-        return project_folder(self._home, self._root) / "allowlist.json"
+        return project_directory(self._home, self._root) / "allowlist.json"
 
     def names(self) -> list[str]:
         """In the order of approval."""
@@ -80,7 +80,7 @@ class Allowlist:
             raise ConfigError("config.allowlist_not_saved", file=str(self.path), why=reason(error)) from None
 
 
-def project_folder(home: Path, root: Path) -> Path:
+def project_directory(home: Path, root: Path) -> Path:
     """A project's directory in `$CODER_HOME`, named by the digest of its real path."""
     from hashlib import sha256
 

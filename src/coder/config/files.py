@@ -12,7 +12,7 @@ from coder.config.errors import ConfigError, shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-FOLDER: Final = ".coder"
+DIRECTORY: Final = ".coder"
 IGNORED_BY_GIT: Final = "/history/\n/sessions/\n"
 MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
@@ -48,16 +48,16 @@ def reason(error: Exception) -> str:
     return shown((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 
-def ensure_folder(cwd: Path) -> Path:
+def ensure_directory(cwd: Path) -> Path:
     """Create `.coder/` with its `.gitignore` if missing (idempotent). Raises `OSError`."""
-    folder = cwd / FOLDER
-    folder.mkdir(exist_ok=True)
-    if not folder.resolve().is_relative_to(cwd.resolve()):
-        return folder  # a symlink out of the project: write nothing there
-    ignoring = folder / ".gitignore"
+    directory = cwd / DIRECTORY
+    directory.mkdir(exist_ok=True)
+    if not directory.resolve().is_relative_to(cwd.resolve()):
+        return directory  # a symlink out of the project: write nothing there
+    ignoring = directory / ".gitignore"
     if not ignoring.is_symlink() and not ignoring.exists():
         from coder.fs.atomic import write_atomically
 
         with contextlib.suppress(FileExistsError):  # lost the race to another process
             write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True)
-    return folder
+    return directory

@@ -67,7 +67,7 @@ class Loaded(msgspec.Struct, frozen=True):
         return ""
 
 
-def home_folder(environ: Mapping[str, str]) -> Path:
+def home_directory(environ: Mapping[str, str]) -> Path:
     """`$CODER_HOME`, else `~/.coder`."""
     from pathlib import Path
 

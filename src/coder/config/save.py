@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from coder.config.errors import ConfigError
-from coder.config.files import ensure_folder, read_bounded, reason
+from coder.config.files import ensure_directory, read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member
 from coder.fs.private import locked_by_directory, write_durably
@@ -35,7 +35,7 @@ def save_model(cwd: Path, name: str) -> Phrase | None:
 
 
 def _save_model(cwd: Path, name: str) -> None:
-    path = ensure_folder(cwd) / "config.json"
+    path = ensure_directory(cwd) / "config.json"
     target = path.resolve()
     if not target.is_relative_to(cwd.resolve()):
         # Never write through a symlink that a project ships

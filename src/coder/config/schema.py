@@ -178,7 +178,7 @@ class BudgetSection(Section, frozen=True):
 
 
 class SkillsSection(Section, frozen=True):
-    """Further folders with skills."""
+    """Further directories with skills."""
 
     paths: list[str] = []
 

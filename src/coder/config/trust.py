@@ -30,7 +30,7 @@ _SECRET_PLACES = ("env", "headers")
 TrustStatus = Literal["trusted", "untrusted", "changed"]
 
 
-class TrustedFolder(msgspec.Struct, frozen=True):
+class TrustedDirectory(msgspec.Struct, frozen=True):
     """When a directory was trusted, and each setting's digest and displayed value."""
 
     at: str = ""
@@ -66,10 +66,10 @@ class TrustDifference(msgspec.Struct, frozen=True):
         ]
 
 
-class _TrustFile(msgspec.Struct, frozen=True):
+class _TrustFile(msgspec.Struct, frozen=True, rename={"directories": "folders"}):
     """The form of `trust.json`."""
 
-    folders: dict[str, TrustedFolder] = {}
+    directories: dict[str, TrustedDirectory] = {}
 
 
 class TrustStore:
@@ -81,7 +81,7 @@ class TrustStore:
 
     def status(self, root: Path, relevant: Mapping[str, Any]) -> TrustStatus:
         """The status of `root` with its current settings (`Loaded.relevant`)."""
-        known = self._read().folders.get(_real(root))
+        known = self._read().directories.get(_real(root))
         if known is None:
             return "untrusted"
         asked = _digests(relevant)
@@ -95,9 +95,9 @@ class TrustStore:
         """Trust these in addition. Raises `ConfigError`."""
         added = _entry(more)
 
-        def together(before: TrustedFolder) -> TrustedFolder:
+        def together(before: TrustedDirectory) -> TrustedDirectory:
             settings, values = before.settings | added.settings, before.values | added.values
-            return TrustedFolder(added.at, settings, values)
+            return TrustedDirectory(added.at, settings, values)
 
         self._change(_real(root), together)
 
@@ -108,7 +108,7 @@ class TrustStore:
     def difference(self, root: Path, relevant: Mapping[str, Any], *, whole: bool = False) -> TrustDifference:
         """What changed since the directory was trusted; all is new where it was not. `whole`: current values
         as `whole_value`, for the person who decides."""
-        then = self._read().folders.get(_real(root), TrustedFolder())
+        then = self._read().directories.get(_real(root), TrustedDirectory())
         known, asked = then.settings, _digests(relevant)
         # A caller that passes only settings or only modes does not know what is gone of the others.
         kinds = {key.startswith(MODES) for key in asked}
@@ -135,19 +135,19 @@ class TrustStore:
             self.problem = Phrase("config.corrupt_store", file=str(self.path), why=reason(error))
         return _TrustFile()
 
-    def _change(self, root: str, change: Callable[[TrustedFolder], TrustedFolder | None]) -> None:
+    def _change(self, root: str, change: Callable[[TrustedDirectory], TrustedDirectory | None]) -> None:
         try:
             with locked(self.path):
-                folders = dict(self._read().folders)
-                entry = change(folders.get(root, TrustedFolder()))
+                directories = dict(self._read().directories)
+                entry = change(directories.get(root, TrustedDirectory()))
                 if entry is None:
-                    folders.pop(root, None)
+                    directories.pop(root, None)
                 else:
-                    folders[root] = entry
+                    directories[root] = entry
                 if self.problem is not None:
                     set_aside(self.path)
                 write_durably(
-                    self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(folders=folders)))
+                    self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(directories=directories)))
                 )
         except OSError as error:
             raise ConfigError("config.trust_not_saved", file=str(self.path), why=reason(error)) from None
@@ -217,10 +217,10 @@ def _mark(text: str) -> str:
     return sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:6]
 
 
-def _entry(relevant: Mapping[str, Any]) -> TrustedFolder:
+def _entry(relevant: Mapping[str, Any]) -> TrustedDirectory:
     from datetime import UTC, datetime
 
-    return TrustedFolder(
+    return TrustedDirectory(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         settings=_digests(relevant),
         values={key: shown_value(value, key) for key, value in relevant.items()},

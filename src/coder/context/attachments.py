@@ -74,7 +74,7 @@ def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
             taken.notes.append(Phrase("attach.outside", name=candidate))
             return
         if path.is_dir():
-            _attach_folder(candidate, path, workspace, taken)
+            _attach_directory(candidate, path, workspace, taken)
             return
         if path.is_file():
             _attach_named_file(candidate, path, workspace, taken)
@@ -96,8 +96,8 @@ def _readings(name: str) -> Iterator[str]:
             yield reading
 
 
-def _attach_folder(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
-    if _ignored(path, workspace.root, is_folder=True):
+def _attach_directory(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
+    if _ignored(path, workspace.root, is_directory=True):
         taken.notes.append(Phrase("attach.ignored", name=name))
     else:
         _attach_many(name, _files(workspace, path, taken), workspace, taken)
@@ -167,21 +167,21 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
     taken.parts.append(f'<file path="{path_shown}">\n{body}{end}\n</file>')
 
 
-def _files(workspace: Workspace, folder: Path, taken: _Taken) -> Iterator[Path]:
+def _files(workspace: Workspace, directory: Path, taken: _Taken) -> Iterator[Path]:
     """Files below a directory that are neither ignored nor closed, sorted by path."""
-    place = Place(workspace.root, folder, workspace.closed)
+    place = Place(workspace.root, directory, workspace.closed)
     taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.left_out]
-    return map(Path, Walk(place.root, folder, _WALK_SECONDS, place.closed).files())
+    return map(Path, Walk(place.root, directory, _WALK_SECONDS, place.closed).files())
 
 
-def _ignored(path: Path, root: Path, *, is_folder: bool = False) -> bool:
+def _ignored(path: Path, root: Path, *, is_directory: bool = False) -> bool:
     """Whether a `.gitignore` covers the path or a parent directory."""
     if root not in path.parents:
         return False
     rules = Rules.at(root, root)
-    for folder in [*reversed(path.parents[: len(path.relative_to(root).parts) - 1]), path]:
-        if rules.hide(os.fspath(folder), is_folder=is_folder or folder != path):
+    for directory in [*reversed(path.parents[: len(path.relative_to(root).parts) - 1]), path]:
+        if rules.hide(os.fspath(directory), is_directory=is_directory or directory != path):
             return True
-        if folder != path:
-            rules = rules.inside(os.fspath(folder))
+        if directory != path:
+            rules = rules.inside(os.fspath(directory))
     return False

@@ -25,7 +25,7 @@ MAX_INSTRUCTIONS = 32_768
 # Bytes of the variable parts: with all tools the first request stays below 12 KB.
 _TOP_ROOM = 200  # the top-level names of the workspace
 _NAME_ROOM = 48  # one of them
-_FOLDER_ROOM = 160
+_DIRECTORY_ROOM = 160
 _CHECK_ROOM = 100
 _MOST_ENTRIES = 2_000  # scanned for them
 _NOT_TOLD = frozenset(
@@ -92,7 +92,7 @@ def system_prompt(environment: str, skills: str = "", memory: str = "", *, role:
 def environment_text(workspace: Path, git: str = "", test_command: str = "", commands: str = "") -> str:
     """What a model would otherwise find out in its first steps. `commands`: what the sandbox allows them."""
     lines = {
-        "folder": _within(shown(str(workspace)), _FOLDER_ROOM, keep_end=True),
+        "folder": _within(shown(str(workspace)), _DIRECTORY_ROOM, keep_end=True),
         "top": _top_names(workspace),
         "platform": f"{os.uname().sysname} {os.uname().machine}",
         "date": time.strftime("%Y-%m-%d"),
@@ -111,8 +111,8 @@ def _top_names(workspace: Path) -> str:
     with contextlib.suppress(OSError), os.scandir(workspace) as entries:
         for entry in itertools.islice(entries, _MOST_ENTRIES):
             if entry.name not in _NOT_TOLD:
-                folder = entry.is_dir(follow_symlinks=False)
-                found.append((not folder, shown(entry.name) + ("/" if folder else "")))
+                directory = entry.is_dir(follow_symlinks=False)
+                found.append((not directory, shown(entry.name) + ("/" if directory else "")))
     names, room = [], _TOP_ROOM
     for name in (_within(name, _NAME_ROOM) for _, name in sorted(found)):
         room -= len(name.encode("utf-8", "replace")) + 1
@@ -156,10 +156,10 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
     chain = _chain(workspace)
     bound = Path(os.path.realpath(chain[0]))
     # A project's file may not be a symlink out of it, to a private file; the person's own may.
-    places: list[tuple[Path, Path | None]] = [(home, None), *((folder, bound) for folder in chain)]
+    places: list[tuple[Path, Path | None]] = [(home, None), *((directory, bound) for directory in chain)]
     # The person's own and the nearest get room first: they matter most.
-    for folder, inside in (places[0], *reversed(places[1:])):
-        path = folder / "AGENTS.md"
+    for directory, inside in (places[0], *reversed(places[1:])):
+        path = directory / "AGENTS.md"
         data, fault = first_bytes(path, inside, room)
         if fault is not None:
             faults.append(fault)
@@ -167,8 +167,10 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
         text = data.decode("utf-8", errors="replace").strip()
         if text:
             cut = f"\n[cut at {len(data)} bytes]" if fault is not None else ""
-            found[folder] = f"From {path}:\n{text}{cut}"
-    return Instructions("\n\n".join(found[folder] for folder, _ in places if folder in found), faults)
+            found[directory] = f"From {path}:\n{text}{cut}"
+    return Instructions(
+        "\n\n".join(found[directory] for directory, _ in places if directory in found), faults
+    )
 
 
 def project_instructions(workspace: Path, home: Path) -> str:

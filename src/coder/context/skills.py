@@ -19,8 +19,8 @@ from coder.fs.safe_open import open_beneath, read_open, real_path
 from coder.texts import Phrase
 from coder.tools.skill import LoadedSkill, NoSkill
 
-PROJECT_FOLDERS = (".coder/skills", ".agents/skills", ".claude/skills")
-HOME_FOLDERS = (".agents/skills", ".claude/skills")
+PROJECT_DIRECTORIES = (".coder/skills", ".agents/skills", ".claude/skills")
+HOME_DIRECTORIES = (".agents/skills", ".claude/skills")
 BUILT_IN = Path(__file__).parent / "builtin_skills"
 
 MAX_FILE = 1 << 20  # bytes
@@ -28,7 +28,7 @@ _HEAD_BYTES = MAX_HEADER + 4_096  # enough to detect a header that is too long
 MAX_BODY = 48_000  # characters, about 12,000 tokens: more than twice what the convention recommends
 MAX_INDEX = 8_000  # characters, about 2,000 tokens: part of every request
 MAX_LISTING = 40_000  # characters; sent only on request
-MAX_FOLDERS = 500  # scanned below one root
+MAX_DIRECTORIES = 500  # scanned below one root
 MAX_FILES = 100  # of one skill, listed to the model
 MAX_NAME = 64
 # Descriptions are shortened in steps until the index fits; the convention allows 1024 characters.
@@ -37,17 +37,17 @@ _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
 class SkillInfo(msgspec.Struct, frozen=True):
-    """A skill's metadata. `folder` is its real path."""
+    """A skill's metadata. `directory` is its real path."""
 
     name: str
     description: str
-    folder: Path
+    directory: Path
     origin: str  # project, home, paths or built-in
     inside: Path | None = None  # symlinks of its files may not leave this directory
 
     @property
     def file(self) -> Path:
-        return self.folder / "SKILL.md"
+        return self.directory / "SKILL.md"
 
 
 class BrokenSkill(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class BrokenSkill(msgspec.Struct, frozen=True):
 class Root(msgspec.Struct, frozen=True):
     """A directory of skills. `inside`: symlinks may not leave this directory."""
 
-    folder: Path
+    directory: Path
     origin: str
     inside: Path | None = None
 
@@ -76,7 +76,7 @@ class Skills:
         self._roots = [
             *_project_roots(workspace),
             Root(coder_home / "skills", "home"),
-            *(Root(person_home / name, "home") for name in HOME_FOLDERS if person_home),
+            *(Root(person_home / name, "home") for name in HOME_DIRECTORIES if person_home),
             *(Root(_named(text, workspace, person_home), "paths") for text in paths),
             Root(BUILT_IN, "built-in"),
         ]
@@ -109,18 +109,18 @@ class Skills:
         """One line per skill for the system prompt, at most `limit` characters."""
         return _index(self.all(), limit)
 
-    def readable_folders(self) -> list[Path]:
+    def readable_directories(self) -> list[Path]:
         """Directories of skills outside the workspace, for `read`."""
         real = Path(os.path.realpath(self._workspace))
-        folders = [
-            Path(os.path.realpath(root.folder))
+        directories = [
+            Path(os.path.realpath(root.directory))
             for root in self._roots
-            if root.inside is None and root.origin != "paths" and root.folder.is_dir()
+            if root.inside is None and root.origin != "paths" and root.directory.is_dir()
         ]
         for skill in self.all():
-            if not any(skill.folder.is_relative_to(folder) for folder in (real, *folders)):
-                folders.append(skill.folder)
-        return folders
+            if not any(skill.directory.is_relative_to(directory) for directory in (real, *directories)):
+                directories.append(skill.directory)
+        return directories
 
     # for the tool
 
@@ -162,9 +162,9 @@ class Skills:
 def repository_chain(workspace: Path) -> list[Path]:
     """The workspace and its ancestors up to the repository's root; else the workspace alone."""
     chain: list[Path] = []
-    for folder in (workspace, *workspace.parents):
-        chain.append(folder)
-        if (folder / ".git").exists():
+    for directory in (workspace, *workspace.parents):
+        chain.append(directory)
+        if (directory / ".git").exists():
             return chain
     return [workspace]
 
@@ -172,7 +172,7 @@ def repository_chain(workspace: Path) -> list[Path]:
 def _project_roots(workspace: Path) -> list[Root]:
     chain = repository_chain(workspace)
     inside = Path(os.path.realpath(chain[-1]))
-    return [Root(folder / name, "project", inside) for folder in chain for name in PROJECT_FOLDERS]
+    return [Root(directory / name, "project", inside) for directory in chain for name in PROJECT_DIRECTORIES]
 
 
 def _named(text: str, workspace: Path, person_home: Path | None) -> Path:
@@ -184,15 +184,15 @@ def _named(text: str, workspace: Path, person_home: Path | None) -> Path:
 def _skills_below(root: Root) -> Iterator[SkillInfo | BrokenSkill]:
     """The root's skills by name; the root itself where it is one."""
     try:
-        with os.scandir(root.folder) as entries:
+        with os.scandir(root.directory) as entries:
             names = sorted((e.name, e.is_symlink()) for e in entries if not e.name.startswith("."))
     except (OSError, ValueError):
         return
-    real_root = real_path(root.folder)
+    real_root = real_path(root.directory)
     if root.origin == "paths" and any(name == "SKILL.md" for name, _ in names):
         names = [("", False)]
-    for name, linked in names[:MAX_FOLDERS]:
-        file = root.folder / name / "SKILL.md"
+    for name, linked in names[:MAX_DIRECTORIES]:
+        file = root.directory / name / "SKILL.md"
         # Resolving symlinks for each directory would take half of the scan.
         real = real_path(file.parent) if linked else os.path.join(real_root, name)  # noqa: PTH118 - hot
         try:
@@ -205,21 +205,21 @@ def _skills_below(root: Root) -> Iterator[SkillInfo | BrokenSkill]:
         yield _skill(root, Path(real), file, info)
 
 
-def _skill(root: Root, folder: Path, file: Path, info: os.stat_result) -> SkillInfo | BrokenSkill:
+def _skill(root: Root, directory: Path, file: Path, info: os.stat_result) -> SkillInfo | BrokenSkill:
     name = file.parent.name
     try:
-        _check_file(root, folder, file, info)
+        _check_file(root, directory, file, info)
         description = _checked(_fields(_read(file, root.inside, _HEAD_BYTES)), name)
     except (OSError, HeadFault, ValueError) as error:
         return BrokenSkill(name, file, _reason(error))
-    return SkillInfo(name, description, folder, root.origin, root.inside)
+    return SkillInfo(name, description, directory, root.origin, root.inside)
 
 
-def _check_file(root: Root, folder: Path, file: Path, info: os.stat_result) -> None:
+def _check_file(root: Root, directory: Path, file: Path, info: os.stat_result) -> None:
     if stat.S_ISLNK(info.st_mode):
         info = file.stat()
-        folder = Path(real_path(file)).parent
-    if root.inside is not None and not folder.is_relative_to(root.inside):
+        directory = Path(real_path(file)).parent
+    if root.inside is not None and not directory.is_relative_to(root.inside):
         raise HeadFault("context.skill.link")
     if not stat.S_ISREG(info.st_mode):
         raise HeadFault("context.skill.irregular")
@@ -238,7 +238,7 @@ def _checked(fields: dict[str, Node], name: str) -> str:
     """Validate name and description; returns the description on one line."""
     stated = fields["name"].value if "name" in fields else name
     if stated != name:
-        raise HeadFault("context.skill.other_name", name=repr(stated), folder=repr(name))
+        raise HeadFault("context.skill.other_name", name=repr(stated), directory=repr(name))
     if len(name) > MAX_NAME or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise HeadFault("context.skill.name", limit=MAX_NAME)
     node = fields.get("description")
@@ -265,9 +265,9 @@ def _reason(error: Exception) -> Phrase:
 def _files(skill: SkillInfo) -> tuple[list[Path], int]:
     """The skill's other files, and how many were omitted."""
     found: list[Path] = []
-    for folder, below, names in os.walk(skill.folder):
+    for directory, below, names in os.walk(skill.directory):
         below[:] = sorted(b for b in below if not b.startswith(".") and b not in _SKIPPED)
-        here = Path(folder)
+        here = Path(directory)
         found += [here / n for n in sorted(names) if not n.startswith(".") and here / n != skill.file]
         if len(found) > 10 * MAX_FILES:
             break

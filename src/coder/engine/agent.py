@@ -15,7 +15,7 @@ from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.context.tokens import TokenCounter
 from coder.model.base import ChatModel
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.protocol.events import AnyEvent
 from coder.protocol.messages import ToolSpec
 from coder.protocol.ops import ApprovalReply
@@ -71,7 +71,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's workspace, home, trust and record."""
 
-    workspace: FolderWorkspace
+    workspace: DirectoryWorkspace
     home: Path
     store: SessionStore
     environment: Mapping[str, str]  # of the commands that the model runs

@@ -194,7 +194,7 @@ def _replaced(session: Session, messages: list[Message]) -> None:
     session.conversation.replace(messages)
     session.last_usage = None  # what the provider last counted is no longer what will be sent
     session.told_rules = ""
-    session.told_folders.clear()
+    session.told_directories.clear()
     if session.agent.ide is not None:
         session.agent.ide.context.tell_all_again()
     session.compaction_failed = False
@@ -209,17 +209,17 @@ def _shorten(session: Session) -> bool:
     keep = _share_to_keep(session, sum(sizes)) * sum(sizes[head_length(conversation.messages) :])
     fixed = protected(conversation.messages, sizes, conversation.unanswered, _room(session))
     at = cut_point(conversation.messages, sizes, keep, fixed)
-    folder = session.context.outputs
+    directory = session.context.outputs
     found = shortened_outputs(
-        conversation.messages[:at], lambda index: str(_output_file(folder, session, index))
+        conversation.messages[:at], lambda index: str(_output_file(directory, session, index))
     )
     if not found:
         return False
     try:
-        make_private(folder)
+        make_private(directory)
         for index, _text in found:
             whole = conversation.messages[index].content
-            write_atomically(_output_file(folder, session, index), whole.encode("utf-8", "replace"))
+            write_atomically(_output_file(directory, session, index), whole.encode("utf-8", "replace"))
     except OSError:
         return False
     before = conversation.tokens()
@@ -227,17 +227,17 @@ def _shorten(session: Session) -> bool:
     session.log.append(
         entries.Compaction(kind="shorten", replaced=found, tokens_before=before, tokens_after=before - gain)
     )
-    told, folders, failed = session.told_rules, set(session.told_folders), session.compaction_failed
+    told, directories, failed = session.told_rules, set(session.told_directories), session.compaction_failed
     _replaced(session, with_replaced(conversation.messages, found))
     # Outputs are neither rules, instructions nor a summary.
-    session.told_rules, session.told_folders, session.compaction_failed = told, folders, failed
+    session.told_rules, session.told_directories, session.compaction_failed = told, directories, failed
     session.agent.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))
     return True
 
 
-def _output_file(folder: Path, session: Session, index: int) -> Path:
+def _output_file(directory: Path, session: Session, index: int) -> Path:
     """A name of its own each time: what an earlier compaction put away is still pointed at."""
-    return folder / f"turn{session.log.turn}-step{session.log.step}-message{index}.txt"
+    return directory / f"turn{session.log.turn}-step{session.log.step}-message{index}.txt"
 
 
 def _with(message: Message, content: str) -> Message:

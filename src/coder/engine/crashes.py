@@ -16,12 +16,12 @@ def kept_for_report(agent: Agent, error: Exception) -> Phrase:
     """Write the report; returns a message that names the file."""
     import traceback
 
-    folder = agent.place.home / "crashes"
-    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000_000:09}.txt"
+    directory = agent.place.home / "crashes"
+    path = directory / f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000_000:09}.txt"
     said = f"{type(error).__name__}: {error}"
     try:
-        make_private(folder)
-        for old in sorted(folder.iterdir())[: 1 - _MOST_KEPT]:
+        make_private(directory)
+        for old in sorted(directory.iterdir())[: 1 - _MOST_KEPT]:
             old.unlink(missing_ok=True)
         write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
     except OSError:

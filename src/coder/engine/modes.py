@@ -38,9 +38,9 @@ async def begin_modes(session: Session) -> None:
 
 
 async def _begin(session: Session) -> None:
-    """Where no folder could hold a mode, not even the room is loaded."""
+    """Where no directory could hold a mode, not even the room is loaded."""
     agent = session.agent
-    if session.mode_state is None and not _any_folder(agent):
+    if session.mode_state is None and not _any_directory(agent):
         return
     await asyncio.to_thread(_load_room)
     keeper = keeper_of(session)
@@ -62,8 +62,8 @@ def _load_room() -> None:
     import coder.modes.state  # noqa: F401 - to have it loaded
 
 
-def _any_folder(agent: Agent, names: Sequence[str] = ("modes",)) -> bool:
-    # os.path, for which a folder above us that we may not look into holds nothing; pathlib would raise
+def _any_directory(agent: Agent, names: Sequence[str] = ("modes",)) -> bool:
+    # os.path, for which a directory above us that we may not look into holds nothing; pathlib would raise
     codex = agent.place.environment.get("CODEX_HOME") or "~/.codex"
     homes = [agent.place.home, Path(os.path.expanduser(codex))]  # noqa: PTH111 - no raise
     places = [p / name for p in (agent.root, *agent.root.parents) for name in (".coder", ".codex")]
@@ -98,7 +98,7 @@ def keeper_of(session: Session) -> ModeKeeper:
 
 async def list_modes(session: Session) -> None:
     """Beside whatever runs: the files are read in a thread, and where there are none nothing is loaded."""
-    if not _any_folder(session.agent, ("modes", "prompts")):
+    if not _any_directory(session.agent, ("modes", "prompts")):
         session.agent.emit(CustomModesListed([]))
         return
     keeper = keeper_of(session)
@@ -194,8 +194,8 @@ def mode_commands(catalogue: Catalogue) -> dict[str, Any]:
 
 
 async def project_mode_commands(session: Session) -> dict[str, Any]:
-    """The same for whoever only looks; nothing is loaded where no folder could hold a mode."""
-    if not _any_folder(session.agent):
+    """The same for whoever only looks; nothing is loaded where no directory could hold a mode."""
+    if not _any_directory(session.agent):
         return {}
     catalogue = keeper_of(session).catalogue
     await catalogue.prepare()
@@ -257,7 +257,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
         asked = [Phrase("modes.trust_question", mode=mode.mode_id, command=command)]
         if status == "changed":
             changes = store.difference(agent.root, relevant, whole=True).phrases()
-            asked = [Phrase("trust.changed_question", folder=agent.root), *changes, *asked]
+            asked = [Phrase("trust.changed_question", directory=agent.root), *changes, *asked]
         answer = await ask_to_go_on(session, asked)
         if answer == "always":
             # This question was about modes: it lets no setting of the project in.

@@ -113,26 +113,26 @@ def tell_nested_instructions(session: Session) -> None:
     """After calls: the `AGENTS.md` of nested directories that were touched, each once."""
     agent = session.agent
     touched = session.context.files.take_touched()
-    folders = dict.fromkeys(folder for path in touched for folder in _folders(agent.root, path))
-    new = [folder for folder in folders if folder not in session.told_folders]
+    directories = dict.fromkeys(directory for path in touched for directory in _directories(agent.root, path))
+    new = [directory for directory in directories if directory not in session.told_directories]
     told: list[str] = []
-    for folder in sorted(new, key=lambda folder: len(folder.parts)):
-        session.told_folders.add(folder)
-        path = folder / "AGENTS.md"
+    for directory in sorted(new, key=lambda directory: len(directory.parts)):
+        session.told_directories.add(directory)
+        path = directory / "AGENTS.md"
         data, fault = first_bytes(path, agent.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
         if fault is not None:
             agent.emit(Notice(fault, "warning"))
         if text := data.decode("utf-8", errors="replace").strip():
             told.append(
-                f"Instructions for {agent.place.workspace.show(folder)}/, from its AGENTS.md:\n{text}"
+                f"Instructions for {agent.place.workspace.show(directory)}/, from its AGENTS.md:\n{text}"
             )
     if told:
         text = "\n\n".join(told).replace("</note", "&lt;/note")
         session.add_note(f"<note>\n{text}\n</note>", "instructions")
 
 
-def _folders(root: Path, path: Path) -> list[Path]:
-    """The folders between the workspace and a file in it, but for those that hold others' code."""
+def _directories(root: Path, path: Path) -> list[Path]:
+    """The directories between the workspace and a file in it, but for those that hold others' code."""
     try:
         parts = path.relative_to(root).parts[:-1]
     except ValueError:

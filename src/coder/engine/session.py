@@ -115,7 +115,7 @@ class Session:
         self.last_usage: Usage | None = None  # of the newest request, where the provider told
         self.told_rules = ""  # what the model was last told of the operating mode and the policy
         self.told_git = False  # and of the branch and the changed files, as they were at the start
-        self.told_folders: set[Path] = set()  # whose AGENTS.md the model has, where they have one
+        self.told_directories: set[Path] = set()  # whose AGENTS.md the model has, where they have one
         self.modes: ModeKeeper | None = None  # made when first needed (engine.modes)
         self.modes_begun = asyncio.Event()  # what is on by default is on
         self.mode_state: entries.ModeState | None = None  # the custom modes that a resumed session had on

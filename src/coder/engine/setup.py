@@ -14,8 +14,8 @@ import msgspec
 
 from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
-from coder.config.files import ensure_folder
-from coder.config.load import Loaded, home_folder
+from coder.config.files import ensure_directory
+from coder.config.load import Loaded, home_directory
 from coder.config.models import dialect_of, keep_dialect
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
@@ -26,7 +26,7 @@ from coder.engine.agent import Agent, Capabilities, FrontEnd, ModelChoice, Place
 from coder.model.base import ChatModel
 from coder.model.make import make_model, make_wire
 from coder.policy.decide import preset_gives
-from coder.policy.workspace import FolderWorkspace
+from coder.policy.workspace import DirectoryWorkspace
 from coder.process.child import keep_secret
 from coder.protocol.events import AnyEvent, Notice
 from coder.protocol.usage import Usage
@@ -97,10 +97,10 @@ class Settings(msgspec.Struct, frozen=True):
 def read_settings(options: Options) -> Settings:
     """Raises `ConfigError`."""
     if not options.cwd.is_dir():
-        raise ConfigError("config.no_folder", folder=options.cwd)
+        raise ConfigError("config.no_folder", directory=options.cwd)
     if options.mode is not None and options.mode not in OPERATING_MODES:
         raise ConfigError("mode.unknown", name=options.mode, names=", ".join(OPERATING_MODES))
-    home = home_folder(options.environ)
+    home = home_directory(options.environ)
     loaded, status = load_with_trust(
         options.cwd, home, options.environ, options.flags(), options.config_file, preset_gives
     )
@@ -117,14 +117,14 @@ def open_agent(
     emit: Callable[[AnyEvent], None],
     model: ChatModel | None = None,
 ) -> Agent:
-    """Everything but the session. Makes no request; of the project it makes sure of the folder `.coder`."""
+    """Everything but the session. Makes no request; of the project it makes sure that `.coder` exists."""
     config = _with_servers(settings.loaded.config, options.mcp_servers)
     root = Path(os.path.realpath(options.cwd))
     person = options.environ.get("HOME")
     skills = Skills(root, settings.home, Path(person) if person else None, config.skills.paths)
     place = Place(
-        workspace=FolderWorkspace(
-            root, readable=skills.readable_folders(), person=person or "", own=str(settings.home)
+        workspace=DirectoryWorkspace(
+            root, readable=skills.readable_directories(), person=person or "", own=str(settings.home)
         ),
         home=settings.home,
         store=SessionStore(root, options.log_dir),
@@ -151,7 +151,7 @@ def open_agent(
     _connect(agent, options, provider)
     _add_hooks(agent, settings)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
-        ensure_folder(root)
+        ensure_directory(root)
     _tell_of_settings(agent, settings)
     return agent
 
@@ -229,7 +229,7 @@ def _add_hooks(agent: Agent, settings: Settings) -> None:
 def _connect(agent: Agent, options: Options, provider: Provider) -> None:
     """The lines to other programs, where the settings want them. None is started yet but git, which is asked
     about the repository there is."""
-    if any((folder / ".git").exists() for folder in (agent.root, *agent.root.parents)):
+    if any((directory / ".git").exists() for directory in (agent.root, *agent.root.parents)):
         from coder.engine.git_state import GitState
 
         agent.git_state = GitState(agent.root, agent.place.environment)
@@ -416,14 +416,14 @@ def installed(root: Path) -> list[Plugin]:
     """What packages declare, without importing any. One in the workspace is the project's, which can grant
     itself nothing."""
     found: dict[tuple[str, str], Plugin] = {}
-    for folder in _folders(root):
-        for package, text in _declarations(folder):
+    for directory in _directories(root):
+        for package, text in _declarations(directory):
             for plugin in _read(package, text):
                 found.setdefault((plugin.group, plugin.name), plugin)
     return list(found.values())
 
 
-def _folders(root: Path) -> Iterator[str]:
+def _directories(root: Path) -> Iterator[str]:
     inside = os.path.realpath(root)
     for place in dict.fromkeys(sys.path):
         real = os.path.realpath(place or ".")
@@ -431,15 +431,15 @@ def _folders(root: Path) -> Iterator[str]:
             yield real
 
 
-def _declarations(folder: str) -> Iterator[tuple[str, str]]:
+def _declarations(directory: str) -> Iterator[tuple[str, str]]:
     """Name and entry points of each package that mentions ours."""
     try:
-        names = [entry.name for entry in os.scandir(folder) if entry.name.endswith(".dist-info")]
+        names = [entry.name for entry in os.scandir(directory) if entry.name.endswith(".dist-info")]
     except OSError:
         return
     for name in sorted(names):
         try:
-            with Path(folder, name, "entry_points.txt").open("rb") as file:
+            with Path(directory, name, "entry_points.txt").open("rb") as file:
                 data = file.read(_MAX_POINTS)
         except OSError:
             continue

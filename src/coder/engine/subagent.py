@@ -136,7 +136,7 @@ def _child(parent: Session, kind: str) -> Session:
     child.redactor = parent.redactor
     child.budget = parent.budget
     child.loop_guard = parent.loop_guard
-    child.told_rules, child.told_folders = rules_note(child), set(parent.told_folders)
+    child.told_rules, child.told_directories = rules_note(child), set(parent.told_directories)
     prompt = f"{PROMPTS[kind]}\n\n{parent.redactor.redact(environment_of(agent))}"
     child.conversation.append(Message(role="system", content=prompt))
     return child

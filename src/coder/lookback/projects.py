@@ -1,4 +1,4 @@
-"""The folders that hold this person's records, for searches over all projects.
+"""The directories that hold this person's records, for searches over all projects.
 
 A text file beside the index, as the index may be deleted and could not be rebuilt for `--all` without it.
 """
@@ -17,7 +17,7 @@ _FILE = "projects.jsonl"
 
 
 class Project(msgspec.Struct, frozen=True):
-    """A workspace and the folder of its records; `--log-dir` puts those elsewhere."""
+    """A workspace and the directory of its records; `--log-dir` puts those elsewhere."""
 
     root: str
     history: str

@@ -19,7 +19,7 @@ from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault, StdioEndpoint
 from coder.process.executables import find_outside
 
 Wrap = Callable[[list[str]], list[str]]
-_IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
+_IN_DIRECTORY = 'cd -- "$1" && shift && exec "$@"'
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -46,12 +46,12 @@ def endpoint_of(name: str, settings: McpServer, around: Surroundings, wrap: Wrap
     if settings.url:
         return _address(name, settings, fill)
     command = fill.text(settings.command, "command")
-    folder = _folder(name, settings, around, fill)
+    directory = _directory(name, settings, around, fill)
     environment = {**around.environment, **fill.named(settings.env, "env")}
-    program = _program(name, command, folder, around.root, environment.get("PATH"))
+    program = _program(name, command, directory, around.root, environment.get("PATH"))
     argv = [program, *(fill.text(arg, "args") for arg in settings.args)]
-    if folder != around.root:
-        argv = ["/bin/sh", "-c", _IN_FOLDER, "sh", str(folder), *argv]
+    if directory != around.root:
+        argv = ["/bin/sh", "-c", _IN_DIRECTORY, "sh", str(directory), *argv]
     return StdioEndpoint(wrap(argv), around.root, environment)
 
 
@@ -128,23 +128,23 @@ def _address(name: str, settings: McpServer, fill: _Filling) -> HttpEndpoint:
     return HttpEndpoint(url, headers, legacy_sse=settings.type == "sse")
 
 
-def _folder(name: str, settings: McpServer, around: Surroundings, fill: _Filling) -> Path:
+def _directory(name: str, settings: McpServer, around: Surroundings, fill: _Filling) -> Path:
     if not settings.cwd:
         return around.root
     text = fill.text(settings.cwd, "cwd")
     if text == "~" or text.startswith("~/"):
         text = around.environment.get("HOME", "~") + text[1:]
-    folder = around.root / text
-    if not folder.is_dir():
-        raise McpFault("servers.no_folder", name=name, folder=text)
-    return folder
+    directory = around.root / text
+    if not directory.is_dir():
+        raise McpFault("servers.no_folder", name=name, directory=text)
+    return directory
 
 
-def _program(name: str, command: str, folder: Path, root: Path, path: str | None) -> str:
+def _program(name: str, command: str, directory: Path, root: Path, path: str | None) -> str:
     """A path such as `./server` is relative to the server's directory. A bare name is searched on PATH, but
     not inside the workspace, where a project may have planted it: that needs an explicit path."""
     if os.sep in command:
-        found = shutil.which(str(folder / command))
+        found = shutil.which(str(directory / command))
     else:
         found = find_outside(command, path, root)
         if found is None and shutil.which(command, path=path) is not None:

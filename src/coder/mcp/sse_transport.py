@@ -109,8 +109,8 @@ class SseTransport(HttpTransport):
         """The absolute URL. It must have the same origin, since our headers are sent to it."""
         here = f"{self._address.scheme}://{self._address.host_header}"
         if "://" not in location:
-            folder = self._address.target.partition("?")[0].rpartition("/")[0]
-            location = here + (location if location.startswith("/") else f"{folder}/{location}")
+            directory = self._address.target.partition("?")[0].rpartition("/")[0]
+            location = here + (location if location.startswith("/") else f"{directory}/{location}")
         if parse_address(location).origin != self._address.origin:
             raise McpFault("mcp.elsewhere", name=self._name)
         return location

@@ -35,12 +35,12 @@ Answer in a {{{{tone}}}} way.
 """
 
 
-def create_mode(folder: Path, name: str, kind: ModeKind) -> Path:
-    """`a:b` is `a/b.md` below `folder`. Raises `Fault` where the name is not allowed or taken."""
+def create_mode(directory: Path, name: str, kind: ModeKind) -> Path:
+    """`a:b` is `a/b.md` below `directory`. Raises `Fault` where the name is not allowed or taken."""
     if not _NAME.fullmatch(name):
         raise Fault("modes.bad_name", name=name)
     parts = re.split("[:/]", name.removeprefix("/"))
-    path = folder.joinpath(*parts[:-1], f"{parts[-1]}.md")
+    path = directory.joinpath(*parts[:-1], f"{parts[-1]}.md")
     text = (_INSTANT if kind == "instant" else _PERSISTENT).format(name=parts[-1])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ MAX_BYTES = 131_072  # of one file; rendered text is limited to a quarter of it
 
 _PART = re.compile(r"[A-Za-z0-9_-]+")
 _OWNERS = (".coder", ".codex")
-_FOLDERS: Mapping[ModeCategory, str] = {"mode": "modes", "prompt": "prompts"}
+_DIRECTORIES: Mapping[ModeCategory, str] = {"mode": "modes", "prompt": "prompts"}
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Found(msgspec.Struct, frozen=True):
 class _Root(msgspec.Struct, frozen=True):
     """A directory of modes. Symlinks may not leave `bound` (empty: unrestricted)."""
 
-    folder: str
+    directory: str
     scope: ModeScope
     bound: str
 
@@ -64,8 +64,8 @@ def places(cwd: Path, environ: Mapping[str, str], coder_home: Path) -> ModeRoots
 def discover(where: ModeRoots) -> list[Found]:
     """All files, nearest first; an overridden file follows the one that overrides it."""
     found: list[Found] = []
-    for category in _FOLDERS:
-        for root in _roots(where, _FOLDERS[category]):
+    for category in _DIRECTORIES:
+        for root in _roots(where, _DIRECTORIES[category]):
             before = len(found)
             for parts, path in _files(root):
                 mode_id = "/" + ":".join(parts if category == "mode" else ("prompts", *parts))
@@ -102,7 +102,7 @@ def read_text(path: str, bound: str = "") -> str | ModeFault:
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-# -- folders ------------------------------------------------------------------------------------------
+# -- directories ------------------------------------------------------------------------------------------
 
 
 def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
@@ -111,14 +111,14 @@ def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
     for ancestor in (where.cwd, *where.cwd.parents):
         scope = ModeScope("project", f"(project:{shown(ancestor.name) or '/'})", shown(str(ancestor)))
         for owner in _OWNERS:
-            folder = ancestor / owner / name
-            if not os.path.lexists(folder):
+            directory = ancestor / owner / name
+            if not os.path.lexists(directory):
                 continue
-            if real_path(folder) in homes:
+            if real_path(directory) in homes:
                 continue  # the person's own: it comes last, as global
-            if ancestor != where.cwd and _owner(folder) not in (0, os.geteuid(), mine):
+            if ancestor != where.cwd and _owner(directory) not in (0, os.geteuid(), mine):
                 continue  # another user's, planted in a world-writable parent
-            yield _Root(str(folder), scope, real_path(ancestor))
+            yield _Root(str(directory), scope, real_path(ancestor))
     seen: set[str] = set()
     for home in where.homes:
         real = real_path(home / name)
@@ -136,16 +136,16 @@ def _owner(path: Path) -> int:
 
 def _files(root: _Root) -> Iterator[tuple[tuple[str, ...], str]]:
     """Name parts and path of each `.md`. Follows symlinks that stay inside and form no loop."""
-    real = real_path(root.folder)
+    real = real_path(root.directory)
     if _inside(root, real):
-        yield from _walk(root, root.folder, (), (real,))
+        yield from _walk(root, root.directory, (), (real,))
 
 
 def _walk(
-    root: _Root, folder: str, parts: tuple[str, ...], chain: tuple[str, ...]
+    root: _Root, directory: str, parts: tuple[str, ...], chain: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return

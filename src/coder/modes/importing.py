@@ -44,10 +44,10 @@ def import_commands(source: Path, target: Path, texts: Texts) -> list[Outcome]:
 
 def _commands(source: Path) -> list[Path]:
     found: list[Path] = []
-    for folder, folders, names in os.walk(source, followlinks=False):
-        here = Path(folder)
+    for directory, directories, names in os.walk(source, followlinks=False):
+        here = Path(directory)
         if len(here.relative_to(source).parts) >= MAX_DEPTH:
-            folders.clear()
+            directories.clear()
         found += [here / name for name in names if name.endswith(".md") and not (here / name).is_symlink()]
         if len(found) >= MAX_FILES:
             break
@@ -72,7 +72,7 @@ def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Texts)
             raise content
         text = as_mode(content)
         if not Path(os.path.realpath(goal)).is_relative_to(bound):
-            return outcome("failed", why=Phrase("modes.import_outside", folder=bound))
+            return outcome("failed", why=Phrase("modes.import_outside", directory=bound))
         goal.parent.mkdir(parents=True, exist_ok=True)
         with goal.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)

@@ -44,7 +44,9 @@ def _base() -> str:
     return os.environ.get("TMPDIR") or TEMP[0]
 
 
-def temporary_folder(path: str) -> str:
+def temporary_directory(path: str) -> str:
     """The shared temporary directory that `path`, as written, lies in; "" if none."""
-    found = (folder.rstrip("/") for folder in (_base(), *TEMP))
-    return next((folder for folder in found if path == folder or path.startswith(f"{folder}/")), "")
+    found = (directory.rstrip("/") for directory in (_base(), *TEMP))
+    return next(
+        (directory for directory in found if path == directory or path.startswith(f"{directory}/")), ""
+    )

@@ -22,10 +22,10 @@ WHITELIST = (
     "gradle test",
     "./gradlew test",
 )
-TOOL_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
+TOOL_DIRECTORIES = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 # Compiled lazily, off the start-up path.
-_IN_FOLDER = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"
+_IN_DIRECTORY = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"
 _PYTHON = r"(?:[\w./-]+/)?python[\d.]*"
 _PYTEST_FLAGS = (
     r"(?: (?:-q+|-v+|-[xls]|-r\w+|--quiet|--verbose|--tb=\w+|--color=\w+|--no-header|--maxfail=\d+))*"
@@ -55,9 +55,9 @@ _SAME = {
 
 
 def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
-    """Whether a line is one of these commands, or several as `in_folders` joins them."""
+    """Whether a line is one of these commands, or several as `in_directories` joins them."""
     parts = _parts(line)
-    return all(_inside(root, folder) and (one in WHITELIST or one in allow) for folder, one in parts)
+    return all(_inside(root, directory) and (one in WHITELIST or one in allow) for directory, one in parts)
 
 
 def may_run(line: str, root: Path, allow: Collection[str] = ()) -> bool:
@@ -76,11 +76,13 @@ def _is_narrower(line: str, root: Path) -> bool:
     return all(_inside(root, operand.split("::")[0]) for operand in found[1].split())
 
 
-def in_folders(commands: Collection[tuple[str, str]]) -> str:
+def in_directories(commands: Collection[tuple[str, str]]) -> str:
     """One line for pairs of directory ("" for the workspace root) and command."""
     from shlex import quote
 
-    lines = [f"cd {quote(folder)} && {command}" if folder else command for folder, command in commands]
+    lines = [
+        f"cd {quote(directory)} && {command}" if directory else command for directory, command in commands
+    ]
     return lines[0] if len(lines) == 1 else " && ".join(f"({line})" for line in lines)
 
 
@@ -89,8 +91,8 @@ def same_check(line: str, root: Path, allow: Collection[str] = ()) -> str:
     line = " ".join(line.split()).removesuffix(" 2>&1")
     line = line.removeprefix(f"cd {root} && ")
     line = re.sub(r"^(?:(?:CI|NO_COLOR|TERM)=\w* )+", "", line)
-    found = [(folder, _as_listed(command, allow)) for folder, command in _parts(line)]
-    return in_folders(found) if all(command for _, command in found) else ""
+    found = [(directory, _as_listed(command, allow)) for directory, command in _parts(line)]
+    return in_directories(found) if all(command for _, command in found) else ""
 
 
 def _as_listed(command: str, allow: Collection[str]) -> str:
@@ -107,30 +109,33 @@ def _parts(line: str) -> list[tuple[str, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    found = re.fullmatch(_IN_FOLDER, line)
+    found = re.fullmatch(_IN_DIRECTORY, line)
     return (found[1].strip("'"), found[2]) if found else ("", line)
 
 
-def _inside(root: Path, folder: str) -> bool:
+def _inside(root: Path, directory: str) -> bool:
     """Whether the shell stays in the workspace. `cd -` and `cd ~` may go anywhere; `cd link/..` is lexical,
     so both the lexical and the real path must be inside.
     """
-    if not folder:
+    if not directory:
         return True
-    if folder.startswith(("-", "~", "/")):
+    if directory.startswith(("-", "~", "/")):
         return False
     base = os.path.realpath(root)
-    lexical, real = Path(os.path.normpath(Path(base, folder))), Path(os.path.realpath(Path(base, folder)))
+    lexical, real = (
+        Path(os.path.normpath(Path(base, directory))),
+        Path(os.path.realpath(Path(base, directory))),
+    )
     return lexical.is_relative_to(base) and real.is_relative_to(base)
 
 
 def with_project_tools(line: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the project's own tools first in PATH."""
-    bases = [root / folder for folder, _ in _parts(line) if folder]
-    folders = [base / name for base in [*bases, root] for name in TOOL_FOLDERS]
+    bases = [root / directory for directory, _ in _parts(line) if directory]
+    directories = [base / name for base in [*bases, root] for name in TOOL_DIRECTORIES]
     if environment.get("VIRTUAL_ENV"):
-        folders.append(Path(environment["VIRTUAL_ENV"]) / "bin")
-    found = [str(folder) for folder in dict.fromkeys(folders) if folder.is_dir()]
+        directories.append(Path(environment["VIRTUAL_ENV"]) / "bin")
+    found = [str(directory) for directory in dict.fromkeys(directories) if directory.is_dir()]
     if not found:
         return environment
     return {**environment, "PATH": os.pathsep.join([*found, environment.get("PATH", os.defpath)])}

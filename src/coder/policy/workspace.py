@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 
 from coder.fs.safe_open import real_path
-from coder.policy.scratch import scratch_of, temporary_folder
+from coder.policy.scratch import scratch_of, temporary_directory
 from coder.tools.base import ClosedPlace, OutsideWorkspace
 
 _MOST_BYTES = 4095
 _OWN_RECORD = ("config.json", "history", "sessions")
 
 
-class FolderWorkspace:
+class DirectoryWorkspace:
     """A workspace directory with its scratch directory. `readable`: further directories that may be read,
     never written.
     """
@@ -24,7 +24,7 @@ class FolderWorkspace:
     def __init__(self, root: Path, readable: Sequence[Path] = (), *, person: str = "", own: str = "") -> None:
         self._person, self._own = person, own
         self._root = Path(os.path.realpath(root))
-        self._readable = [Path(os.path.realpath(folder)) for folder in readable]
+        self._readable = [Path(os.path.realpath(directory)) for directory in readable]
 
     @property
     def scratch(self) -> str:
@@ -38,9 +38,11 @@ class FolderWorkspace:
     def root(self) -> Path:
         return self._root
 
-    def also_reading(self, folder: Path) -> FolderWorkspace:
+    def also_reading(self, directory: Path) -> DirectoryWorkspace:
         """The same with one more readable directory."""
-        return FolderWorkspace(self._root, [*self._readable, folder], person=self._person, own=self._own)
+        return DirectoryWorkspace(
+            self._root, [*self._readable, directory], person=self._person, own=self._own
+        )
 
     @cached_property
     def closed(self) -> Collection[str]:
@@ -53,7 +55,7 @@ class FolderWorkspace:
         """The absolute, resolved path; raises `OutsideWorkspace` if access is denied."""
         wanted = self._absolute(path)
         real = self._real(wanted, path)
-        if not write and any(real.is_relative_to(folder) for folder in self._readable):
+        if not write and any(real.is_relative_to(directory) for directory in self._readable):
             return real
         if real.is_relative_to(self._root):
             self._refuse_closed(wanted, real, path)
@@ -71,10 +73,10 @@ class FolderWorkspace:
 
     def _instead(self, wanted: Path, scratch: str) -> str:
         """A hint where a temporary file belongs. In the sandbox /tmp itself may be the scratch directory."""
-        folder = temporary_folder(str(wanted))
-        if not scratch or not folder:
+        directory = temporary_directory(str(wanted))
+        if not scratch or not directory:
             return ""
-        meant = Path(scratch, os.path.relpath(wanted, folder))
+        meant = Path(scratch, os.path.relpath(wanted, directory))
         there = f"; did you mean {_printable(str(meant))}?" if os.path.lexists(meant) else ""
         return f", or the scratch folder {_printable(scratch)} ($TMPDIR of commands){there}"
 
@@ -143,7 +145,7 @@ class FolderWorkspace:
         if not path.is_relative_to(self._root):
             return
         parts = tuple(part.casefold() for part in path.relative_to(self._root).parts)
-        if ".git" in parts or any(path.is_relative_to(folder) for folder in self._git_elsewhere()):
+        if ".git" in parts or any(path.is_relative_to(directory) for directory in self._git_elsewhere()):
             raise OutsideWorkspace(
                 f"{_printable(given)} belongs to git's own files, which only git writes. Use git commands."
             )
@@ -161,10 +163,10 @@ class FolderWorkspace:
                     git = self._root / os.fsdecode(stream.read(_MOST_BYTES)).removeprefix("gitdir:").strip()
             elif not git.is_symlink():
                 return []
-            folder = Path(os.path.realpath(git))
+            directory = Path(os.path.realpath(git))
         except (OSError, ValueError):
             return []
-        return [folder] if self._root in folder.parents else []
+        return [directory] if self._root in directory.parents else []
 
 
 def _printable(text: str) -> str:

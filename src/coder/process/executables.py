@@ -35,9 +35,9 @@ def own_command(word: str, path: str | None) -> str | None:
 @lru_cache(maxsize=64)
 def _search(name: str, path: str, workspace: str, shared: bool = False) -> str | None:
     root = Path(workspace).resolve()
-    for folder in map(Path, path.split(os.pathsep)):
-        program = folder / name
-        if folder.is_absolute() and os.access(program, os.X_OK) and _is_trusted(program, root, shared):
+    for directory in map(Path, path.split(os.pathsep)):
+        program = directory / name
+        if directory.is_absolute() and os.access(program, os.X_OK) and _is_trusted(program, root, shared):
             return str(program)
     return None
 

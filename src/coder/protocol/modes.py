@@ -46,7 +46,7 @@ class ModeScope(msgspec.Struct, frozen=True):
 
     kind: Literal["project", "global"]
     label: str
-    folder: str
+    directory: str
 
 
 class ModeVariable(msgspec.Struct, frozen=True):

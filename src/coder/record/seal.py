@@ -69,7 +69,7 @@ def accept(home: Path, store: SessionStore, session_id: str) -> None:
     try:
         key = _key(home) or _new_key(home)
     except OSError as error:
-        raise RecordError("record.no_key", folder=home, why=error.strerror) from error
+        raise RecordError("record.no_key", directory=home, why=error.strerror) from error
     sink = JsonlHistorySink(path)
     sink.open()
     try:

@@ -46,7 +46,7 @@ class JsonlHistorySink:
             # Never through a symlink: its target would be appended to and its last line truncated.
             self._fd = os.open(self.path, _APPEND_FLAGS | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise RecordError("record.no_folder", folder=self.path.parent, why=error.strerror) from error
+            raise RecordError("record.no_folder", directory=self.path.parent, why=error.strerror) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

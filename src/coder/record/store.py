@@ -54,7 +54,7 @@ class SessionStore:
         """Raises `RecordError` where a symlink leads the default directory out of the workspace."""
         if self._escapes_workspace():
             real = real_path(self.history)
-            raise RecordError("record.leads_out", folder=self.history, real=valid_text(real))
+            raise RecordError("record.leads_out", directory=self.history, real=valid_text(real))
         return self.history / f"{session_id}.jsonl"
 
     @property
@@ -139,8 +139,8 @@ class SessionStore:
         write_atomically(path, encode(snapshot), beside=f".{session_id}.tmp")  # the log is locked by us
 
 
-def _is_inside(folder: Path, workspace: Path) -> bool:
-    return Path(real_path(folder)).is_relative_to(real_path(workspace))
+def _is_inside(directory: Path, workspace: Path) -> bool:
+    return Path(real_path(directory)).is_relative_to(real_path(workspace))
 
 
 def _file_stat(path: Path) -> os.stat_result | None:

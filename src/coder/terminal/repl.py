@@ -10,7 +10,7 @@ import time
 
 from prompt_toolkit.filters import Condition
 
-from coder.config.allowlist import project_folder
+from coder.config.allowlist import project_directory
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, listed_models, provider_of
 from coder.protocol.events import (
@@ -113,7 +113,7 @@ class Repl:
             view.root, view.environment, lambda: self.loop.call_soon_threadsafe(self._menu_changed)
         )
         return Editor(
-            ProjectHistory(project_folder(home, view.root) / "history"),
+            ProjectHistory(project_directory(home, view.root) / "history"),
             Menus([BuiltIn(self.texts), self.modes.menu], self._arguments(), files.search),
             lambda n: self.texts.say("terminal.pasted", n=n),
         )

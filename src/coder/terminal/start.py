@@ -80,7 +80,7 @@ def _ask_for_trust(options: Options, settings: Settings, renderer: PlainRenderer
     relevant = {**settings.loaded.relevant, **_mode_commands(options, settings)}
     changed = settings.trust_status == "changed"
     renderer.line(
-        say("trust.changed_question" if changed else "trust.question", folder=safe(str(options.cwd)))
+        say("trust.changed_question" if changed else "trust.question", directory=safe(str(options.cwd)))
     )
     lines = [f"{shown(key)} = {whole_value(value)}" for key, value in sorted(relevant.items())]
     if changed:

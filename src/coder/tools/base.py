@@ -117,7 +117,7 @@ class Workspace(Protocol):
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path, links followed; raises `OutsideWorkspace` where it leaves the workspace.
-        Reading also reaches the folder where the session's long outputs are kept."""
+        Reading also reaches the directory where the session's long outputs are kept."""
         ...
 
     def show(self, path: Path) -> str:
@@ -166,7 +166,7 @@ class ToolContext:
         self.workspace = workspace
         self.journal = journal
         self.limits = limits
-        self.outputs = outputs  # folder for the full text of outputs that were cut; made when first needed
+        self.outputs = outputs  # directory for the full text of outputs that were cut; made when first needed
         self.environment = environment  # of child processes; holds no key of ours
         self.files = FileStamps()
         self.todos: list[Todo] = []

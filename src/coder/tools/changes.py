@@ -217,15 +217,15 @@ def _roll_back(done: list[tuple[Change, int | None, list[Path]]], context: ToolC
     lost = []
     for index, (change, bits, made) in enumerate(reversed(done)):
         try:
-            if index:  # the newest one failed: its file is untouched, only its folders may be new
+            if index:  # the newest one failed: its file is untouched, only its directories may be new
                 if change.before is None:
                     with contextlib.suppress(FileNotFoundError):
                         delete_file(change.path)
                 else:
                     replace_file(change.path, change.before, bits)
-            for folder in made:
+            for directory in made:
                 with contextlib.suppress(FileNotFoundError):
-                    delete_directory(folder)
+                    delete_directory(directory)
         except OSError:
             lost.append(shown(context, change.path))
     return lost

@@ -9,7 +9,7 @@ MAX_SHOWN = 200
 
 
 class Glob(Tool):
-    """Files whose path below a folder matches a glob pattern, newest first."""
+    """Files whose path below a directory matches a glob pattern, newest first."""
 
     kind = "looks"
     touches = "folders"

@@ -1,4 +1,4 @@
-"""`list`: what one folder holds."""
+"""`list`: what one directory holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_ENTRIES = 500
 
 
 class List(Tool):
-    """One level of a folder: folders first, files with sizes, ignored entries by name."""
+    """One level of a directory: directories first, files with sizes, ignored entries by name."""
 
     kind = "looks"
     touches = "folders"
@@ -29,6 +29,6 @@ class List(Tool):
         return clean(args.get("path") or ".")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        from coder.tools.search.folder import list_folder
+        from coder.tools.search.directory import list_directory
 
-        return await list_folder(args.get("path") or ".", context)
+        return await list_directory(args.get("path") or ".", context)

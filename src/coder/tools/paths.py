@@ -25,7 +25,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
 _WORDS = re.compile(r"[^\W_]{3,}")
 _PARTS_TRIED = 6
-_NAMES_COMPARED = 2000  # names of a folder compared for "did you mean"; more would be slow, not better
+_NAMES_COMPARED = 2000  # names of a directory compared for "did you mean"; more would be slow, not better
 
 _SENTENCES = {
     errno.EACCES: "permission denied",
@@ -198,11 +198,11 @@ def missing(context: ToolContext, path: Path) -> ToolResult:
     return failed(reason, said, path=name)
 
 
-def _similar(name: str, folder: Path) -> list[str]:
+def _similar(name: str, directory: Path) -> list[str]:
     from difflib import get_close_matches
 
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_NAMES_COMPARED), strict=False)]
     except OSError:
         return []

@@ -31,7 +31,7 @@ class NotFound(Exception):
 
 
 class Answers:
-    """`projects`: whose sessions can be seen. The first is the folder that `coder view` was started in."""
+    """`projects`: whose sessions can be seen. The first is the directory that `coder view` was started in."""
 
     def __init__(self, home: Path, projects: Sequence[Project], texts: Texts) -> None:
         self._home = home
@@ -88,9 +88,9 @@ class Answers:
         ]
 
     def _found(self, words: str, numbers: Sequence[int]) -> list[str]:
-        folders = [self._projects[number].history for number in numbers]
+        directories = [self._projects[number].history for number in numbers]
         try:
-            found = search(self._home, folders, words, 50)
+            found = search(self._home, directories, words, 50)
         except IndexFault as fault:
             return [tag("li", text_of(fault.text(self._texts)))]
         rows = []
@@ -98,7 +98,7 @@ class Answers:
             hits = [
                 (hit.turn, f"{self._texts.say(f'lookback.kind.{hit.kind}')}: {hit.line}") for hit in one.hits
             ]
-            number = folders.index(one.folder)
+            number = directories.index(one.directory)
             rows.append(self._row(number, one.session_id, one.title, one.updated_at, one.turns, hits))
         return rows
 

@@ -21,9 +21,9 @@ def main() -> int:
     parser.add_argument("--skip", default="", help="leave out lines that match, for example a failure known")
     options = parser.parse_args()
     seed = secrets.randbelow(10**9) if options.seed is None else options.seed
-    with tempfile.TemporaryDirectory(prefix="coder-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="coder-fuzz-") as directory:
         try:
-            with opened(Path(folder, "root")) as chamber:
+            with opened(Path(directory, "root")) as chamber:
                 print(f"seed {seed}", flush=True)
                 campaign = Campaign(chamber, seed, chamber.vocabulary(), options.skip)
                 return _report(campaign.run(options.lines, options.seconds, _Progress()))

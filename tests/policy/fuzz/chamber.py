@@ -121,11 +121,11 @@ class Chamber:
 
 
 @contextmanager
-def opened(folder: Path, seconds: float = 1.5) -> Iterator[Chamber]:
-    """A chamber whose tree is made in `folder`; raises `Impossible` where the kernel gives no namespaces.
+def opened(directory: Path, seconds: float = 1.5) -> Iterator[Chamber]:
+    """A chamber whose tree is made in `directory`; raises `Impossible` where the kernel gives no namespaces.
     A line that takes more than `seconds` proves nothing, and is no failure."""
     _check()
-    tree = Tree(folder)
+    tree = Tree(directory)
     chamber = Chamber(tree, seconds)
     try:
         yield chamber
@@ -172,20 +172,20 @@ def _bwrap_arguments(tree: Tree) -> list[str]:
     live, host, programs = str(tree.live), str(tree.host), str(tree.programs)
     arguments = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     arguments += ["--remount-ro", "/proc"]  # the kernel's settings belong to root, who may have started this
-    # What the tree's folder lies in may be /tmp: that is covered first, the tree put back on top of it.
+    # What the tree's directory lies in may be /tmp: that is covered first, the tree put back on top of it.
     arguments += ["--size", "16000000", "--tmpfs", "/tmp"]
-    for folder in ("/run", "/var/tmp"):
-        if Path(folder).is_dir() and not Path(folder).is_symlink():
-            arguments += ["--tmpfs", folder, "--remount-ro", folder]
+    for directory in ("/run", "/var/tmp"):
+        if Path(directory).is_dir() and not Path(directory).is_symlink():
+            arguments += ["--tmpfs", directory, "--remount-ro", directory]
     arguments += ["--bind", live, live, "--ro-bind", programs, programs, "--ro-bind", "/usr/bin", host]
-    for folder in ("/usr/bin", "/bin"):
-        if not Path(folder).is_symlink():
-            arguments += ["--ro-bind", programs, folder]
+    for directory in ("/usr/bin", "/bin"):
+        if not Path(directory).is_symlink():
+            arguments += ["--ro-bind", programs, directory]
     return [*arguments, "--chdir", str(tree.work), "--"]
 
 
 def _worker_line(tree: Tree, seconds: float) -> list[str]:
-    """The interpreter may lie in the folder that is covered by canaries; the worker lies where it is seen."""
+    """The interpreter may lie in the directory that canaries cover; the worker lies where it is seen."""
     interpreter = Path(sys.executable).resolve()
     if str(interpreter.parent) in ("/usr/bin", "/bin"):
         interpreter = tree.host / interpreter.name

@@ -52,7 +52,7 @@ def real_programs() -> frozenset[str]:
 
 
 class Tree:
-    """The folders on disk. `live` is what lines see and may damage; it is made anew from a template."""
+    """The directories on disk. `live` is what lines see and may damage; it is made anew from a template."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,8 +62,8 @@ class Tree:
         self.programs = root / "programs"
         self.host = root / "host"
         self.script = f'#!/bin/sh\necho "$0 $*" >>{self.live}/marks/run\nexit 0\n'
-        for folder in (self.live, self.programs, self.host):
-            folder.mkdir(parents=True)
+        for directory in (self.live, self.programs, self.host):
+            directory.mkdir(parents=True)
         self._fill_programs()
         for kind in ("tame", "hostile"):
             self._make_live(kind)
@@ -95,7 +95,7 @@ class Tree:
     def _fill_programs(self) -> None:
         """`/usr/bin` as lines see it: the programs of the tables, and canaries for all others."""
         real = real_programs()
-        system = {path.name for folder in ("/usr/bin", "/bin") for path in Path(folder).iterdir()}
+        system = {path.name for directory in ("/usr/bin", "/bin") for path in Path(directory).iterdir()}
         for name in system | _WANTED:
             if name in real & system:
                 self._real(name)
@@ -141,8 +141,8 @@ class Tree:
 
     def _make_live(self, kind: str) -> None:
         work = self.work
-        for folder in ("work/src", "work/bin", "work/empty dir", "home/.ssh", "marks", "outside"):
-            (self.live / folder).mkdir(parents=True)
+        for directory in ("work/src", "work/bin", "work/empty dir", "home/.ssh", "marks", "outside"):
+            (self.live / directory).mkdir(parents=True)
         files = {
             "a.txt": "one\ntwo evil\nthree\n", "b.csv": "1,2\n3,4\n", "f": "evil\ntouch PWN\n-o\nPWN\n",
             "data.json": '{"a": [1, 2, {"b": "evil"}]}\n', "README.md": "hello\n", "src/a.py": "a = 1\n",
@@ -173,42 +173,42 @@ class Tree:
         (work / "gitfile").mkdir()
         (work / "gitfile" / ".git").write_text(f"gitdir: {work}/hostile/.git\n", encoding="utf-8")
 
-    def _repository(self, folder: Path, *, hostile: bool) -> None:
-        folder.mkdir(exist_ok=True)
+    def _repository(self, directory: Path, *, hostile: bool) -> None:
+        directory.mkdir(exist_ok=True)
         names = ("a.txt", "src/a.py", ".gitattributes")
         for name in names:
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(f"{name}\n", encoding="utf-8")
-        self._git(folder, "init", "-q", "--template=", "-b", "main", ".")
+            (directory / name).parent.mkdir(exist_ok=True)
+            (directory / name).write_text(f"{name}\n", encoding="utf-8")
+        self._git(directory, "init", "-q", "--template=", "-b", "main", ".")
         for text in ("first", "second"):
-            (folder / "a.txt").write_text(f"{text}\n", encoding="utf-8")
-            self._git(folder, "add", *names)
-            self._git(folder, "commit", "-q", "-m", text)
-        self._sign(folder)
-        lost = self._git(folder, "rev-parse", "HEAD~1:a.txt").strip()
-        self._git(folder, "tag", "v1")
-        self._git(folder, "branch", "other")
-        self._git(folder, "notes", "add", "-m", "note")
-        self._git(folder, "remote", "add", "origin", str(self.work / "bare.git"))
-        (folder / "a.txt").write_text("stashed\n", encoding="utf-8")
-        self._git(folder, "stash", "-q")
-        (folder / "a.txt").write_text("changed\n", encoding="utf-8")
-        (folder / ".gitattributes").write_text("* diff=evil filter=evil merge=evil\n", encoding="utf-8")
+            (directory / "a.txt").write_text(f"{text}\n", encoding="utf-8")
+            self._git(directory, "add", *names)
+            self._git(directory, "commit", "-q", "-m", text)
+        self._sign(directory)
+        lost = self._git(directory, "rev-parse", "HEAD~1:a.txt").strip()
+        self._git(directory, "tag", "v1")
+        self._git(directory, "branch", "other")
+        self._git(directory, "notes", "add", "-m", "note")
+        self._git(directory, "remote", "add", "origin", str(self.work / "bare.git"))
+        (directory / "a.txt").write_text("stashed\n", encoding="utf-8")
+        self._git(directory, "stash", "-q")
+        (directory / "a.txt").write_text("changed\n", encoding="utf-8")
+        (directory / ".gitattributes").write_text("* diff=evil filter=evil merge=evil\n", encoding="utf-8")
         if hostile:
-            self._spoil(folder / ".git")
+            self._spoil(directory / ".git")
             # A partial clone with a blob missing: git fetches it when it is looked at.
-            (folder / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+            (directory / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
 
-    def _sign(self, folder: Path) -> None:
+    def _sign(self, directory: Path) -> None:
         """Where a commit has a signature, looking at it may start a program that checks it."""
-        text = self._git(folder, "cat-file", "commit", "HEAD")
+        text = self._git(directory, "cat-file", "commit", "HEAD")
         signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n"
-        (folder / "commit").write_text(text.replace("\n\n", "\n" + signature, 1), encoding="utf-8")
-        signed = self._git(folder, "hash-object", "-t", "commit", "-w", "commit").strip()
-        (folder / "commit").unlink()
-        self._git(folder, "update-ref", "HEAD", signed)
+        (directory / "commit").write_text(text.replace("\n\n", "\n" + signature, 1), encoding="utf-8")
+        signed = self._git(directory, "hash-object", "-t", "commit", "-w", "commit").strip()
+        (directory / "commit").unlink()
+        self._git(directory, "update-ref", "HEAD", signed)
 
-    def _bare(self, folder: Path) -> None:
+    def _bare(self, directory: Path) -> None:
         """A repository without a working tree: git takes it for one wherever it is called in it."""
         self._git(
             self.work,
@@ -218,27 +218,27 @@ class Tree:
             "--template=",
             "--no-local",
             str(self.work / "tame"),
-            str(folder),
+            str(directory),
         )
-        self._spoil(folder)
+        self._spoil(directory)
 
-    def _spoil(self, folder: Path) -> None:
+    def _spoil(self, directory: Path) -> None:
         """Name a program wherever git can be told one."""
         run = f"{self.work}/evil"
-        with (folder / "config").open("a", encoding="utf-8") as file:
-            file.write(_SETTINGS.format(run=run, folder=folder))
+        with (directory / "config").open("a", encoding="utf-8") as file:
+            file.write(_SETTINGS.format(run=run, directory=directory))
         for name in _HOOKS:
-            _script(folder / "hooks" / name, self.script)
-        (folder / "info").mkdir(exist_ok=True)
-        (folder / "info" / "attributes").write_text("* diff=evil filter=evil\n", encoding="utf-8")
+            _script(directory / "hooks" / name, self.script)
+        (directory / "info").mkdir(exist_ok=True)
+        (directory / "info" / "attributes").write_text("* diff=evil filter=evil\n", encoding="utf-8")
 
-    def _git(self, folder: Path, *words: str) -> str:
+    def _git(self, directory: Path, *words: str) -> str:
         environment = {
             "PATH": "/usr/bin:/bin", "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
         }  # fmt: skip
         done = subprocess.run(
-            ["git", *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
+            ["git", *words], cwd=directory, env=environment, check=True, capture_output=True, text=True
         )
         return done.stdout
 
@@ -252,7 +252,7 @@ _SETTINGS = """
 	gitProxy = {run}
 	askPass = {run}
 	alternateRefsCommand = {run}
-	hooksPath = {folder}/hooks
+	hooksPath = {directory}/hooks
 	untrackedCache = true
 [diff]
 	external = {run}
@@ -303,7 +303,7 @@ _SETTINGS = """
 	command = {run}
 	cmd = {run}
 [remote "promised"]
-	url = {folder}
+	url = {directory}
 	uploadpack = {run}
 	promisor = true
 	partialclonefilter = blob:none

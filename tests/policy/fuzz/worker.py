@@ -154,8 +154,8 @@ class Worker:
     def _look(self) -> dict[str, object]:
         seen: dict[str, object] = {}
         _walk(self._live, seen)
-        for folder in ("/tmp", "/dev", "/dev/shm"):
-            seen[f"{folder}/"] = sorted(os.listdir(folder))
+        for directory in ("/tmp", "/dev", "/dev/shm"):
+            seen[f"{directory}/"] = sorted(os.listdir(directory))
         seen["(host name)"] = os.uname().nodename
         seen["(network)"] = _traffic()
         seen["(sockets)"] = self._connected()
@@ -174,9 +174,9 @@ class Worker:
         return count
 
 
-def _walk(folder: str, seen: dict[str, object]) -> None:
+def _walk(directory: str, seen: dict[str, object]) -> None:
     try:
-        entries = list(os.scandir(folder))
+        entries = list(os.scandir(directory))
     except OSError:
         return
     for entry in entries:

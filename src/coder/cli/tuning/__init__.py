@@ -1,1 +1,1 @@
-"""`coder tune`: small real tasks, run in throw-away folders, and what a model makes of them."""
+"""`coder tune`: small real tasks, run in throw-away directories, and what a model makes of them."""

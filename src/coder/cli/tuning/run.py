@@ -1,4 +1,4 @@
-"""Runs a task with a model in one dialect, in a throw-away folder, and tells what came of it."""
+"""Runs a task with a model in one dialect, in a throw-away directory, and tells what came of it."""
 
 from __future__ import annotations
 
@@ -86,31 +86,31 @@ class _OneCommand:
 
 @contextlib.contextmanager
 def laid_out(task: Task) -> Iterator[Path]:
-    """The task's folder, inside another that nothing may be written to."""
+    """The task's directory, inside another that nothing may be written to."""
     top = Path(tempfile.mkdtemp(prefix="coder-tune-"))
-    folder = top / "work"
+    directory = top / "work"
     try:
         for name, text in task.files.items():
-            path = folder / name
+            path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        yield folder
+        yield directory
     finally:
         from coder.policy.scratch import scratch_of
 
         with contextlib.suppress(OSError):
-            shutil.rmtree(scratch_of(folder))
+            shutil.rmtree(scratch_of(directory))
         shutil.rmtree(top, ignore_errors=True)
 
 
 async def run_task(task: Task, model: ChatModel, seconds: float, texts: Texts) -> Outcome:
     """Never longer than `seconds`."""
-    with laid_out(task) as folder:
-        environ, config = _surroundings(task, folder.parent)
+    with laid_out(task) as directory:
+        environ, config = _surroundings(task, directory.parent)
         began = time.monotonic()
         result: TurnResult | None = None
         session = create_agent_session(
-            cwd=folder, mode="yolo", model=model, environ=environ, config_file=config, max_steps=MOST_STEPS
+            cwd=directory, mode="yolo", model=model, environ=environ, config_file=config, max_steps=MOST_STEPS
         )
         try:
             async with asyncio.timeout(seconds):
@@ -124,24 +124,24 @@ async def run_task(task: Task, model: ChatModel, seconds: float, texts: Texts) -
             return Outcome(
                 task.name, False, seconds=took, why=texts.say("cli.tune.late", seconds=f"{seconds:.0f}")
             )
-        why = result.error or await fault_of(task, folder, result.final_text, environ)
+        why = result.error or await fault_of(task, directory, result.final_text, environ)
         return Outcome(task.name, not why, len(result.steps), result.token_usage, took, why)
 
 
-async def fault_of(task: Task, folder: Path, answer: str, environ: Mapping[str, str]) -> str:
+async def fault_of(task: Task, directory: Path, answer: str, environ: Mapping[str, str]) -> str:
     """Why the task is not done; empty where it is."""
     for pattern in task.answer:
         if not re.search(pattern, answer):
             return f"answer: no {pattern}"
     for name in task.kept:
-        if (folder / name).read_text(encoding="utf-8", errors="replace") != task.files[name]:
+        if (directory / name).read_text(encoding="utf-8", errors="replace") != task.files[name]:
             return f"changed: {name}"
     if not task.check:
         return ""
-    script = folder / ".check.py"
+    script = directory / ".check.py"
     script.write_text(f"import sys\nsys.path.insert(0, '')\n{task.check}\n", encoding="utf-8")
     session = create_agent_session(
-        cwd=folder, mode="yolo", model=_OneCommand("python3 -B .check.py"), environ=environ
+        cwd=directory, mode="yolo", model=_OneCommand("python3 -B .check.py"), environ=environ
     )
     async with session:
         result = await session.run_turn("check")

@@ -1,6 +1,6 @@
-"""The tasks: a folder, a request, and how to tell whether it was done.
+"""The tasks: a directory, a request, and how to tell whether it was done.
 
-`check` is Python that runs in the folder after the turn, in the sandbox of commands; it fails by raising.
+`check` is Python that runs in the directory after the turn, in the sandbox of commands; it fails by raising.
 `answer` are patterns that the answer must match; `kept` are files that must not change.
 """
 

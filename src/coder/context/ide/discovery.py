@@ -67,14 +67,14 @@ def find_companions(cwd: Path, environ: Mapping[str, str]) -> list[Companion]:
 def covers(workspace_path: str, cwd: Path) -> bool:
     """Whether `cwd` is inside a directory that the editor has open."""
     real = Path(os.path.realpath(cwd))
-    folders = [text for text in workspace_path.split(os.pathsep) if text]
-    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
+    directories = [text for text in workspace_path.split(os.pathsep) if text]
+    return any(real.is_relative_to(os.path.realpath(directory)) for directory in directories)
 
 
 def _from_files(environ: Mapping[str, str]) -> list[Companion]:
-    folder = _temporary(environ) / "gemini" / "ide"
+    directory = _temporary(environ) / "gemini" / "ide"
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
+        names = os.listdir(directory)  # noqa: PTH208 - names are all that is needed
     except OSError:
         return []
     ranked = [(pid, name) for name in names[:_MAX_FILES] if (pid := _pid_of(name))]
@@ -82,7 +82,7 @@ def _from_files(environ: Mapping[str, str]) -> list[Companion]:
         return []
     parents = _ancestors(environ)
     ranked.sort(key=lambda one: (one[0] not in parents, not _alive(one[0]), -one[0]))
-    return [companion for _, name in ranked if (companion := _read(folder / name))]
+    return [companion for _, name in ranked if (companion := _read(directory / name))]
 
 
 def _temporary(environ: Mapping[str, str]) -> Path:

@@ -28,7 +28,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 async def show_diff(agent: Agent, args: str) -> Shown:
-    """`args`: nothing for a summary, `full` for every line, or a path for those of one file or folder."""
+    """`args`: nothing for a summary, `full` for every line, or a path for those of one file or directory."""
     inside = await _git(agent, "rev-parse", "--is-inside-work-tree")
     if inside is None or inside.exit_code != 0:
         return _by_undo(agent, args)
@@ -89,8 +89,8 @@ def _by_undo(agent: Agent, args: str) -> Shown:
     changes = agent.session.undo.pending_changes()
     shown = [agent.place.workspace.show(path) for path in changes]
     if args and args != "full":
-        folder = args.removesuffix("/") + "/"
-        shown = [path for path in shown if path == args or path.startswith(folder)]
+        directory = args.removesuffix("/") + "/"
+        shown = [path for path in shown if path == args or path.startswith(directory)]
         if not shown and not _is_there(agent, args):
             return Shown(Phrase("diff.no_file", path=args), ok=False)
     if not shown:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from coder.fs.safe_open import read_whole
-from coder.policy.verification import in_folders, is_verification
+from coder.policy.verification import in_directories, is_verification
 
 _DOCUMENTS = {".md", ".markdown", ".rst", ".txt", ".adoc"}
 _MAX_PACKAGE = 4_000_000  # bytes of a package.json that is looked into
@@ -16,7 +16,7 @@ _NO_TEST = "no test specified"  # what `npm init` writes where a test would be
 _PYTHON = {".py", ".pyi"}
 _SCRIPTS = {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte"}
 _JAVA = {".java", ".kt", ".groovy", ".scala"}
-_MAX_FOLDERS = 3  # sub-projects that one check covers; more are the workspace's own check
+_MAX_DIRECTORIES = 3  # sub-projects that one check covers; more are the workspace's own check
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def choose(
     if wanted:
         listed = [command for command in wanted if is_verification(command, root, allow)]
         refused = [command for command in wanted if command not in listed]
-        return Choice(in_folders([("", command) for command in listed]) if listed else "", refused)
+        return Choice(in_directories([("", command) for command in listed]) if listed else "", refused)
     refused = []
     for command in (command.strip() for command in configured):
         if is_verification(command, root, allow):
@@ -66,19 +66,19 @@ def _inferred(root: Path, edited: Iterable[str]) -> str:
     for path in sorted(edited):
         if not is_document(path) and (check := _check_for(root, PurePosixPath(path))):
             found[check] = None
-    if len(found) > _MAX_FOLDERS:
+    if len(found) > _MAX_DIRECTORIES:
         found = {check: None for check in found if not check[0]}
-    return in_folders(list(found)) if found else ""
+    return in_directories(list(found)) if found else ""
 
 
 def _check_for(root: Path, path: PurePosixPath) -> tuple[str, str] | None:
-    """The folder nearest to a file that has a check for its language; else the nearest that has any."""
+    """The directory nearest to a file that has a check for its language; else the nearest that has any."""
     if path.is_absolute() or ".." in path.parts:
         path = PurePosixPath(path.name)
     other: tuple[str, str] | None = None
-    for folder in path.parents:
-        name = "" if folder == PurePosixPath(".") else str(folder)
-        for command, languages in _candidates(root / folder, top=not name):
+    for directory in path.parents:
+        name = "" if directory == PurePosixPath(".") else str(directory)
+        for command, languages in _candidates(root / directory, top=not name):
             if path.suffix in languages and not (languages is _JAVA and name and _has_java(root)):
                 return name, command
             other = other or (name, command)
@@ -90,20 +90,20 @@ def _has_java(root: Path) -> bool:
     return any(languages is _JAVA for _, languages in _candidates(root, top=True))
 
 
-def _candidates(folder: Path, *, top: bool) -> Iterable[tuple[str, set[str]]]:
-    """Every kind of project the folder looks like, with the files its check is about."""
+def _candidates(directory: Path, *, top: bool) -> Iterable[tuple[str, set[str]]]:
+    """Every kind of project the directory looks like, with the files its check is about."""
 
     def has(*names: str) -> bool:
-        return any((folder / name).exists() for name in names)
+        return any((directory / name).exists() for name in names)
 
     python = has("pytest.ini", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini")
-    if python or (top and (has("conftest.py") or _has_tests(folder))):  # further down these are its tests
+    if python or (top and (has("conftest.py") or _has_tests(directory))):  # further down these are its tests
         yield "pytest -q", _PYTHON
     if has("go.mod"):
         yield "go test ./...", {".go"}
     if has("Cargo.toml"):
         yield "cargo test", {".rs"}
-    if _has_test_script(folder / "package.json"):
+    if _has_test_script(directory / "package.json"):
         if has("pnpm-lock.yaml"):
             yield "pnpm test -- --watch=false", _SCRIPTS
         elif has("yarn.lock"):
@@ -119,7 +119,7 @@ def _candidates(folder: Path, *, top: bool) -> Iterable[tuple[str, set[str]]]:
 
 
 def _has_tests(root: Path) -> bool:
-    return any(next(folder.glob("test_*.py"), None) for folder in (root, root / "tests", root / "test"))
+    return any(next(directory.glob("test_*.py"), None) for directory in (root, root / "tests", root / "test"))
 
 
 def _has_test_script(path: Path) -> bool:

@@ -53,8 +53,8 @@ def environment_fault(command: str, result: ToolResult, root: Path, edited: Iter
 
 def _of_the_project(name: str, root: Path, edited: Iterable[str]) -> bool:
     """Whether a missing module should be in the project, or is one that this turn's edits ask for."""
-    folders = [root, root / "src", root / "lib", *(root / path for path in _parents(edited))]
-    if any((folder / name).exists() or (folder / f"{name}.py").exists() for folder in folders):
+    directories = [root, root / "src", root / "lib", *(root / path for path in _parents(edited))]
+    if any((directory / name).exists() or (directory / f"{name}.py").exists() for directory in directories):
         return True
     return any(name in _source(root / path) for path in edited)
 

@@ -29,9 +29,9 @@ _NOT_WRITABLE = (
 PART_BITS = 24
 _TABLES = """
 CREATE TABLE session (
-  id INTEGER PRIMARY KEY, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY, directory TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
   mtime INTEGER NOT NULL, inode INTEGER NOT NULL, title TEXT NOT NULL, turns INTEGER NOT NULL,
-  UNIQUE (folder, name));
+  UNIQUE (directory, name));
 CREATE TABLE part (id INTEGER PRIMARY KEY, turn INTEGER NOT NULL, body BLOB NOT NULL, facts BLOB NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5(said, other, content='', tokenize='unicode61 remove_diacritics 2');
 INSERT INTO words (words, rank) VALUES ('usermerge', 2);

@@ -27,10 +27,10 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A session in which all words occur. `folder` holds its record."""
+    """A session in which all words occur. `directory` holds its record."""
 
     session_id: str
-    folder: str
+    directory: str
     title: str
     turns: int
     updated_at: float
@@ -39,28 +39,28 @@ class Found(msgspec.Struct, frozen=True):
 
 def search(
     home: Path,
-    folders: Sequence[str],
+    directories: Sequence[str],
     query: str,
     limit: int = 20,
     progress: Progress = lambda left: None,
 ) -> list[Found]:
-    """Sessions recorded in `folders` that have every word of `query`: first those where person or answer say
-    all of it in one turn, then those where one turn has it, then the others; each newest first. Raises
+    """Sessions recorded in `directories` that have every word of `query`: first those where person or answer
+    say all of it in one turn, then those where one turn has it, then the others; each newest first. Raises
     `IndexFault`."""
     terms = terms_of(query)
     if not terms:
         raise IndexFault("lookback.no_words")
 
     def use(index: sqlite3.Connection) -> list[Found]:
-        for folder in folders:
-            bring_up_to_date(index, folder, progress)
-        return _search(index, folders, terms, marks_of(query), limit)
+        for directory in directories:
+            bring_up_to_date(index, directory, progress)
+        return _search(index, directories, terms, marks_of(query), limit)
 
     return with_index(home, use)
 
 
 def _search(
-    index: sqlite3.Connection, folders: Sequence[str], terms: list[str], marks: list[str], limit: int
+    index: sqlite3.Connection, directories: Sequence[str], terms: list[str], marks: list[str], limit: int
 ) -> list[Found]:
     rows = [_rows(index, term) for term in terms]
     matching = set.intersection(*map(_sessions, rows))
@@ -71,18 +71,18 @@ def _search(
     said = _sessions(_rows(index, f"said : ({' AND '.join(terms)})"))
     ranked = sorted(
         (one not in said, one not in in_one, -mtime, one)
-        for folder in folders
-        for one, mtime in index.execute("SELECT id, mtime FROM session WHERE folder = ?", (folder,))
+        for directory in directories
+        for one, mtime in index.execute("SELECT id, mtime FROM session WHERE directory = ?", (directory,))
         if one in matching
     )
     best = {one for *_, one in ranked[:limit]}
     near, spread = _by_session(together, best), _by_session(set.union(*rows), best)
     found = []
     for _, apart, _, one in ranked[:limit]:
-        query = "SELECT name, folder, title, turns, mtime FROM session WHERE id = ?"
-        name, folder, title, turns, mtime = index.execute(query, (one,)).fetchone()
+        query = "SELECT name, directory, title, turns, mtime FROM session WHERE id = ?"
+        name, directory, title, turns, mtime = index.execute(query, (one,)).fetchone()
         hits = _hits(index, (spread if apart else near).get(one, []), marks)
-        found.append(Found(name, folder, title, turns, mtime / 1e9, hits))
+        found.append(Found(name, directory, title, turns, mtime / 1e9, hits))
     return found
 
 

@@ -61,10 +61,12 @@ def session_ended(home: Path, project: Project, name: str) -> None:
         return
 
 
-def bring_up_to_date(index: sqlite3.Connection, folder: str, progress: Progress = lambda left: None) -> None:
-    """All records in `folder`. One that cannot be read is left out."""
-    known = _known(index, folder)
-    present = _records(folder)
+def bring_up_to_date(
+    index: sqlite3.Connection, directory: str, progress: Progress = lambda left: None
+) -> None:
+    """All records in `directory`. One that cannot be read is left out."""
+    known = _known(index, directory)
+    present = _records(directory)
     gone = known.keys() - present.keys()
     for name in gone:
         with transaction(index):
@@ -80,24 +82,24 @@ def bring_up_to_date(index: sqlite3.Connection, folder: str, progress: Progress 
     for left, record in zip(range(len(stale), 0, -1), stale, strict=True):
         progress(left)
         with contextlib.suppress(OverflowError):  # numbers that no session has
-            _update(index, folder, record)
+            _update(index, directory, record)
     if stale:
         progress(0)
 
 
-def _known(index: sqlite3.Connection, folder: str, name: str | None = None) -> dict[str, _Known]:
+def _known(index: sqlite3.Connection, directory: str, name: str | None = None) -> dict[str, _Known]:
     rows = index.execute(
         "SELECT name, id, size, mtime, inode, turns FROM session "
-        "WHERE folder = ?1 AND name = ifnull(?2, name)",
-        (folder, name),
+        "WHERE directory = ?1 AND name = ifnull(?2, name)",
+        (directory, name),
     )
     return {row[0]: _Known(*row[1:]) for row in rows}
 
 
-def _records(folder: str) -> dict[str, os.stat_result]:
+def _records(directory: str) -> dict[str, os.stat_result]:
     """Every file that may be a record. On the way of each search, for thousands of files: no object more."""
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(directory) as entries:
             return {
                 entry.name[:-6]: entry.stat(follow_symlinks=False)
                 for entry in entries
@@ -107,22 +109,22 @@ def _records(folder: str) -> dict[str, os.stat_result]:
         return {}
 
 
-def _update(index: sqlite3.Connection, folder: str, record: _Record) -> None:
+def _update(index: sqlite3.Connection, directory: str, record: _Record) -> None:
     """In one transaction: an index without the part, or with the whole of it."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.fdopen(os.open(Path(folder, f"{record.name}.jsonl"), flags), "rb")
+        file = os.fdopen(os.open(Path(directory, f"{record.name}.jsonl"), flags), "rb")
     except OSError:
         return
     with file, transaction(index):
         stat = record.stat
         # Within the transaction: another process may have indexed it meanwhile.
-        known = _known(index, folder, record.name).get(record.name)
+        known = _known(index, directory, record.name).get(record.name)
         if known is not None and not _is_appended(file, known, stat):
             _forget(index, known)
             known = None
         if known is None:
-            row = (folder, record.name, stat.st_ino)
+            row = (directory, record.name, stat.st_ino)
             query = "INSERT INTO session VALUES (NULL, ?, ?, 0, 0, ?, '', 0)"
             known = _Known(index.execute(query, row).lastrowid or 0, 0, 0, stat.st_ino, 0)
         writer = _PartWriter(index, known)

@@ -206,11 +206,11 @@ def path_of(what: str) -> str:
     return path if colon and " " not in path else ""
 
 
-def listed_paths(content: str, folder: str) -> Iterator[str]:
+def listed_paths(content: str, directory: str) -> Iterator[str]:
     for line in content.split("\n"):
         name = re.sub(r" \([^()]*\)\Z", "", line).strip()
         if name and not name.endswith("/") and not line.startswith(("[", "(")):
-            yield f"{folder.rstrip('/')}/{name}" if folder not in ("", ".") else name
+            yield f"{directory.rstrip('/')}/{name}" if directory not in ("", ".") else name
 
 
 def _is_match(line: str) -> bool:

@@ -14,7 +14,7 @@ from coder.policy.programs import git as git_rules
 from coder.policy.programs import languages as programs
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
@@ -132,7 +132,7 @@ _SPECIAL: dict[str, Rule] = {
     "continue": programs.numbers_only,
     "return": programs.numbers_only,
     "wait": programs.numbers_only,
-    "cd": programs.change_folder,
+    "cd": programs.change_directory,
     "date": programs.date,
     "ps": programs.ps,
     "lsof": programs.numeric,
@@ -184,8 +184,10 @@ def _asks_version(name: str, args: list[Word], places: WorkingDirectories) -> bo
     if not version and given not in _LISTINGS.get(name, ()):
         return False
     files = _CONTROL_FILES.get(name, ())
-    return places.known and not any(_above(folder, file) for folder in places.folders for file in files)
+    return places.known and not any(
+        _above(directory, file) for directory in places.directories for file in files
+    )
 
 
-def _above(folder: Path, file: str) -> bool:
-    return any((parent / file).exists() for parent in (folder, *folder.parents))
+def _above(directory: Path, file: str) -> bool:
+    return any((parent / file).exists() for parent in (directory, *directory.parents))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from coder.policy.programs.flags import Flags, check_flags, is_long
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
@@ -76,12 +76,12 @@ def git(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     why = _why_acts(name, rest)
     if why:
         return why
-    folders = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
-    if len(folders) > 1 or not all(places.inside(folder) for folder in folders):
+    directories = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
+    if len(directories) > 1 or not all(places.inside(directory) for directory in directories):
         return Phrase("policy.why.git_elsewhere")
     if name in _SETTINGS_UNCHANGED:
         return None
-    known = places.git_is_contained(*folders, into=name in _RECURSES)
+    known = places.git_is_contained(*directories, into=name in _RECURSES)
     return None if known else Phrase("policy.why.git_programs")
 
 

@@ -81,19 +81,19 @@ _DRIVERS = r"^(diff\.external|(diff|filter|merge)\..*\.(command|textconv|clean|s
 _PLAIN_DIFF = 'f() {{ {diff} -u --label "a/$1" --label "b/$1" "$2" "$5"; true; }}; f'
 
 
-def driver_names(folder: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
-    """The settings by which the repository at `folder` names programs; with `into`, of nested repositories
+def driver_names(directory: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
+    """The settings by which the repository at `directory` names programs; with `into`, of nested repositories
     too. None if they cannot be determined.
     """
     on_path, real_workspace = shutil.which("git"), os.path.realpath(workspace)
-    if on_path is None or not folder.is_dir():
+    if on_path is None or not directory.is_dir():
         return frozenset()  # no line can run it there
     git = find_program("git", None, workspace)
     if git is None or not on_path.startswith("/") or _within(os.path.realpath(on_path), real_workspace):
         return None
     environment = read_only_environment(own_environment(), workspace)
     found: set[str] = set()
-    waiting, seen = [os.path.realpath(folder)], set[str]()
+    waiting, seen = [os.path.realpath(directory)], set[str]()
     while waiting:
         place = waiting.pop()
         if place in seen:
@@ -134,8 +134,10 @@ def _is_dropped(name: str) -> bool:
 def _trusted_path(path: str, workspace: Path) -> str:
     """PATH without the workspace, where the model may have written a program."""
     root = os.path.realpath(workspace)
-    folders = [folder for folder in path.split(os.pathsep) if folder.startswith("/")]
-    return os.pathsep.join(folder for folder in folders if not _within(os.path.realpath(folder), root))
+    directories = [directory for directory in path.split(os.pathsep) if directory.startswith("/")]
+    return os.pathsep.join(
+        directory for directory in directories if not _within(os.path.realpath(directory), root)
+    )
 
 
 def _overridden(name: str) -> list[tuple[str, str]]:
@@ -151,25 +153,27 @@ def _overridden(name: str) -> list[tuple[str, str]]:
 
 
 def _system(name: str) -> str:
-    folders = [folder for folder in ("/bin", "/usr/bin") if os.access(f"{folder}/{name}", os.X_OK)]
-    return f"{folders[0]}/{name}" if folders else name
+    directories = [
+        directory for directory in ("/bin", "/usr/bin") if os.access(f"{directory}/{name}", os.X_OK)
+    ]
+    return f"{directories[0]}/{name}" if directories else name
 
 
 def _ask(
-    git: str, folder: str, environment: Mapping[str, str], into: bool
+    git: str, directory: str, environment: Mapping[str, str], into: bool
 ) -> tuple[list[str], list[str]] | None:
     """A repository's drivers, and its nested repositories, according to git."""
     questions = [["config", "--null", "--name-only", "--get-regexp", _DRIVERS]]
     if into:
         questions.append(["ls-files", "--stage", "-z", "--full-name", "--", ":/"])
-    answers = _answers([[git, *words] for words in questions], folder, environment)
+    answers = _answers([[git, *words] for words in questions], directory, environment)
     if answers is None or answers[0][0] not in (0, 1):
         return None
     drivers = [os.fsdecode(name) for name in answers[0][1].split(b"\0") if name]
     status, files = answers[1] if into else (0, b"")
     if status == 0 and _GITLINK not in files:
         return drivers, []
-    tops = _answers([[git, "rev-parse", "--show-toplevel"]], folder, environment)
+    tops = _answers([[git, "rev-parse", "--show-toplevel"]], directory, environment)
     if tops is None or (status != 0 and tops[0][0] == 0):
         return None
     if status != 0:  # no work tree here
@@ -181,11 +185,11 @@ def _ask(
 
 
 def _answers(
-    questions: list[list[str]], folder: str, environment: Mapping[str, str]
+    questions: list[list[str]], directory: str, environment: Mapping[str, str]
 ) -> list[tuple[int, bytes]] | None:
     """Exit status and output of each, run concurrently."""
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(_start(argv, folder, environment)) for argv in questions]
+        processes = [stack.enter_context(_start(argv, directory, environment)) for argv in questions]
         try:
             outputs = [one.communicate(timeout=_SECONDS)[0] for one in processes]
         except subprocess.TimeoutExpired:
@@ -195,10 +199,10 @@ def _answers(
     return [(one.returncode, output) for one, output in zip(processes, outputs, strict=True)]
 
 
-def _start(argv: list[str], folder: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(argv: list[str], directory: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         argv,
-        cwd=folder,
+        cwd=directory,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -206,5 +210,5 @@ def _start(argv: list[str], folder: str, environment: Mapping[str, str]) -> subp
     )
 
 
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

@@ -11,7 +11,7 @@ import os
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.sed import is_harmless_script
 from coder.policy.programs.tables import names
-from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.variables import is_dangerous, is_identifier, may_be_exported
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
@@ -178,7 +178,7 @@ def numbers_only(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     return None if len(args) <= 1 and fine else Phrase("policy.why.not_number")
 
 
-def change_folder(args: list[Word], places: WorkingDirectories) -> Phrase | None:
+def change_directory(args: list[Word], places: WorkingDirectories) -> Phrase | None:
     """`cd` is read-only only if it certainly stays in the workspace."""
     if len(args) == 2 and args[0].exact and args[0].text == "--":
         args = args[1:]

@@ -79,8 +79,8 @@ def bwrap_arguments(
         # TMPDIR is a private tmpfs, made by `--dev`.
         arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - private inside the sandbox
         closed += [path for path in places.temp if _contains_mounts(path, places)]  # mounted by then
-    for folder in closed:
-        arguments += ["--remount-ro", folder]
+    for directory in closed:
+        arguments += ["--remount-ro", directory]
     if search:
         arguments += ["--setenv", "PATH", search]
     return [*arguments, "--chdir", places.workspace, "--"]
@@ -117,7 +117,7 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
     for path in places.writable:
         yield mount(2, path, "--bind", path)
     if places.workspace not in places.writable and any(
-        places.workspace.startswith(folder + "/") for folder in (*places.writable, *places.hidden)
+        places.workspace.startswith(directory + "/") for directory in (*places.writable, *places.hidden)
     ):
         yield mount(3, places.workspace, "--ro-bind", places.workspace)
     for path in places.pinned:

@@ -28,10 +28,10 @@ Rung = Literal["bwrap", "landlock", "seatbelt", "none"]
 # Not `pts`: it contains the person's own terminal.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fd")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - POSIX shared memory and semaphores, not a file of ours
-_FOLDER = os.path.dirname(__file__)
+_DIRECTORY = os.path.dirname(__file__)
 # Last on the path: its other modules must not shadow the standard library's.
 _START = "import sys; sys.path.append(sys.argv[1]); from launch import main; main()"
-_SYSTEM_FOLDERS = (
+_SYSTEM_DIRECTORIES = (
     "/usr/local/bin",
     "/usr/bin",
     "/bin",
@@ -206,8 +206,8 @@ class Sandbox:
 @cache
 def system_first(path: str) -> str:
     """PATH with the system directories first, so that a project cannot shadow their programs."""
-    folders = [folder for folder in _SYSTEM_FOLDERS if os.path.isdir(folder)]
-    return os.pathsep.join(dict.fromkeys([*folders, *filter(os.path.isabs, path.split(os.pathsep))]))
+    directories = [directory for directory in _SYSTEM_DIRECTORIES if os.path.isdir(directory)]
+    return os.pathsep.join(dict.fromkeys([*directories, *filter(os.path.isabs, path.split(os.pathsep))]))
 
 
 def launcher_line(
@@ -233,7 +233,7 @@ def launcher_line(
         "filter": _weak_filter(network, read_only) if shut_in else b"",
         "shut_in": shut_in,
     }
-    return Supervised([sys.executable, "-I", "-S", "-c", _START, _FOLDER, dumps(spec).hex(), *argv])
+    return Supervised([sys.executable, "-I", "-S", "-c", _START, _DIRECTORY, dumps(spec).hex(), *argv])
 
 
 @cache

@@ -5,7 +5,7 @@ orphans and kills them. The child sandboxes itself with Landlock (files) and sec
 the command. Landlock rules are additive, so a directory inside the writable workspace cannot be excluded:
 the parent restores those few files afterwards.
 
-    python -I -S -c "…; from launch import main; main()" FOLDER SPEC COMMAND…
+    python -I -S -c "…; from launch import main; main()" DIRECTORY SPEC COMMAND…
 
 Imported rather than run, so that its bytecode is cached; SPEC (see `run`) is marshalled, as importing
 `json` would double the start-up time.
@@ -126,13 +126,13 @@ def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
             parent = os.path.dirname(parent)
     if not hidden:
         yield top
-    for folder in above - hidden:
+    for directory in above - hidden:
         try:
-            names = os.listdir(folder)
+            names = os.listdir(directory)
         except OSError:
             continue
         for name in names:
-            path = os.path.join(folder, name)
+            path = os.path.join(directory, name)
             # A rule on a symlink applies to its target, which has, or lacks, a rule of its own.
             if path not in hidden and path not in above and path != "/dev" and not os.path.islink(path):
                 yield path

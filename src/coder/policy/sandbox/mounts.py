@@ -51,12 +51,12 @@ def _plain(field: bytes) -> str:
     return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), field))
 
 
-def _join(folder: str, rest: str) -> str:
-    return (folder.rstrip("/") + "/" + rest.strip("/")).rstrip("/") or "/"
+def _join(directory: str, rest: str) -> str:
+    return (directory.rstrip("/") + "/" + rest.strip("/")).rstrip("/") or "/"
 
 
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _same(one: str, other: str) -> bool:

@@ -122,14 +122,14 @@ def _temporary(environment: Mapping[str, str]) -> list[str]:
 def first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
     """For each needed path in a temporary directory, that directory's entry."""
     for path in needed:
-        for folder in temp:
-            if path and path != folder and _within(path, folder):
-                yield os.path.join(folder, path[len(folder) :].strip("/").split("/")[0])
+        for directory in temp:
+            if path and path != directory and _within(path, directory):
+                yield os.path.join(directory, path[len(directory) :].strip("/").split("/")[0])
 
 
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def within(path: str, folders: Iterable[str]) -> bool:
-    return any(_within(path, folder) for folder in folders)
+def within(path: str, directories: Iterable[str]) -> bool:
+    return any(_within(path, directory) for directory in directories)

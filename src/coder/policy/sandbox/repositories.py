@@ -153,7 +153,7 @@ class Repositories:
         return [path for path in places if os.path.lexists(path)][:_MOST_LOCKED]
 
     def _discover(self, marks: Iterable[str]) -> Iterator[_Repository]:
-        own = git_folders_in(self._own) if self._own else ()
+        own = git_directories_in(self._own) if self._own else ()
         named = [*marks, *own, os.path.join(self._root, ".git")]
         if all(os.path.lexists(os.path.join(self._root, name)) for name in _OF_BARE):
             named.append(self._root)
@@ -221,39 +221,39 @@ class Repositories:
         except (OSError, ValueError):
             return None, False
 
-    def _hooks_in(self, folder: str) -> Hooks:
-        kept = self._hooks.get(folder)
+    def _hooks_in(self, directory: str) -> Hooks:
+        kept = self._hooks.get(directory)
         try:
-            info = os.lstat(folder)
+            info = os.lstat(directory)
             if stat.S_ISLNK(info.st_mode):
-                return {"": (info.st_mode, os.fsencode(os.readlink(folder)))}
+                return {"": (info.st_mode, os.fsencode(os.readlink(directory)))}
             same = kept is not None and kept.key[0] == info.st_mtime_ns
-            names = list(kept.held) if kept is not None and same else _hook_names(folder)
-            stats = [os.lstat(os.path.join(folder, name)) for name in names]
+            names = list(kept.held) if kept is not None and same else _hook_names(directory)
+            stats = [os.lstat(os.path.join(directory, name)) for name in names]
         except OSError:
             return {}
         key = (info.st_mtime_ns, *((one.st_ino, one.st_mtime_ns, one.st_ctime_ns) for one in stats))
         if kept is None or kept.key != key:
             pairs = list(zip(names, stats, strict=True))
-            read = [self._read(os.path.join(folder, name), one)[0] or b"" for name, one in pairs]
+            read = [self._read(os.path.join(directory, name), one)[0] or b"" for name, one in pairs]
             held = {name: (one.st_mode, data) for (name, one), data in zip(pairs, read, strict=True)}
-            self._hooks[folder] = kept = _Hooks(key, held)
+            self._hooks[directory] = kept = _Hooks(key, held)
         return kept.held
 
 
-def git_folders_in(git: str) -> Iterator[str]:
+def git_directories_in(git: str) -> Iterator[str]:
     """The git directories of submodules and worktrees inside a repository's own."""
     stack = [(os.path.join(git, "modules"), 0)]
     while stack:
-        folder, depth = stack.pop()
-        names = _folders(folder)
+        directory, depth = stack.pop()
+        names = _directories(directory)
         if depth and "objects" in names:
-            yield folder
-            stack.append((os.path.join(folder, "modules"), 0))
+            yield directory
+            stack.append((os.path.join(directory, "modules"), 0))
         elif depth < _MODULE_DEPTH:
-            stack += [(os.path.join(folder, name), depth + 1) for name in names]
+            stack += [(os.path.join(directory, name), depth + 1) for name in names]
     trees = os.path.join(git, "worktrees")
-    yield from (os.path.join(trees, name) for name in _folders(trees))
+    yield from (os.path.join(trees, name) for name in _directories(trees))
 
 
 def _inode(path: str) -> int:
@@ -263,16 +263,16 @@ def _inode(path: str) -> int:
         return 0
 
 
-def _folders(folder: str) -> list[str]:
+def _directories(directory: str) -> list[str]:
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(directory) as found:
             return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
 
 
-def _hook_names(folder: str) -> list[str]:
-    return sorted(name for name in os.listdir(folder) if not name.endswith(".sample"))
+def _hook_names(directory: str) -> list[str]:
+    return sorted(name for name in os.listdir(directory) if not name.endswith(".sample"))
 
 
 def _names_more_programs(path: str, before: _File | None, now: _File, own: bool) -> bool:
@@ -332,10 +332,10 @@ def _restore(path: str, before: _File | None, hooks: Hooks) -> bool:
 
 
 def _restore_link(path: Path, target: bytes) -> None:
-    with parent_of(path) as folder:
-        os.unlink(path.name, dir_fd=folder)
-        os.symlink(target, os.fsencode(path.name), dir_fd=folder)
+    with parent_of(path) as directory:
+        os.unlink(path.name, dir_fd=directory)
+        os.symlink(target, os.fsencode(path.name), dir_fd=directory)
 
 
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

@@ -31,7 +31,7 @@ class LongSandbox(Sandbox):
         found = msgspec.structs.replace(found, seen_in_temp=list(seen))
         if self.level.rung == "landlock":
             return self._without_locks(found)
-        git = [folder for folder in found.pinned if folder not in found.writable]
+        git = [directory for directory in found.pinned if directory not in found.writable]
         return msgspec.structs.replace(found, locked=[*found.locked, *git])
 
     def _without_locks(self, found: AccessRules) -> AccessRules:
@@ -46,6 +46,6 @@ class LongSandbox(Sandbox):
         return msgspec.structs.replace(found, writable=[*inside, *granted], locked=[], absent=[], pinned=[])
 
 
-def _entries(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
+def _entries(directory: str) -> list[str]:
+    with os.scandir(directory) as entries:
         return [entry.path for entry in entries if not entry.is_symlink()]

@@ -77,8 +77,8 @@ def secrets_in(home: str) -> list[str]:
 
 
 def closed_inside(root: str, person: str, own: str) -> list[str]:
-    """The places for secrets of the home `person`, and coder's own folder, that lie inside `root` or would:
-    as a rule none. Where one is a link, what it leads to is such a place too."""
+    """The places for secrets of the home `person`, and coder's own directory, that lie inside `root` or
+    would: as a rule none. Where one is a link, what it leads to is such a place too."""
     home = os.path.realpath(person).rstrip("/") if person else ""
     named = (
         [(f"{home}/{name}", f"{home}/{name.partition('/')[0]}") for name in HOME_SECRETS] if person else []

@@ -15,7 +15,7 @@ from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.programs.tables import names
 from coder.policy.programs.wrappers import Inner, unwrap
 from coder.policy.remembered import depends_on_directory, is_interpreter, name_of
-from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
 from coder.policy.shell.redirections import judge_redirect
 from coder.policy.shell.tree import Line, SimpleCommand, read_line
@@ -31,7 +31,7 @@ _UNKNOWN_COMMAND = Phrase("policy.risk.unknown_command")
 _UNSEEN = Phrase("policy.risk.unseen")
 _FED_SHELL = Phrase("policy.risk.fed")
 _FORK_BOMB = Phrase("policy.risk.fork_bomb")
-_TRUSTED_FOLDERS = ("/bin/", "/usr/bin/")
+_TRUSTED_DIRECTORIES = ("/bin/", "/usr/bin/")
 _RESERVED = frozenset(
     names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
 )
@@ -45,7 +45,7 @@ _RUN_OPTIONS = names(
     --makefile --require --import --loader --preload --app --post-renderer --kubeconfig --chdir -chdir
     """
 )
-_FIRST_FOLDER = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
+_FIRST_DIRECTORY = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
 
 
@@ -94,7 +94,7 @@ class _Judge:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
             return _unparsed(text, Phrase("policy.unread.other_shell"))
         try:
-            return self._verdict(read_line(text, self._depth), _FIRST_FOLDER.match(text))
+            return self._verdict(read_line(text, self._depth), _FIRST_DIRECTORY.match(text))
         except NotUnderstood as problem:
             return _unparsed(text, problem.phrase)
         except (RecursionError, ValueError, OSError):
@@ -103,7 +103,7 @@ class _Judge:
     def _verdict(self, parsed: Line, first: re.Match[str] | None) -> ShellVerdict:
         self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
         segments = self._segments(parsed)
-        if len(self._places.folders) > 1 or not self._places.known:
+        if len(self._places.directories) > 1 or not self._places.known:
             # A later `cd` may run earlier (loops, functions): second pass with all directories known.
             if first and self._depth == 0 and self._places.cd_count == 1 and self._places.known:
                 self._places.begins_in = first[1]
@@ -150,10 +150,10 @@ class _Judge:
                 finding.opaque = True
         listed = bool(simple.words) and is_listed(_program(simple.words[0].text))
         name = name_of(simple.words, listed=listed, inside=self._places.inside)
-        by_folder = depends_on_directory(simple.words, listed=listed)
+        by_directory = depends_on_directory(simple.words, listed=listed)
         return Segment(
             command=simple.source,
-            name=self._places.named(name) if by_folder else name,
+            name=self._places.named(name) if by_directory else name,
             read_only=not finding.rule,
             opaque=finding.opaque,
             rule=finding.rule or finding.note or Phrase("policy.reads.only"),
@@ -275,9 +275,9 @@ class _Judge:
 
 def _program(path: str) -> str:
     """The name to look up: a path counts as the system's program only in a system directory."""
-    for folder in _TRUSTED_FOLDERS:
-        if path.startswith(folder) and "/" not in path[len(folder) :]:
-            return path[len(folder) :]
+    for directory in _TRUSTED_DIRECTORIES:
+        if path.startswith(directory) and "/" not in path[len(directory) :]:
+            return path[len(directory) :]
     return path
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.tables import names
 from coder.policy.secrets.home import names_home_secret
-from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 
 _HOMES = ("/root/", "/home/", "/Users/")
@@ -102,7 +102,7 @@ def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
 
 
 def _resolved(text: str, places: WorkingDirectories) -> list[str]:
-    return [places.real(folder / text) for folder in places.folders]
+    return [places.real(directory / text) for directory in places.directories]
 
 
 def _is_secret(paths: list[str], places: WorkingDirectories) -> bool:

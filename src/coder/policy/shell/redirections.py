@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from coder.policy.scratch import temporary_folder
-from coder.policy.shell.folders import WorkingDirectories
+from coder.policy.scratch import temporary_directory
+from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.tree import Redirect
 from coder.texts import Phrase
 
@@ -51,7 +51,7 @@ def judge_redirect(redirect: Redirect, places: WorkingDirectories) -> Effect:
 
 def _write_effect(redirect: Redirect, name: str, places: WorkingDirectories) -> Effect:
     if not places.inside(name) and not places.in_scratch(name):
-        if temporary_folder(name):
+        if temporary_directory(name):
             values = {"path": name, "scratch": places.scratch}
             return Effect(
                 Phrase("policy.why.writes_temporary", **values),

@@ -84,9 +84,9 @@ class IndexFile:
 class Base:
     """The tree before a session's newest command: an index and a delta log."""
 
-    def __init__(self, folder: Path) -> None:
-        self._index = folder / "base"
-        self._delta = folder / "later"
+    def __init__(self, directory: Path) -> None:
+        self._index = directory / "base"
+        self._delta = directory / "later"
         self._count = -1  # entries in the delta; negative where there is no index yet
 
     @property

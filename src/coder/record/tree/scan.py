@@ -42,15 +42,17 @@ Changed = dict[bytes, tuple[IndexEntry | None, IndexEntry | None]]
 
 
 class Tree:
-    """The entries below `root`, as of the last `sync`. `folder` is where contents and index are kept."""
+    """The entries below `root`, as of the last `sync`. `directory` is where contents and index are kept."""
 
-    def __init__(self, root: Path, folder: Path, limits: TreeLimits, excluded: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, root: Path, directory: Path, limits: TreeLimits, excluded: Sequence[Path] = ()
+    ) -> None:
         self.root = os.fsencode(os.path.realpath(root))
-        self.folder = folder
+        self.directory = directory
         self.limits = limits
-        self.store = BlobStore(folder, limits.total_bytes)
+        self.store = BlobStore(directory, limits.total_bytes)
         self.entries: Entries = {}
-        self.index = IndexFile(folder / "index")
+        self.index = IndexFile(directory / "index")
         self.also: set[bytes] = set()  # covered whatever .gitignore says
         self.shared = False  # other sessions use this workspace
         self.partial = False  # more entries than the limit
@@ -104,8 +106,8 @@ class Tree:
         if first:
             self.save()
             with contextlib.suppress(OSError):
-                os.utime(self.folder)  # mark as in use, for garbage collection
-            forget_unused(self.folder.parent, self.folder.name)
+                os.utime(self.directory)  # mark as in use, for garbage collection
+            forget_unused(self.directory.parent, self.directory.name)
         return {path: pair for path, pair in changed.items() if not first and _differ(*pair)}
 
     def inner_git(self) -> list[Path]:
@@ -165,10 +167,10 @@ class Tree:
         if info is None:
             self._drop(path, changed)
             return
-        folder = stat.S_ISDIR(info.st_mode)
-        if path not in self.entries and self._is_ignored(path, folder):
+        directory = stat.S_ISDIR(info.st_mode)
+        if path not in self.entries and self._is_ignored(path, directory):
             return
-        if folder:
+        if directory:
             old = self.entries.get(path)
             assert self._watch is not None
             if old is None or old.inode != info.st_ino or not self._watch.watching(path):
@@ -178,7 +180,7 @@ class Tree:
                 return
             if old.mode != stat.S_IMODE(info.st_mode):  # may have been unreadable before
                 self._visit(path, changed, set())
-        elif self._is_folder(path):
+        elif self._is_directory(path):
             self._drop(path, changed)
         self._update(path, info, changed)
 
@@ -249,21 +251,21 @@ class Tree:
         assert self._watch is not None
         stack = [top]
         while stack:
-            folder = stack.pop()
-            self._watch.add(folder)
+            directory = stack.pop()
+            self._watch.add(directory)
             try:
-                with os.scandir(folder) as found:
+                with os.scandir(directory) as found:
                     listed = list(found)
             except OSError:
                 # Unreadable: its contents are not deleted.
-                unseen -= {path for path in unseen if path.startswith(folder + b"/")}
+                unseen -= {path for path in unseen if path.startswith(directory + b"/")}
                 continue
             for entry in listed:
                 path = entry.path
                 if path in self._ignored or self._is_excluded(path):
                     continue
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if path not in self.entries and self._is_ignored(path, is_folder):
+                is_directory = entry.is_dir(follow_symlinks=False)
+                if path not in self.entries and self._is_ignored(path, is_directory):
                     continue
                 try:
                     info = entry.stat(follow_symlinks=False)
@@ -271,7 +273,7 @@ class Tree:
                     continue
                 unseen.discard(path)
                 self._update(path, info, changed)
-                if is_folder and path in self.entries:
+                if is_directory and path in self.entries:
                     stack.append(path)
 
     def _is_excluded(self, path: bytes) -> bool:
@@ -281,22 +283,22 @@ class Tree:
             return True
         return path in self._excluded
 
-    def _is_ignored(self, path: bytes, is_folder: bool) -> bool:
+    def _is_ignored(self, path: bytes, is_directory: bool) -> bool:
         rules = self._rules_in(os.path.dirname(path))
-        if not rules.hide(os.fsdecode(path), is_folder=is_folder):
+        if not rules.hide(os.fsdecode(path), is_directory=is_directory):
             return False
         self._ignored.add(path)
         return True
 
-    def _rules_in(self, folder: bytes) -> Rules:
-        rules = self._rules.get(folder)
+    def _rules_in(self, directory: bytes) -> Rules:
+        rules = self._rules.get(directory)
         if rules is None:
-            text = os.fsdecode(folder)
-            if folder == self.root:
+            text = os.fsdecode(directory)
+            if directory == self.root:
                 rules = Rules.at(Path(text), Path(text))
             else:
-                rules = self._rules_in(os.path.dirname(folder)).inside(text)
-            self._rules[folder] = rules
+                rules = self._rules_in(os.path.dirname(directory)).inside(text)
+            self._rules[directory] = rules
         return rules
 
     # the index
@@ -366,7 +368,7 @@ class Tree:
         self._record(path, old, None, changed)
         self._rules_changed = self._rules_changed or path.endswith(b"/" + _IGNORE)
 
-    def _is_folder(self, path: bytes) -> bool:
+    def _is_directory(self, path: bytes) -> bool:
         old = self.entries.get(path)
         return old is not None and old.kind == "folder"
 
@@ -378,9 +380,9 @@ class Tree:
             return
         changed[path] = (old, new)
 
-    def _is_within(self, path: bytes, folders: set[bytes]) -> bool:
-        while folders and len(path) > len(self.root):
-            if path in folders:
+    def _is_within(self, path: bytes, directories: set[bytes]) -> bool:
+        while directories and len(path) > len(self.root):
+            if path in directories:
                 return True
             path = os.path.dirname(path)
         return False

@@ -21,10 +21,10 @@ def digest_of(content: bytes) -> bytes:
 
 
 class BlobStore:
-    """Packs in `folder`. Each process appends to its own pack and reads all."""
+    """Packs in `directory`. Each process appends to its own pack and reads all."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, limit: int) -> None:
+        self.directory = directory
         self.limit = limit
         self.size = 0
         self._where: dict[bytes, tuple[str, int, int]] | None = None
@@ -38,7 +38,7 @@ class BlobStore:
     def packs(self) -> list[tuple[str, int]]:
         """Names and sizes, oldest first."""
         try:
-            with os.scandir(self.folder) as found:
+            with os.scandir(self.directory) as found:
                 return sorted((e.name, e.stat().st_size) for e in found if e.name.endswith(".pack"))
         except OSError:
             return []
@@ -52,7 +52,7 @@ class BlobStore:
         while packs and (total > self.limit or len(packs) > most):
             name, size = packs.pop(0)
             total -= size
-            for path in (self.folder / name, (self.folder / name).with_suffix(".idx")):
+            for path in (self.directory / name, (self.directory / name).with_suffix(".idx")):
                 path.unlink(missing_ok=True)
 
     def _known(self) -> dict[bytes, tuple[str, int, int]]:
@@ -63,8 +63,8 @@ class BlobStore:
                 self.size += size
                 with contextlib.suppress(OSError):
                     if name not in self._open:
-                        self._open[name] = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
-                    data = (self.folder / name).with_suffix(".idx").read_bytes()
+                        self._open[name] = os.open(self.directory / name, os.O_RDONLY | os.O_CLOEXEC)
+                    data = (self.directory / name).with_suffix(".idx").read_bytes()
                     whole = len(data) - len(data) % _RECORD.size
                     for digest, start, length in _RECORD.iter_unpack(data[:whole]):
                         if start + length <= size:
@@ -91,10 +91,10 @@ class BlobStore:
 
     def _append(self, content: bytes) -> None:
         if self._pack < 0:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._pack = os.open(self.folder / f"{self._name}.pack", flags, 0o600)
-            self._index = os.open(self.folder / f"{self._name}.idx", flags, 0o600)
+            self._pack = os.open(self.directory / f"{self._name}.pack", flags, 0o600)
+            self._index = os.open(self.directory / f"{self._name}.idx", flags, 0o600)
         done = os.write(self._pack, content)
         if done < len(content):
             os.ftruncate(self._pack, self._end)

@@ -19,7 +19,7 @@ _ONLYDIR, _DONT_FOLLOW = 0x01000000, 0x02000000
 _MASK = (
     _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR | _DONT_FOLLOW
 )
-MOST_FOLDERS = 20_000  # the per-user limit of watches is shared with editors
+MOST_DIRECTORIES = 20_000  # the per-user limit of watches is shared with editors
 
 
 class Watch:
@@ -27,7 +27,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._fd = -1
-        self._folders: dict[int, bytes] = {}
+        self._directories: dict[int, bytes] = {}
         self._numbers: dict[bytes, int] = {}
         self._created: set[bytes] = set()
         self._add: Callable[..., int] | None = None
@@ -45,31 +45,31 @@ class Watch:
             return False
         return self._fd >= 0
 
-    def add(self, folder: bytes) -> None:
+    def add(self, directory: bytes) -> None:
         """Call before listing the directory, so that no entry is missed in between."""
         if self.lost or self._add is None:
             return
-        number = self._add(self._fd, folder, _MASK) if len(self._folders) < MOST_FOLDERS else -1
+        number = self._add(self._fd, directory, _MASK) if len(self._directories) < MOST_DIRECTORIES else -1
         if number < 0:
             # A vanished directory is fine; running out of watches is not.
-            self.lost = os.path.isdir(folder)
+            self.lost = os.path.isdir(directory)
             return
-        old = self._folders.get(number)
+        old = self._directories.get(number)
         if old is not None:
             self._numbers.pop(old, None)
-        self._folders[number] = folder
-        self._numbers[folder] = number
+        self._directories[number] = directory
+        self._numbers[directory] = number
 
-    def watching(self, folder: bytes) -> bool:
+    def watching(self, directory: bytes) -> bool:
         """Also True once events are lost."""
-        return self.lost or folder in self._numbers
+        return self.lost or directory in self._numbers
 
-    def forget(self, folder: bytes) -> None:
+    def forget(self, directory: bytes) -> None:
         """Stop watching this directory and all below it."""
-        below = folder + b"/"
-        for path in [p for p in self._numbers if p == folder or p.startswith(below)]:
+        below = directory + b"/"
+        for path in [p for p in self._numbers if p == directory or p.startswith(below)]:
             number = self._numbers.pop(path)
-            self._folders.pop(number, None)
+            self._directories.pop(number, None)
             if self._remove is not None:
                 self._remove(self._fd, number)
 
@@ -91,15 +91,15 @@ class Watch:
                 at += length
                 if mask & _Q_OVERFLOW:
                     self.lost = True
-                folder = self._folders.get(number)
-                if folder is None:
+                directory = self._directories.get(number)
+                if directory is None:
                     continue
                 if mask & _IGNORED:
-                    del self._folders[number]
-                    if self._numbers.get(folder) == number:
-                        del self._numbers[folder]
+                    del self._directories[number]
+                    if self._numbers.get(directory) == number:
+                        del self._numbers[directory]
                 elif name:
-                    path = folder + b"/" + name
+                    path = directory + b"/" + name
                     found.add(path)
                     if mask & (_CREATE | _MOVED_TO):
                         self._created.add(path)
@@ -115,5 +115,5 @@ class Watch:
             os.close(self._fd)
         self._fd = -1
         self.lost = True
-        self._folders.clear()
+        self._directories.clear()
         self._numbers.clear()

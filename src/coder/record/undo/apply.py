@@ -79,12 +79,12 @@ def state_of(path: Path) -> tuple[PathState, bytes]:
     """The state of a path, with its bytes. Absent where a parent directory has become a symlink. Raises
     OSError where it is unreadable or too large."""
     try:
-        with parent_of(path) as folder:
+        with parent_of(path) as directory:
             try:
-                return _read_state(path.name, folder)
+                return _read_state(path.name, directory)
             except PermissionError:
                 with temporarily_readable(path):
-                    return _read_state(path.name, folder)
+                    return _read_state(path.name, directory)
     except (FileNotFoundError, NotADirectoryError, SymlinkRace):
         return PathState(), b""
 
@@ -100,27 +100,27 @@ def temporarily_readable(path: Path) -> Iterator[None]:
         _chmod_nofollow(path, mode)
 
 
-def _read_state(name: str, folder: int) -> tuple[PathState, bytes]:
-    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+def _read_state(name: str, directory: int) -> tuple[PathState, bytes]:
+    info = os.stat(name, dir_fd=directory, follow_symlinks=False)
     mode = stat.S_IMODE(info.st_mode)
     if stat.S_ISDIR(info.st_mode):
         return PathState(None, mode, "folder"), b""
     if stat.S_ISLNK(info.st_mode):
-        target = os.fsencode(os.readlink(name, dir_fd=folder))
+        target = os.fsencode(os.readlink(name, dir_fd=directory))
         return PathState(digest(target), 0, "link"), target
     if not stat.S_ISREG(info.st_mode):
         return PathState(None, mode, "other"), b""
     if info.st_size > _LARGEST:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
-    content = read_at(name, folder) or b""
+    content = read_at(name, directory) or b""
     return PathState(digest(content), mode), content
 
 
 def apply_steps(steps: Iterable[Step]) -> list[Step]:
     """Apply the steps: removals first, parents before children. Returns the steps that changed something."""
     pending = [step for step in steps if not step.is_noop]
-    folders = [s for s in pending if s.now.kind == s.goal.kind == "folder"]
-    for step in sorted(folders, key=lambda s: s.path):
+    directories = [s for s in pending if s.now.kind == s.goal.kind == "folder"]
+    for step in sorted(directories, key=lambda s: s.path):
         _chmod_nofollow(path_of(step.path), step.goal.mode | stat.S_IRWXU)
     for step in sorted(pending, key=lambda s: s.path, reverse=True):  # the innermost first
         if step.goal.absent or (step.now.kind != step.goal.kind and not step.now.absent):
@@ -161,10 +161,10 @@ def _remove(step: Step) -> None:
 
 
 def _create(path: Path, step: Step) -> None:
-    with parent_of(path, make=True) as folder:
+    with parent_of(path, make=True) as directory:
         if step.goal.kind == "folder":
             with contextlib.suppress(FileExistsError):
-                os.mkdir(path.name, dir_fd=folder)
+                os.mkdir(path.name, dir_fd=directory)
         elif step.goal.kind == "link":
             replace_link(path, os.fsdecode(step.content))
         elif step.now.same(step.goal):

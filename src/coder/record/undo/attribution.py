@@ -40,10 +40,10 @@ def journal_changes(
     if not found:
         return []
     with journal.lock:
-        writes, journals = written_by_others(journal.folder, under.since)
+        writes, journals = written_by_others(journal.directory, under.since)
         if turn:  # recovered: the session may have been resumed since
             _add_writes(writes, _written_after(journal.files, turn, under.since))
-        owners = _OtherOwners(journal.folder.parent, under, tree.replaced_dirs)
+        owners = _OtherOwners(journal.directory.parent, under, tree.replaced_dirs)
         changes: list[Change] = []
         for path, (old, new) in sorted(found.items()):
             change = _change(tree, journal, path, old, new)

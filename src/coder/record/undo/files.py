@@ -34,17 +34,17 @@ UNDOING, REDOING, _REDO = "undoing", "redoing", "redo"
 
 
 class JournalFiles:
-    """The journal in `folder`."""
+    """The journal in `directory`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
     # contents
 
     def keep(self, content: bytes, limit: int | None = None) -> str:
         """Store a content unless it is longer than `limit`; returns its digest."""
         name = digest(content)
-        blob = self.folder / "objects" / name
+        blob = self.directory / "objects" / name
         if (limit is None or len(content) <= limit) and not blob.exists():
             blob.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(blob, content)
@@ -52,23 +52,23 @@ class JournalFiles:
 
     def content(self, name: str) -> bytes | None:
         try:
-            return (self.folder / "objects" / name).read_bytes()
+            return (self.directory / "objects" / name).read_bytes()
         except OSError:
             return None
 
     # changes
 
     def turn(self, turn: int) -> Path:
-        return self.folder / f"turn-{turn:06d}.jsonl"
+        return self.directory / f"turn-{turn:06d}.jsonl"
 
     def undone(self, turn: int) -> Path:
-        return self.folder / f"turn-{turn:06d}.undone"
+        return self.directory / f"turn-{turn:06d}.undone"
 
     def redo(self, turn: int) -> Path:
         return self._progress_file(_REDO, turn)
 
     def _progress_file(self, name: str, turn: int) -> Path:
-        return self.folder / f"{name}-{turn:06d}.jsonl"
+        return self.directory / f"{name}-{turn:06d}.jsonl"
 
     def changes(self, file: Path) -> list[Change]:
         changes = []
@@ -78,7 +78,7 @@ class JournalFiles:
         return changes
 
     def append(self, name: str, data: bytes) -> None:
-        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        fd = os.open(self.directory / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             write_all(fd, data)
         finally:
@@ -87,7 +87,7 @@ class JournalFiles:
     def add_changes(self, name: str, changes: Iterable[Change]) -> None:
         # A newline first: the last line may be torn.
         self.append(name, b"".join(b"\n" + _encode_change(change) + b"\n" for change in changes))
-        os.utime(self.folder)  # other sessions look at the directory's mtime
+        os.utime(self.directory)  # other sessions look at the directory's mtime
 
     def write_changes(self, file: Path, changes: Iterable[Change]) -> None:
         write_atomically(file, b"".join(_encode_change(change) + b"\n" for change in changes))
@@ -95,16 +95,16 @@ class JournalFiles:
     # progress
 
     def turns(self) -> list[int]:
-        return sorted(_number(path) for path in self.folder.glob("turn-*.jsonl"))
+        return sorted(_number(path) for path in self.directory.glob("turn-*.jsonl"))
 
     def redos(self) -> list[int]:
         """Turns whose undo is complete; the one undone last first."""
-        undone = {_number(path) for path in self.folder.glob("turn-*.undone")}
-        return sorted(n for path in self.folder.glob("redo-*.jsonl") if (n := _number(path)) in undone)
+        undone = {_number(path) for path in self.directory.glob("turn-*.undone")}
+        return sorted(n for path in self.directory.glob("redo-*.jsonl") if (n := _number(path)) in undone)
 
     def begun(self, name: str) -> dict[int, list[Change]]:
         """The moves of an interrupted undo (`UNDOING`) or redo (`REDOING`), by turn."""
-        files = sorted(self.folder.glob(f"{name}-*.jsonl"))
+        files = sorted(self.directory.glob(f"{name}-*.jsonl"))
         return {_number(file): self.changes(file) for file in files}
 
     def begin(self, name: str, turn: int, moves: list[Change]) -> None:
@@ -129,29 +129,29 @@ class JournalFiles:
 
     def settle(self) -> None:
         """Finish the clean-up that a kill may have prevented after the committing rename."""
-        turns, undone = set(self.turns()), {_number(path) for path in self.folder.glob("turn-*.undone")}
-        for file in self.folder.glob(f"{UNDOING}-*.jsonl"):
+        turns, undone = set(self.turns()), {_number(path) for path in self.directory.glob("turn-*.undone")}
+        for file in self.directory.glob(f"{UNDOING}-*.jsonl"):
             if _number(file) in undone:
                 file.replace(self.redo(_number(file)))
             elif _number(file) not in turns:
                 file.unlink(missing_ok=True)
-        for file in [*self.folder.glob(f"{_REDO}-*.jsonl"), *self.folder.glob(f"{REDOING}-*.jsonl")]:
+        for file in [*self.directory.glob(f"{_REDO}-*.jsonl"), *self.directory.glob(f"{REDOING}-*.jsonl")]:
             if _number(file) not in undone:
                 file.unlink(missing_ok=True)
 
     def forget_old(self, upcoming: list[Change]) -> None:
         """A new turn drops the redo stack. Keep the newest turns and the contents they need."""
-        turns = list(self.folder.glob("turn-*.undone"))
+        turns = list(self.directory.glob("turn-*.undone"))
         turns += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
         ways = [
             path
             for ended in ("redo-*.jsonl", "undoing-*.jsonl", "redoing-*.jsonl")
-            for path in self.folder.glob(ended)
+            for path in self.directory.glob(ended)
         ]
         moves = self._keep_recent_moves(turns)
         for file in (*ways, *turns):
             file.unlink(missing_ok=True)
-        objects = self.folder / "objects"
+        objects = self.directory / "objects"
         if not (ways or turns) or not objects.exists():
             return
         kept = [change for turn in self.turns() for change in self.changes(self.turn(turn))]
@@ -164,7 +164,7 @@ class JournalFiles:
     def _keep_recent_moves(self, forgotten: list[Path]) -> list[Change]:
         """Keep recent changes of forgotten turns for other sessions; returns those whose contents they may
         need."""
-        file = self.folder / MOVES
+        file = self.directory / MOVES
         known = self.changes(file) if file.exists() else []
         oldest = time.time_ns() - _RECENT_NS
         added = [change for turn in forgotten for change in self.changes(turn)]

@@ -68,11 +68,11 @@ class _Task(msgspec.Struct, frozen=True):
 
 
 class UndoJournal:
-    """The undo journal of one session, in `folder`."""
+    """The undo journal of one session, in `directory`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.files = JournalFiles(folder)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files = JournalFiles(directory)
         self.lock = threading.RLock()  # scans run in threads
         self._turn = 0
         self._written: set[Path] | None = None
@@ -102,17 +102,17 @@ class UndoJournal:
         now = time.time_ns()
         changes = [msgspec.structs.replace(change, at=now) for change in changes]
         with self.lock:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             manifest = self.files.turn(turn or self._turn)
             if not manifest.exists():
                 self.files.forget_old(changes)
-                forget_unused(self.folder.parent, self.folder.name)
+                forget_unused(self.directory.parent, self.directory.name)
             self.files.add_changes(manifest.name, changes)
 
     def command_begins(self, command: str) -> None:
         """Recorded until `commands_ended`: a later process finds it if this one is killed. Raises OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        running = self.folder / _RUNNING
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        running = self.directory / _RUNNING
         if not self._has_run and running.exists():
             self.files.append(_CUT_OFF, running.read_bytes())
             running.unlink()
@@ -121,10 +121,10 @@ class UndoJournal:
 
     def commands_ended(self, *, journalled: bool = True) -> None:
         """Commands that could not be journalled count as interrupted. Raises OSError."""
-        running = self.folder / _RUNNING
+        running = self.directory / _RUNNING
         if not journalled and running.exists():
-            if not (self.folder / _CUT_OFF).exists():  # a rename works on a full disk
-                running.rename(self.folder / _CUT_OFF)
+            if not (self.directory / _CUT_OFF).exists():  # a rename works on a full disk
+                running.rename(self.directory / _CUT_OFF)
                 return
             self.files.append(_CUT_OFF, running.read_bytes())
         running.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ class UndoJournal:
         found = set(commands)
         left = [one for one in self.cut_off() if one not in found]
         for name in (_CUT_OFF, _RUNNING):
-            (self.folder / name).unlink(missing_ok=True)
+            (self.directory / name).unlink(missing_ok=True)
         if left:
             self.files.append(_CUT_OFF, b"".join(encode(one) + b"\n" for one in left))
 
@@ -143,7 +143,7 @@ class UndoJournal:
         found: list[tuple[int, str]] = []
         for name in (_CUT_OFF, _RUNNING):
             with contextlib.suppress(OSError):
-                for line in (self.folder / name).read_bytes().splitlines():
+                for line in (self.directory / name).read_bytes().splitlines():
                     with contextlib.suppress(msgspec.DecodeError):  # torn
                         found.append(msgspec.json.decode(line, type=tuple[int, str]))
         return found
@@ -287,7 +287,7 @@ class UndoJournal:
         """Back up what a forced undo replaces; never deleted."""
         if step.now.blob is None or step.is_noop:
             return ""
-        copy = self.folder / KEPT / step.now.blob
+        copy = self.directory / KEPT / step.now.blob
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(copy, state_of(path_of(step.path))[1])
         return str(copy)
@@ -327,7 +327,7 @@ def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
         return UndoOutcome(
             turn=task.turn, conflicts=found.conflicts, uncovered=uncovered, shared=shared, unsure=unsure
         )
-    made = {folder for change in task.changes for folder in change.made}
+    made = {directory for change in task.changes for directory in change.made}
     moved = [s for s in found.steps.values() if not s.is_noop and s.path not in made]
 
     def paths(which: Callable[[Step], bool]) -> list[str]:

@@ -20,8 +20,8 @@ def written_by_others(own: Path, since: int) -> tuple[Writes, list[JournalFiles]
     """Tool and undo writes of all sessions but `own` since then (nanoseconds), and their journals."""
     found: list[Change] = []
     journals: list[JournalFiles] = []
-    with contextlib.suppress(OSError), os.scandir(own.parent) as folders:
-        for entry in folders:
+    with contextlib.suppress(OSError), os.scandir(own.parent) as directories:
+        for entry in directories:
             if entry.name != own.name and entry.stat().st_mtime_ns >= since:
                 journals.append(JournalFiles(Path(entry.path)))
                 found += [change for change in journalled_since(journals[-1], since) if change.by_tool]
@@ -36,7 +36,7 @@ def journalled_since(
 ) -> Iterator[Change]:
     """All changes journalled since then, of any turn, undone or not."""
     for pattern in only:
-        for file in journal.folder.glob(pattern):
+        for file in journal.directory.glob(pattern):
             with contextlib.suppress(OSError):
                 if file.stat().st_mtime_ns >= since:
                     yield from (change for change in journal.changes(file) if change.at >= since)

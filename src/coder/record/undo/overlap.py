@@ -67,8 +67,8 @@ Line = Opened | _BaseSaved | _OverlapBegan | _OverlapEnded
 class Orphan:
     """The remains of a killed session, locked by us: `commands` ran until about `until`."""
 
-    def __init__(self, folder: Path, descriptor: int) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, descriptor: int) -> None:
+        self.directory = directory
         self._descriptor = descriptor
         lines = _lines(descriptor)
         self.commands = [line for line in lines if isinstance(line, Opened)]
@@ -84,14 +84,14 @@ class Orphan:
     def until(self) -> int:
         begun = max((command.at for command in self.commands), default=0)
         with contextlib.suppress(OSError):
-            begun = max(begun, (self.folder / _BEAT).stat().st_mtime_ns)
+            begun = max(begun, (self.directory / _BEAT).stat().st_mtime_ns)
         return begun + int(BEAT_SECONDS * 1e9)
 
     def discard(self) -> None:
         """Delete it, once recovered."""
         from shutil import rmtree
 
-        rmtree(self.folder, ignore_errors=True)
+        rmtree(self.directory, ignore_errors=True)
         self.release()
 
     def release(self) -> None:
@@ -103,14 +103,14 @@ class Orphan:
 class CommandWindows:
     """One session's announcements. Never raises: without file locks, other sessions stay unknown."""
 
-    def __init__(self, folder: Path, session: str) -> None:
-        self._all = folder
+    def __init__(self, directory: Path, session: str) -> None:
+        self._all = directory
         self._session = session
         self._token = f"{time.time_ns():x}-{os.urandom(4).hex()}"
-        self.folder = folder / self._token
+        self.directory = directory / self._token
         self.others = False  # other sessions existed at the last `open`
         self._descriptor = -1
-        self._heartbeat = _Heartbeat(self.folder / _BEAT)
+        self._heartbeat = _Heartbeat(self.directory / _BEAT)
 
     def open(self, turn: int, command: str) -> list[Orphan]:
         """Announce a command before it starts, and record those that run. Returns the orphans, each to one
@@ -200,17 +200,17 @@ class CommandWindows:
         if self._descriptor >= 0:
             from shutil import rmtree
 
-            rmtree(self.folder, ignore_errors=True)
+            rmtree(self.directory, ignore_errors=True)
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _register(self) -> None:
         if self._descriptor >= 0:
             return
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        os.close(os.open(self.folder / _BEAT, flags, 0o600))
-        descriptor = os.open(self.folder / _WINDOW, flags, 0o600)
+        os.close(os.open(self.directory / _BEAT, flags, 0o600))
+        descriptor = os.open(self.directory / _WINDOW, flags, 0o600)
         if not _lock(descriptor):
             os.close(descriptor)
             raise OSError("no locks here")

@@ -76,19 +76,19 @@ class PlannedTree:
                 return above[0].kind != "folder" or state_of(parent)[0].kind != "folder"
         return False
 
-    def inside(self, folder: str) -> list[str]:
-        found = {path: None for path in self._planned if path.rpartition("/")[0] == folder}
-        if state_of(path_of(folder))[0].kind == "folder":
-            found |= dict.fromkeys(map(text_of, _listed(path_of(folder))))
+    def inside(self, directory: str) -> list[str]:
+        found = {path: None for path in self._planned if path.rpartition("/")[0] == directory}
+        if state_of(path_of(directory))[0].kind == "folder":
+            found |= dict.fromkeys(map(text_of, _listed(path_of(directory))))
         return [path for path in found if path not in self._planned or not self.state(path)[0].absent]
 
 
-def _listed(folder: Path) -> list[Path]:
+def _listed(directory: Path) -> list[Path]:
     try:
-        return list(folder.iterdir())
+        return list(directory.iterdir())
     except PermissionError:
-        with temporarily_readable(folder):
-            return list(folder.iterdir())
+        with temporarily_readable(directory):
+            return list(directory.iterdir())
 
 
 def plan(
@@ -125,7 +125,7 @@ def plan(
         if ended is None or step is None:
             conflicts.append(path)
         steps[path] = step or Step(path, now, now, held)
-    _add_missing_folders(steps, tree)
+    _add_missing_directories(steps, tree)
     doubtful = {path: doubt for path, doubt in doubtful.items() if force or steps[path].is_noop}
     kept = _keep_nonempty(steps, tree)
     blocked = [path for path in steps if _is_blocked(steps[path], steps, tree)]
@@ -143,7 +143,7 @@ def _is_unchanged(path: str, steps: dict[str, Step]) -> bool:
     return path not in steps or steps[path].is_noop
 
 
-def _add_missing_folders(steps: dict[str, Step], tree: PlannedTree) -> None:
+def _add_missing_directories(steps: dict[str, Step], tree: PlannedTree) -> None:
     """Add steps for missing parent directories of restored paths, so that redo removes them again."""
     for step in [step for step in steps.values() if not step.is_noop and not step.goal.absent]:
         for parent in map(text_of, path_of(step.path).parents):
@@ -187,8 +187,10 @@ def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
     """The changes of each path in order, created directories included."""
     found: dict[str, list[Change]] = {}
     for change in changes:
-        for folder in change.made:
-            found.setdefault(folder, []).append(Change(folder, PathState(), PathState(None, 0, "folder")))
+        for directory in change.made:
+            found.setdefault(directory, []).append(
+                Change(directory, PathState(), PathState(None, 0, "folder"))
+            )
         if not change.lost:
             found.setdefault(change.path, []).append(change)
     return found
@@ -293,9 +295,9 @@ def _keep_nonempty(steps: dict[str, Step], tree: PlannedTree) -> list[str]:
     return kept
 
 
-def _has_leftovers(folder: str, steps: dict[str, Step], tree: PlannedTree) -> bool:
+def _has_leftovers(directory: str, steps: dict[str, Step], tree: PlannedTree) -> bool:
     try:
-        inside = tree.inside(folder)
+        inside = tree.inside(directory)
     except OSError:
         return True
     return any(path not in steps or not steps[path].goal.absent for path in inside)

@@ -69,14 +69,14 @@ class ShellUndo:
         self._root = Path(os.path.realpath(workspace))
         name = blake2b(os.fsencode(self._root), digest_size=10).hexdigest()
         self.journal = journal
-        self._folder = home / "trees" / name
+        self._directory = home / "trees" / name
         self._limits = limits or TreeLimits()
         own = [self._root / ".coder" / "history", self._root / ".coder" / "sessions"]
         self._excluded = [*own, home, *excluded]
         self._tree = self._new_tree()
-        self._windows = CommandWindows(self._folder / "open", journal.folder.name)
-        self._base = Base(self._windows.folder)
-        self._git_folders = _git_folders(self._root)
+        self._windows = CommandWindows(self._directory / "open", journal.directory.name)
+        self._base = Base(self._windows.directory)
+        self._git_directories = _git_directories(self._root)
         self._git: dict[Path, list[int]] = {}
         self._check_hard_links = False
         self._running = 0  # commands of subagents run concurrently
@@ -84,7 +84,7 @@ class ShellUndo:
         self._lock = threading.Lock()  # scans run in threads
 
     def _new_tree(self) -> Tree:
-        return Tree(self._root, self._folder, self._limits, self._excluded)
+        return Tree(self._root, self._directory, self._limits, self._excluded)
 
     def before(self, command: str = "") -> None:
         """Call before a command that is not known to be read-only, then `after` or `not_run`. Never
@@ -164,11 +164,11 @@ class ShellUndo:
     def _recover_orphan(self, orphan: Orphan) -> None:
         """Journal its changes in the journal of the killed session."""
         first = orphan.commands[0]
-        own = first.session == self.journal.folder.name
-        journal = self.journal if own else UndoJournal(self.journal.folder.parent / first.session)
+        own = first.session == self.journal.directory.name
+        journal = self.journal if own else UndoJournal(self.journal.directory.parent / first.session)
         tree = self._new_tree()
         try:
-            if not tree.restore_from(Base(orphan.folder)):
+            if not tree.restore_from(Base(orphan.directory)):
                 return
             tree.also = {os.fsencode(path) for path in journal.written()}
             found = tree.sync()
@@ -179,8 +179,8 @@ class ShellUndo:
             tree.close()
 
     def _git_state(self) -> dict[Path, list[int]]:
-        inner = (folder for git in self._tree.inner_git() for folder in _state_folders(git))
-        return {folder: _ref_mtimes(folder) for folder in (*self._git_folders, *inner)}
+        inner = (directory for git in self._tree.inner_git() for directory in _state_directories(git))
+        return {directory: _ref_mtimes(directory) for directory in (*self._git_directories, *inner)}
 
     def _git_changed(self) -> bool:
         """Ignores new repositories; deleted ones are reported as uncovered."""
@@ -198,12 +198,12 @@ def _ref_mtimes(git: Path) -> list[int]:
     return marks
 
 
-def _git_folders(root: Path) -> list[Path]:
+def _git_directories(root: Path) -> list[Path]:
     """Git directories of the repository that contains the workspace."""
-    return _state_folders((repository_of(root) or root) / ".git")
+    return _state_directories((repository_of(root) or root) / ".git")
 
 
-def _state_folders(git: Path) -> list[Path]:
+def _state_directories(git: Path) -> list[Path]:
     """`.git`, or its target: in submodules and worktrees it is a file."""
     try:
         if git.is_file():

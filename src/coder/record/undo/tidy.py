@@ -19,37 +19,37 @@ UNUSED_SECONDS = 30 * 86_400
 KEPT = "kept"
 
 
-def forget_unused(folder: Path, own: str) -> None:
-    """Empty stale directories in `folder`, except `own`. Ignores errors: another process may do the same."""
+def forget_unused(directory: Path, own: str) -> None:
+    """Empty stale directories in `directory`, except `own`. Ignores errors: another process may do it too."""
     oldest = time.time() - UNUSED_SECONDS
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
+    with contextlib.suppress(OSError), os.scandir(directory) as found:
         stale = [entry.path for entry in found if entry.name != own and entry.stat().st_mtime < oldest]
         for path in stale:
             _empty(Path(path))
 
 
-def _empty(folder: Path) -> None:
-    if folder.is_symlink() or not folder.is_dir():
+def _empty(directory: Path) -> None:
+    if directory.is_symlink() or not directory.is_dir():
         return
     from shutil import rmtree
 
-    for child in list(folder.iterdir()):
+    for child in list(directory.iterdir()):
         if child.is_dir() and not child.is_symlink():
             if child.name != KEPT:
                 rmtree(child, ignore_errors=True)
         else:
             child.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty: copies are kept in it
-        folder.rmdir()
+        directory.rmdir()
 
 
 def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
     """Remove temporary files of an undo that was killed: those that hold a prefix of what it was to write."""
-    folders: dict[Path, list[Change]] = {}
+    directories: dict[Path, list[Change]] = {}
     for move in moves:
-        folders.setdefault(path_of(move.path).parent, []).append(move)
-    for folder, own in folders.items():
-        found = list(folder.glob(".coder-????????????.tmp")) if folder.is_dir() else []
+        directories.setdefault(path_of(move.path).parent, []).append(move)
+    for directory, own in directories.items():
+        found = list(directory.glob(".coder-????????????.tmp")) if directory.is_dir() else []
         if not found:
             continue
         blobs = {held.blob for move in own for held in (move.before, move.after) if held.blob}

@@ -75,7 +75,9 @@ class AcpServer:
         self._chosen = chosen
         self._texts = Texts(pick_language(chosen.lang, "", chosen.environ))
         self._sessions: dict[str, EditorSession] = {}
-        self._folders: dict[str, str] = {}  # directories of sessions by real path, as the client spells them
+        self._directories: dict[
+            str, str
+        ] = {}  # directories of sessions by real path, as the client spells them
         self._prompts: dict[Id, EditorSession] = {}  # running ones, by request
         self._opening = asyncio.Lock()
         self._outbox = outbox
@@ -209,7 +211,7 @@ class AcpServer:
         return Answered(_state(session), session.begin)
 
     async def _reopen(self, params: OldSession) -> EditorSession:
-        self._folder(params.cwd)
+        self._directory(params.cwd)
         if not self._store(params.cwd).exists(params.session_id):
             raise RpcError(NOT_FOUND, self._texts.say("session.missing", id=params.session_id))
         if open_one := self._sessions.pop(params.session_id, None):  # a reloaded window
@@ -229,11 +231,11 @@ class AcpServer:
         from coder.servers.acp.mcp import mcp_servers
         from coder.servers.acp.session import EditorSession
 
-        folder = self._folder(params.cwd)
+        directory = self._directory(params.cwd)
         if params.additional_directories:
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.one_folder"))
         servers, wrong = mcp_servers(params.mcp_servers or [])
-        options = self._options(folder, mcp_servers=servers)
+        options = self._options(directory, mcp_servers=servers)
         try:
             settings = read_settings(options)
             provider = await with_model_named(provider_of(options, settings))
@@ -249,12 +251,12 @@ class AcpServer:
         self._sessions[session.id] = session
         return session
 
-    def _folder(self, cwd: str) -> Path:
+    def _directory(self, cwd: str) -> Path:
         if not os.path.isabs(cwd) or "\0" in cwd:  # noqa: PTH117 - text of the client's
-            raise RpcError(INVALID_PARAMS, self._texts.say("acp.relative", folder=cwd))
-        if not os.path.isdir(cwd):  # noqa: PTH112 - a folder we may not look into is none; pathlib would raise
-            raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", folder=cwd))
-        self._folders.setdefault(os.path.realpath(cwd), cwd)
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.relative", directory=cwd))
+        if not os.path.isdir(cwd):  # noqa: PTH112 - a directory we may not look into is none; pathlib would raise
+            raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", directory=cwd))
+        self._directories.setdefault(os.path.realpath(cwd), cwd)
         return Path(cwd)
 
     def _store(self, cwd: str) -> SessionStore:
@@ -267,9 +269,9 @@ class AcpServer:
         directory."""
         start = self._page(params.cursor)
         if params.cwd:
-            self._folder(params.cwd)
-        folders = [params.cwd] if params.cwd else list(self._folders.values()) or [str(Path.cwd())]
-        found = await asyncio.to_thread(self._listed, folders)
+            self._directory(params.cwd)
+        directories = [params.cwd] if params.cwd else list(self._directories.values()) or [str(Path.cwd())]
+        found = await asyncio.to_thread(self._listed, directories)
         result: dict[str, Any] = {"sessions": found[start : start + _PAGE]}
         return {**result, "nextCursor": str(start + _PAGE)} if len(found) > start + _PAGE else result
 
@@ -280,8 +282,8 @@ class AcpServer:
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.cursor", cursor=cursor))
         return int(cursor)
 
-    def _listed(self, folders: list[str]) -> list[dict[str, Any]]:
-        found = [(info, cwd) for cwd in folders for info in self._store(cwd).infos()]
+    def _listed(self, directories: list[str]) -> list[dict[str, Any]]:
+        found = [(info, cwd) for cwd in directories for info in self._store(cwd).infos()]
         found.sort(key=lambda pair: pair[0].updated_at, reverse=True)
         return [
             {

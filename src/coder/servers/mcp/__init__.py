@@ -1,1 +1,1 @@
-"""coder as a server of the Model Context Protocol: one tool, a task in a folder."""
+"""coder as a server of the Model Context Protocol: one tool, a task in a directory."""

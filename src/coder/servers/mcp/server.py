@@ -72,7 +72,7 @@ class _Call(msgspec.Struct):
 
 class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
     task: str
-    folder: str = ""
+    directory: str = ""
     look_only: bool = False
     session: str | None = None
 
@@ -120,27 +120,27 @@ class McpServer:
             given = msgspec.convert(params.arguments, _Arguments)
         except msgspec.ValidationError as error:
             return _failed(f"the arguments are wrong: {error}")
-        folder = self._folder(given.folder)
-        if folder is None:
-            return _failed(f"{given.folder} is no folder below {self._chosen.root}")
+        directory = self._directory(given.directory)
+        if directory is None:
+            return _failed(f"{given.directory} is no folder below {self._chosen.root}")
         if not given.task.strip():
             return _failed("the task is empty")
         async with self._places:
-            return await self._run(given, folder, params.meta.get("progressToken"))
+            return await self._run(given, directory, params.meta.get("progressToken"))
 
-    def _folder(self, name: str) -> Path | None:
-        """The folder, links followed; None where it is not below ours."""
+    def _directory(self, name: str) -> Path | None:
+        """The directory, links followed; None where it is not below ours."""
         root = os.path.realpath(self._chosen.root)
-        folder = Path(os.path.realpath(Path(root, name)))
-        return folder if folder.is_relative_to(root) and folder.is_dir() else None
+        directory = Path(os.path.realpath(Path(root, name)))
+        return directory if directory.is_relative_to(root) and directory.is_dir() else None
 
-    async def _run(self, given: _Arguments, folder: Path, token: object) -> Json:
+    async def _run(self, given: _Arguments, directory: Path, token: object) -> Json:
         from coder.engine.sdk import create_agent_session
         from coder.texts import Fault
 
         chosen = self._chosen
         session = create_agent_session(
-            cwd=folder,
+            cwd=directory,
             environ=chosen.environ,
             mode="plan" if given.look_only else chosen.mode,
             permissions=chosen.preset,

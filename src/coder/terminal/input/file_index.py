@@ -56,14 +56,14 @@ class FileIndex:
 
     def _list(self) -> None:
         paths: list[str] = []
-        folders: set[str] = set()
+        directories: set[str] = set()
         first = not self._text.strip()
         shown_at = 0
         for path in self._paths():
             paths.append(path)
             above = path.rpartition("/")[0]
-            while above and above not in folders:
-                folders.add(above)
+            while above and above not in directories:
+                directories.add(above)
                 paths.append(above + "/")
                 above = above.rpartition("/")[0]
             # Publish the first screenful at once, then at exponentially growing sizes, as joining costs.

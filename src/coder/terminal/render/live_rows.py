@@ -25,7 +25,7 @@ _FRAMES_A_SECOND = 8
 _RESIZING_SECONDS = 0.3
 _NARROW = 24  # columns that are left in any case
 _ABOUT_ROOM = 20  # columns for what an entry of the menu does
-_SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a folder in the prompt, and for the text behind it
+_SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a directory in the prompt, and for the text behind it
 _ROOMY = 8  # rows from which a blank row separates transcript and prompt
 
 

@@ -20,7 +20,7 @@ TEXTS: dict[str, str] = {
     "acp.one_folder": "A session has one folder: additionalDirectories are not supported.",
     "acp.option.mode": "Operating mode",
     "acp.option.model": "Model",
-    "acp.relative": "{folder} is not an absolute path.",
+    "acp.relative": "{directory} is not an absolute path.",
     "acp.resource_binary": "{name} is not text, and was left out.",
     "acp.resource_cut": "{name} is too long to be sent whole; the model gets its beginning.",
     "acp.terminal": "This speaks JSON-RPC with an editor, which starts it by itself; Ctrl+D ends it.",

@@ -21,17 +21,18 @@ TEXTS: dict[str, str] = {
     "batch.mode": "there is no operating mode {name}; there are {modes}. A custom mode begins with a slash.",
     "batch.bad_variable": "env names variables, and {name!r} is not the name of one.",
     "batch.no_variable": "env names {name}, which is not set.",
-    "batch.no_folder": "{folder} is not a folder.",
+    "batch.no_folder": "{directory} is not a folder.",
     "batch.twice": "the id {id} is that of line {first} already.",
     "batch.matrix": "--matrix {word}: write NAME=A,B, each name once; names are {names}.",
-    # the output folder
+    # the output directory
     "batch.out_missing": "Say where the results go: coder batch TASKS.jsonl --out DIR",
-    "batch.no_out": "{folder} cannot be used: {why}.",
-    "batch.locked": "Another `coder batch` is writing {folder}; `coder batch status {folder}` shows it.",
-    "batch.has_results": "{folder} has results already: add --resume to do what is missing, --retry failed "
-    "to do failed tasks again as well, or name another folder.",
-    "batch.no_results": "{folder} has no results: {why}.",
-    "batch.no_status": "{folder} is not the folder of a batch: {why}.",
+    "batch.no_out": "{directory} cannot be used: {why}.",
+    "batch.locked": "Another `coder batch` is writing {directory}; "
+    "`coder batch status {directory}` shows it.",
+    "batch.has_results": "{directory} has results already: add --resume to do what is missing, --retry "
+    "failed to do failed tasks again as well, or name another folder.",
+    "batch.no_results": "{directory} has no results: {why}.",
+    "batch.no_status": "{directory} is not the folder of a batch: {why}.",
     "batch.status_missing": "Name the folder: coder batch status DIR",
     "batch.surplus": "{word} is one word too many; options begin with two dashes.",
     "batch.no_ray": "This version has no engine for Ray; --engine local uses processes of this machine.",
@@ -63,9 +64,9 @@ TEXTS: dict[str, str] = {
     "batch.stopped.time": "The time is up: what ran was stopped.",
     "batch.go_on": "{n} tasks have no result yet; the same command with --resume does them.",
     "batch.go_on.one": "1 task has no result yet; the same command with --resume does it.",
-    "batch.written": "Results: {folder}/results.jsonl, {folder}/index.html",
+    "batch.written": "Results: {directory}/results.jsonl, {directory}/index.html",
     "batch.ended": "It has ended.",
-    "batch.died": "Its driver is gone: `coder batch TASKS.jsonl --out {folder} --resume` goes on.",
+    "batch.died": "Its driver is gone: `coder batch TASKS.jsonl --out {directory} --resume` goes on.",
     # apply and compare
     "batch.no_patch": "There is no patch at {file}: {why}.",
     "batch.empty_patch": "{file} is empty: the task changed nothing.",

@@ -37,7 +37,7 @@ TEXTS: dict[str, str] = {
     "config.model_not_saved": "The model could not be saved to {file}: {why}.",
     "config.model_not_saved_link": "it is a link to a file outside the project",
     "config.model_not_saved_shape": "provider is not an object there",
-    "config.no_folder": "{folder} is not a folder.",
+    "config.no_folder": "{directory} is not a folder.",
     "config.no_provider": (
         "No model provider is configured. Set an API key ({keys}), or the address of a local server"
         " (CODER_BASE_URL, for example {example}); `coder demo` shows a tour that needs neither."

@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "context.skill.large": "It has {size} bytes; at most {limit} are read.",
     "context.skill.link": "It is a link that leads out of the project.",
     "context.skill.name": "Its name may have letters, digits and hyphens only, at most {limit}.",
-    "context.skill.other_name": "Its name is {name}, but its folder is {folder}; they must be the same.",
+    "context.skill.other_name": "Its name is {name}, but its folder is {directory}; they must be the same.",
     "context.skill.unreadable": "It cannot be read: {why}.",
     # files that are read at the start of a session
     "context.file.binary": "{path} is not a text file and is not read.",

@@ -24,7 +24,8 @@ TEXTS: dict[str, str] = {
     "demo.gone": "The project of the tour is removed now; `{coder} demo --keep` leaves it and its record.",
     "demo.head": "A tour: a scripted model, real tools, a project with a failing test.\n",
     "demo.kept": (
-        "The project is kept in {folder}\nEverything above is recorded: {coder} show {id} --cwd {folder}"
+        "The project is kept in {directory}\n"
+        "Everything above is recorded: {coder} show {id} --cwd {directory}"
     ),
     "diff.by_session": "No git repository here. Changed by this session:",
     "diff.failed": "git could not show the difference: {reason}",
@@ -135,15 +136,15 @@ TEXTS: dict[str, str] = {
     "status.untrusted": "this folder's settings grant nothing",
     "status.used": "{prompt} tokens in, {completion} out, {cached} of those in were cached",
     "todos.none": "The todo list is empty.",
-    "trust.done": "The settings of {folder} are trusted:",
+    "trust.done": "The settings of {directory} are trusted:",
     "trust.ignored": (
         "Settings of .coder/config.json that this folder may not give itself are ignored: {keys}. "
         "`coder trust` allows them."
     ),
     "trust.nothing": "There is nothing to trust: this folder's settings ask for nothing special.",
     "trust.prompt": "Trust them? [y/N] ",
-    "trust.question": "The settings of {folder} would change what coder may do:",
-    "trust.revoked": "The settings of {folder} are trusted no longer.",
+    "trust.question": "The settings of {directory} would change what coder may do:",
+    "trust.revoked": "The settings of {directory} are trusted no longer.",
     "undo.conflict": (
         "Turn {turn} was not undone, because these files have changed since:\n{files}\n/undo force "
         "replaces them all the same (a copy is kept)."
@@ -358,11 +359,11 @@ TEXTS: dict[str, str] = {
         "The settings of this folder changed since you trusted it, so they are ignored: {changes}. "
         "`coder trust` allows them as they are now."
     ),
-    "trust.changed_question": "The settings of {folder} changed since you trusted them:",
+    "trust.changed_question": "The settings of {directory} changed since you trusted them:",
     "trust.line_added": "new: {key} = {value}",
     "trust.line_changed": "changed: {key}: {then} → {value}",
     "trust.line_removed": "gone: {key} (was {then})",
-    "trust.unchanged": "The settings of {folder} are trusted already, and have not changed:",
+    "trust.unchanged": "The settings of {directory} are trusted already, and have not changed:",
     "trust.value_unknown": "(not known)",
     # engine: undo, redo, permissions
     "help.redo": "do again what /undo took back",

@@ -50,8 +50,8 @@ TEXTS: dict[str, str] = {
     "modes.import_done": "{source} → {target}",
     "modes.import_exists": "{source}: kept what is there already ({target})",
     "modes.import_failed": "{source}: {why}",
-    "modes.import_none": "There is nothing to import: no .md files in {folder}.",
-    "modes.import_outside": "the target leads out of {folder}",
+    "modes.import_none": "There is nothing to import: no .md files in {directory}.",
+    "modes.import_outside": "the target leads out of {directory}",
     "modes.import_summary": "{done} imported, {kept} kept, {failed} failed.",
     "modes.instant_as_flag": (
         '{mode} is run once, not switched on; give it as the message: coder --once "{mode} …".'

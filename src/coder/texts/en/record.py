@@ -6,11 +6,11 @@ TEXTS: dict[str, str] = {
     "record.full": "the disk is full",
     "record.in_use": "Session {id} is open in another process.",
     "record.leads_out": (
-        "The session's record is not written: {folder} leads out of this folder by a link, to {real}. "
+        "The session's record is not written: {directory} leads out of this folder by a link, to {real}. "
         "Remove the link, or name a folder with --log-dir."
     ),
     "record.no_folder": (
-        "Cannot record the session in {folder}: {why}. Choose another folder with --log-dir."
+        "Cannot record the session in {directory}: {why}. Choose another folder with --log-dir."
     ),
     "record.no_history": "The history {path} cannot be written: {why}.",
     "record.not_written": (
@@ -29,7 +29,7 @@ TEXTS: dict[str, str] = {
     "record.foreign_ask": "Believe what it says, and go on with it?",
     "record.foreign_prompt": "Believe what it says, and go on with it? [y/N] ",
     "record.left_alone": "Session {id} is left as it is.",
-    "record.no_key": "The key that seals your records cannot be kept in {folder}: {why}.",
+    "record.no_key": "The key that seals your records cannot be kept in {directory}: {why}.",
     "record.words_only": (
         "Session {id} was not recorded by you with this coder home: what was said in it is taken up, its "
         "system message and what it was waiting for are not. If it is yours: coder trust --session {id}"

@@ -15,7 +15,7 @@ TEXTS: dict[str, str] = {
         "MCP server {name}: {program} is on PATH only inside the workspace. If you mean that one, give "
         "its path as `command`."
     ),
-    "servers.no_folder": "MCP server {name}: the folder {folder} does not exist.",
+    "servers.no_folder": "MCP server {name}: the folder {directory} does not exist.",
     "servers.no_variable": "MCP server {name}: {where} names the variable {variable}, which is not set.",
     "servers.own_key": "MCP server {name}: {where} would hold the provider's own key, "
     "which no server is given.",

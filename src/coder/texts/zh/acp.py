@@ -18,7 +18,7 @@ TEXTS: dict[str, str] = {
     "acp.one_folder": "一个会话只有一个文件夹：不支持 additionalDirectories。",
     "acp.option.mode": "运行模式",
     "acp.option.model": "模型",
-    "acp.relative": "{folder} 不是绝对路径。",
+    "acp.relative": "{directory} 不是绝对路径。",
     "acp.resource_binary": "{name} 不是文本，已略去。",
     "acp.resource_cut": "{name} 过长，无法全部发送；模型只得到开头部分。",
     "acp.terminal": "这里与编辑器以 JSON-RPC 通信，由编辑器自行启动；Ctrl+D 结束。",

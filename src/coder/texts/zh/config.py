@@ -37,7 +37,7 @@ TEXTS: dict[str, str] = {
     "config.model_not_saved": "无法把模型保存到 {file}：{why}。",
     "config.model_not_saved_link": "它是指向项目之外文件的链接",
     "config.model_not_saved_shape": "其中的 provider 不是对象",
-    "config.no_folder": "{folder} 不是文件夹。",
+    "config.no_folder": "{directory} 不是文件夹。",
     "config.no_provider": (
         "尚未配置模型服务。请设置 API 密钥（{keys}），或本地服务器的地址"
         "（CODER_BASE_URL，例如 {example}）；`coder demo` 无需任何配置即可体验。"

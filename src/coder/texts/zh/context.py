@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "context.skill.large": "共 {size} 字节；最多只读 {limit} 字节。",
     "context.skill.link": "是指向项目之外的链接。",
     "context.skill.name": "名称只能包含字母、数字和连字符，最多 {limit} 个字符。",
-    "context.skill.other_name": "名称为 {name}，而所在文件夹为 {folder}；两者必须一致。",
+    "context.skill.other_name": "名称为 {name}，而所在文件夹为 {directory}；两者必须一致。",
     "context.skill.unreadable": "无法读取：{why}。",
     # files that are read at the start of a session
     "context.file.binary": "{path} 不是文本文件，未读取。",

@@ -16,7 +16,7 @@ TEXTS: dict[str, str] = {
     ),
     "demo.gone": "导览所用的项目现已删除；`{coder} demo --keep` 会保留项目及其记录。",
     "demo.head": "导览：脚本模型、真实工具，一个含失败测试的项目。\n",
-    "demo.kept": "项目保留在 {folder}\n以上均已记录：{coder} show {id} --cwd {folder}",
+    "demo.kept": "项目保留在 {directory}\n以上均已记录：{coder} show {id} --cwd {directory}",
     "diff.by_session": "此处不是 git 仓库。本会话改动过：",
     "diff.failed": "git 无法显示差异：{reason}",
     "diff.hint": "/diff full 显示全部差异，/diff 路径 显示单个文件。",
@@ -115,12 +115,12 @@ TEXTS: dict[str, str] = {
     "status.untrusted": "此文件夹的设置不授予任何权限",
     "status.used": "输入 {prompt} 个 token，输出 {completion} 个，其中输入命中缓存 {cached} 个",
     "todos.none": "待办列表为空。",
-    "trust.done": "已信任 {folder} 的设置：",
+    "trust.done": "已信任 {directory} 的设置：",
     "trust.ignored": ".coder/config.json 中此文件夹无权自行授予的设置已忽略：{keys}。`coder trust` 可允许。",
     "trust.nothing": "没有需要信任的内容：此文件夹的设置没有特殊要求。",
     "trust.prompt": "信任吗？[y/N] ",
-    "trust.question": "{folder} 的设置会改变 coder 的权限：",
-    "trust.revoked": "已不再信任 {folder} 的设置。",
+    "trust.question": "{directory} 的设置会改变 coder 的权限：",
+    "trust.revoked": "已不再信任 {directory} 的设置。",
     "undo.conflict": (
         "第 {turn} 回合未撤销，因为这些文件之后又有改动：\n{files}\n"
         "/undo force 可强制替换（会保留一份副本）。"
@@ -299,11 +299,11 @@ TEXTS: dict[str, str] = {
     "routing.none": "模型为 `auto`，但未指定 routing.fast 和 routing.strong。请设置，或用 /model 选择。",
     # trust: what changed
     "trust.changed": "此文件夹的设置在你信任之后有改动，因此已忽略：{changes}。`coder trust` 可按现状允许。",
-    "trust.changed_question": "{folder} 的设置在你信任之后有改动：",
+    "trust.changed_question": "{directory} 的设置在你信任之后有改动：",
     "trust.line_added": "新增：{key} = {value}",
     "trust.line_changed": "改动：{key}：{then} → {value}",
     "trust.line_removed": "移除：{key}（原为 {then}）",
-    "trust.unchanged": "{folder} 的设置此前已被信任，且没有改动：",
+    "trust.unchanged": "{directory} 的设置此前已被信任，且没有改动：",
     "trust.value_unknown": "（未知）",
     # engine: undo, redo, permissions
     "help.redo": "重做被 /undo 撤销的改动",

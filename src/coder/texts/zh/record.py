@@ -6,9 +6,10 @@ TEXTS: dict[str, str] = {
     "record.full": "磁盘已满",
     "record.in_use": "会话 {id} 正在另一个进程中打开。",
     "record.leads_out": (
-        "不写会话记录：{folder} 经由链接指向本文件夹之外的 {real}。请删除该链接，或用 --log-dir 指定文件夹。"
+        "不写会话记录：{directory} 经由链接指向本文件夹之外的 {real}。"
+        "请删除该链接，或用 --log-dir 指定文件夹。"
     ),
-    "record.no_folder": "无法在 {folder} 记录会话：{why}。请用 --log-dir 另选一个文件夹。",
+    "record.no_folder": "无法在 {directory} 记录会话：{why}。请用 --log-dir 另选一个文件夹。",
     "record.no_history": "无法写入历史 {path}：{why}。",
     "record.not_written": "无法写入会话记录 {path}：{why}。此前记录的内容是安全的。",
     # whose a record is
@@ -23,7 +24,7 @@ TEXTS: dict[str, str] = {
     "record.foreign_ask": "要相信它的内容并继续吗？",
     "record.foreign_prompt": "要相信它的内容并继续吗？[y/N] ",
     "record.left_alone": "会话 {id} 保持原样，没有继续。",
-    "record.no_key": "无法在 {folder} 保存给你的记录封印用的密钥：{why}。",
+    "record.no_key": "无法在 {directory} 保存给你的记录封印用的密钥：{why}。",
     "record.words_only": (
         "会话 {id} 不是你用这个 coder 主目录记录的："
         "其中说过的话会接着用，它的系统消息和它当时等待的操作则不会。"

@@ -15,7 +15,7 @@ TEXTS: dict[str, str] = {
         "MCP 服务器 {name}：{program} 只在工作区内的 PATH 目录中。"
         "若确实要用它，请在 `command` 中写出它的路径。"
     ),
-    "servers.no_folder": "MCP 服务器 {name}：文件夹 {folder} 不存在。",
+    "servers.no_folder": "MCP 服务器 {name}：文件夹 {directory} 不存在。",
     "servers.no_variable": "MCP 服务器 {name}：{where} 用到的变量 {variable} 没有设置。",
     "servers.own_key": "MCP 服务器 {name}：{where} 会含有模型服务的密钥，任何服务器都拿不到它。",
     "servers.no_sandbox": "MCP 服务器 {name} 没有启动：{why}",

@@ -91,10 +91,10 @@ _PATH = (
     "filepath file filename targetfile absolutepath relativepath pathname uri paths files filepaths target "
 )
 _PATH += "relativeworkspacepath fullpath absolutefilepath fpath"
-_FOLDER = (
+_DIRECTORY = (
     "dir directory folder dirpath directorypath targetdirectory folderpath searchpath root base basepath "
 )
-_FOLDER += "searchdirectory searchdir cwd targetdirectories dirname in where location "
+_DIRECTORY += "searchdirectory searchdir cwd targetdirectories dirname in where location "
 
 PARAMETERS = {
     "read": _table(
@@ -107,19 +107,19 @@ PARAMETERS = {
             "range": "viewrange linerange lines",
         }
     ),
-    "list": _table({"path": _FOLDER + _PATH, "recursive": "r"}),
+    "list": _table({"path": _DIRECTORY + _PATH, "recursive": "r"}),
     "glob": _table(
         {
             "pattern": "glob globpattern query name filepattern pathpattern search patterns filenamepattern "
             "namepattern include",
-            "path": _FOLDER + "filepath",
+            "path": _DIRECTORY + "filepath",
         }
     ),
     "grep": _table(
         {
             "pattern": "query regex regexp search searchpattern searchterm searchstring text term q keyword "
             "string expression searchquery",
-            "path": _FOLDER + _PATH,
+            "path": _DIRECTORY + _PATH,
             "glob": "include includepattern filepattern fileglob includes globs globpattern",
             "max_matches": "headlimit limit maxresults maxcount m maxnumresults",
             "context": "c contextlines linesofcontext a b aftercontext beforecontext after before",

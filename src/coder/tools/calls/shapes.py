@@ -275,10 +275,10 @@ def command_line(words: list[Any]) -> str:
 
 
 def _bash(given: Given, root: Path) -> tuple[str, Given]:
-    folder = given.pop("cwd", None)
-    if folder is not None and str(folder).rstrip("/") not in ("", ".", str(root), "$PWD"):
+    directory = given.pop("cwd", None)
+    if directory is not None and str(directory).rstrip("/") not in ("", ".", str(root), "$PWD"):
         raise BadArguments(
-            f"commands run in the workspace; for another folder write cd {shlex.quote(str(folder))} && … "
+            f"commands run in the workspace; for another folder write cd {shlex.quote(str(directory))} && … "
             "in command"
         )
     seconds, either = given.pop("timeout_s", None), given.pop("timeout", None)

@@ -30,12 +30,12 @@ async def files_matching(pattern: str, path: str, context: ToolContext) -> ToolR
 
 
 async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
-    folder, _ = locate_existing(context, path)
-    if kind_of((await asyncio.to_thread(status, context, folder)).st_mode) != "a folder":
-        name = shown(context, folder)
+    directory, _ = locate_existing(context, path)
+    if kind_of((await asyncio.to_thread(status, context, directory)).st_mode) != "a folder":
+        name = shown(context, directory)
         return failed(f"{name} is not a folder; give the folder to search as path", path=name)
-    pattern = _relative(pattern, folder)
-    place = Place(context.workspace.root, folder, context.workspace.closed)
+    pattern = _relative(pattern, directory)
+    place = Place(context.workspace.root, directory, context.workspace.closed)
     note = ""
     found, ordered = await _find(pattern, place, context)
     if not ordered and "/" not in pattern:
@@ -46,15 +46,15 @@ async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
     )
 
 
-def _relative(pattern: str, folder: Path) -> str:
-    """The pattern below `folder`; models also give whole paths."""
+def _relative(pattern: str, directory: Path) -> str:
+    """The pattern below `directory`; models also give whole paths."""
     pattern = pattern.strip()
     while pattern.startswith("./"):
         pattern = pattern[2:]
     if pattern.startswith("/"):
-        prefix = f"{folder}/"
+        prefix = f"{directory}/"
         if not pattern.startswith(prefix):
-            raise BadGlob(f"the pattern is relative to path; {pattern!r} is not below {folder}")
+            raise BadGlob(f"the pattern is relative to path; {pattern!r} is not below {directory}")
         pattern = pattern.removeprefix(prefix)
     if not pattern:
         raise BadGlob("the pattern is empty; * matches every file of the folder, ** every file below it")

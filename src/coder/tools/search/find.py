@@ -82,8 +82,8 @@ async def find_files(
 
 
 def named(context: ToolContext, path: Path) -> list[Path]:
-    """Files and folders elsewhere in the workspace with the last name of `path`, likeliest first: those that
-    share most of its ending. Looked for in a bounded moment; what is not found then is not told."""
+    """Files and directories elsewhere in the workspace with the last name of `path`, likeliest first: those
+    that share most of its ending. Looked for in a bounded moment; what is not found then is not told."""
     place = Place(context.workspace.root, context.workspace.root, context.workspace.closed)
     wanted = path.name.casefold()
     found: set[str] = set()

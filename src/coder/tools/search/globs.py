@@ -1,4 +1,4 @@
-"""Glob patterns as people write them: `*` and `?` within a name, `**` across folders, `[…]`, `{a,b}`."""
+"""Glob patterns as people write them: `*` and `?` within a name, `**` across directories, `[…]`, `{a,b}`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
     return (best[0], best[-1] + 1, [pattern[a + 1 : b] for a, b in pairwise(best)]) if best else None
 
 
-_FOLDERS, _STAR, _SEPARATOR = "(?:[^/]+/)*", "[^/]*", "/"
+_DIRECTORIES, _STAR, _SEPARATOR = "(?:[^/]+/)*", "[^/]*", "/"
 
 
 def _regex(glob: str) -> str:
@@ -85,13 +85,13 @@ def _regex(glob: str) -> str:
     at = 0
     while at < len(glob):
         token, at = _token(glob, at)
-        if not (token in (_FOLDERS, _STAR) and tokens[-1:] == [token]):
+        if not (token in (_DIRECTORIES, _STAR) and tokens[-1:] == [token]):
             tokens.append(token)
-    first, *others = (_names(chunk) for chunk in _split(tokens, _FOLDERS))
+    first, *others = (_names(chunk) for chunk in _split(tokens, _DIRECTORIES))
     if not others:
         return first
-    between = "".join(f"(?>{_FOLDERS}?{chunk})" for chunk in others[:-1])
-    return f"{first}{between}{_FOLDERS}{others[-1]}"
+    between = "".join(f"(?>{_DIRECTORIES}?{chunk})" for chunk in others[:-1])
+    return f"{first}{between}{_DIRECTORIES}{others[-1]}"
 
 
 def _names(tokens: list[str]) -> str:
@@ -118,7 +118,7 @@ def _token(glob: str, at: int) -> tuple[str, int]:
     """The regular expression for what stands at `at`, and where the next thing stands."""
     at_start = at == 0 or glob[at - 1] == "/"
     if glob.startswith("**/", at) and at_start:
-        return _FOLDERS, at + 3
+        return _DIRECTORIES, at + 3
     if glob.startswith("**", at):
         return (".+" if at_start and at + 2 == len(glob) else _STAR), at + 2
     character = glob[at]

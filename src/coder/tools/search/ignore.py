@@ -1,7 +1,7 @@
 """Which paths `.gitignore` files hide, for those walks that ripgrep does not do.
 
 Rules count from the top of the repository, or of the workspace where there is no repository: a
-`.gitignore` further up (in a home folder, say) is not about this project.
+`.gitignore` further up (in a home directory, say) is not about this project.
 """
 
 from __future__ import annotations
@@ -54,40 +54,40 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def repository_of(path: Path) -> Path | None:
-    """The nearest folder at or above `path` that holds `.git`."""
-    return next((folder for folder in (path, *path.parents) if (folder / ".git").exists()), None)
+    """The nearest directory at or above `path` that holds `.git`."""
+    return next((directory for directory in (path, *path.parents) if (directory / ".git").exists()), None)
 
 
-def folders_above(root: Path, start: Path) -> list[Path]:
-    """The folders whose rules hold in `start` besides its own, outermost first."""
+def directories_above(root: Path, start: Path) -> list[Path]:
+    """The directories whose rules hold in `start` besides its own, outermost first."""
     top = repository_of(start) or root
     if start == top or top not in start.parents:
         return []
-    between = [folder for folder in start.parents if folder == top or top in folder.parents]
+    between = [directory for directory in start.parents if directory == top or top in directory.parents]
     return between[::-1]
 
 
 class Rules:
-    """The rules in force in one folder: its own over those of the folders above it."""
+    """The rules in force in one directory: its own over those of the directories above it."""
 
     def __init__(self, layers: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
         self._layers = layers
 
     @classmethod
     def at(cls, root: Path, start: Path) -> Rules:
-        """The rules for the entries of `start`. A folder that is itself ignored, but asked for by name,
+        """The rules for the entries of `start`. A directory that is itself ignored, but asked for by name,
         is shown by its own rules alone."""
         rules = cls()
-        for folder, below in pairwise([*folders_above(root, start), start]):
-            rules = rules.inside(os.fspath(folder))
-            if rules.hide(os.fspath(below), is_folder=True):
+        for directory, below in pairwise([*directories_above(root, start), start]):
+            rules = rules.inside(os.fspath(directory))
+            if rules.hide(os.fspath(below), is_directory=True):
                 rules = cls()
                 break
         return rules.inside(os.fspath(start))
 
-    def inside(self, folder: str) -> Rules:
-        """The rules for the entries of `folder`."""
-        lines = _lines(Path(folder, IGNORE_FILE))
+    def inside(self, directory: str) -> Rules:
+        """The rules for the entries of `directory`."""
+        lines = _lines(Path(directory, IGNORE_FILE))
         if not lines:
             return self
         from pathspec import GitIgnoreSpec
@@ -96,11 +96,11 @@ class Rules:
             spec = GitIgnoreSpec.from_lines(lines)
         except ValueError:
             return self  # a pattern git itself would pass over
-        return Rules(((folder.rstrip("/"), spec), *self._layers))
+        return Rules(((directory.rstrip("/"), spec), *self._layers))
 
-    def hide(self, path: str, *, is_folder: bool) -> bool:
-        for folder, spec in self._layers:
-            relative = path[len(folder) + 1 :] + ("/" if is_folder else "")
+    def hide(self, path: str, *, is_directory: bool) -> bool:
+        for directory, spec in self._layers:
+            relative = path[len(directory) + 1 :] + ("/" if is_directory else "")
             verdict = spec.check_file(relative).include
             if verdict is not None:
                 return verdict
@@ -126,13 +126,13 @@ def _is_quick(pattern: str) -> bool:
     return max(stars) <= _MOST_STARS and sum(stars) <= 2 * _MOST_STARS and names.count("**") <= 2
 
 
-def odd_ignore_file(folder: Path, seconds: float = 5.0) -> bool:
-    """Whether a `.gitignore` in `folder`, below or above it is a pipe, a link or the like. Ripgrep opens it
-    as if it were a file, and waits for a pipe's other end for ever."""
+def odd_ignore_file(directory: Path, seconds: float = 5.0) -> bool:
+    """Whether a `.gitignore` in `directory`, below or above it is a pipe, a link or the like. Ripgrep opens
+    it as if it were a file, and waits for a pipe's other end for ever."""
     deadline = time.monotonic() + seconds
-    if any(_is_odd(above / IGNORE_FILE) for above in folder.parents):
+    if any(_is_odd(above / IGNORE_FILE) for above in directory.parents):
         return True
-    waiting = [os.fspath(folder)]
+    waiting = [os.fspath(directory)]
     while waiting and time.monotonic() < deadline:
         try:
             with os.scandir(waiting.pop()) as entries:

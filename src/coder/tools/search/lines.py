@@ -137,7 +137,7 @@ def _around(lines: list[Line], place: Place, wanted: int) -> dict[str, dict[int,
 
 
 def _wanted(glob: str, place: Place) -> Callable[[str], bool]:
-    """The filter: relative to the searched folder, or to the workspace, as models mean either."""
+    """The filter: relative to the searched directory, or to the workspace, as models mean either."""
     if not glob:
         return lambda path: True
     match = matcher(glob, any_depth=True)

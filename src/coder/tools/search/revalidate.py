@@ -1,7 +1,7 @@
-"""Whether what ripgrep told of is in the workspace: it opens by name, and folders can be exchanged for links.
+"""Whether what ripgrep told of is in the workspace: it opens by name, and a directory can become a link.
 
-Every line is compared with the file that is there, opened folder by folder (`opening`), and every name is
-looked up in its folder in the same way. What does not hold is left out, and counted nowhere: a search must
+Every line is compared with the file that is there, opened directory by directory, and every name is
+looked up in its directory in the same way. What does not hold is left out, and counted nowhere: a search must
 not tell whether a pattern matches somewhere else.
 """
 
@@ -31,8 +31,8 @@ class LineCheck:
 
     def __init__(self, base: Path) -> None:
         self._base = os.fspath(base).rstrip("/")
-        self._folder, self._file = "", ""
-        self._descriptors = [-1, -1]  # of the folder, of the file
+        self._directory, self._file = "", ""
+        self._descriptors = [-1, -1]  # of the directory, of the file
         self._decoded: bytes | None = None
 
     def __enter__(self) -> LineCheck:
@@ -56,12 +56,12 @@ class LineCheck:
             return
         self._leave_file()
         self._file, self._decoded = path, None
-        folder, _, name = path.rpartition("/")
-        if self._descriptors[0] < 0 or folder != self._folder:
+        directory, _, name = path.rpartition("/")
+        if self._descriptors[0] < 0 or directory != self._directory:
             self._leave()
             self._file = path
-            self._descriptors[0] = open_directory(f"{self._base}/{folder}".rstrip("/"))
-            self._folder = folder
+            self._descriptors[0] = open_directory(f"{self._base}/{directory}".rstrip("/"))
+            self._directory = directory
         self._descriptors[1] = open_at(name, self._descriptors[0])
 
     def _leave_file(self) -> None:
@@ -98,21 +98,21 @@ def _starts(found: bytes, text: bytes) -> bool:
 def files_there(base: Path, names: Iterable[str]) -> dict[str, int]:
     """Those of `names` (paths below `base`) that are regular files there, and when each was last changed."""
     found: dict[str, int] = {}
-    by_folder = [(path.rpartition("/")[0], path) for path in names]
-    for _, group in groupby(sorted(by_folder), key=itemgetter(0)):
+    by_directory = [(path.rpartition("/")[0], path) for path in names]
+    for _, group in groupby(sorted(by_directory), key=itemgetter(0)):
         paths = [path for _, path in group]
         # What was exchanged while it was searched is not there, whatever it is by now.
-        with contextlib.suppress(OSError, ValueError), parent_of(base / paths[0]) as folder:
+        with contextlib.suppress(OSError, ValueError), parent_of(base / paths[0]) as directory:
             for path in paths:
-                changed_at = _changed_at(path.rpartition("/")[2], folder)
+                changed_at = _changed_at(path.rpartition("/")[2], directory)
                 if changed_at is not None:
                     found[path] = changed_at
     return found
 
 
-def _changed_at(name: str, folder: int) -> int | None:
+def _changed_at(name: str, directory: int) -> int | None:
     try:
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        info = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except OSError:
         return None
     return info.st_mtime_ns if stat.S_ISREG(info.st_mode) else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.tools.base import ToolContext
-from coder.tools.search.ignore import IGNORE_FILE, Place, folders_above, odd_ignore_file, repository_of
+from coder.tools.search.ignore import IGNORE_FILE, Place, directories_above, odd_ignore_file, repository_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -43,14 +43,14 @@ def common_options(place: Place) -> list[str]:
     options += ["--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--glob=!.git"]
     below = len(os.fspath(place.base).rstrip("/")) + 1
     options += [f"--glob=!/{_GLOB.sub(_QUOTED, path[below:])}" for path in place.left_out]
-    folder = place.start if place.start.is_dir() else place.start.parent
-    if repository_of(folder) is not None:
+    directory = place.start if place.start.is_dir() else place.start.parent
+    if repository_of(directory) is not None:
         return options
     options.append("--no-require-git")
     # Without a repository ripgrep would heed every .gitignore up to `/`.
     if any((above / IGNORE_FILE).exists() for above in place.base.parents):
         options.append("--no-ignore-parent")
-        files = [above / IGNORE_FILE for above in folders_above(place.root, folder)]
+        files = [above / IGNORE_FILE for above in directories_above(place.root, directory)]
         options += [f"--ignore-file={file}" for file in files if file.exists()]
     return options
 
@@ -167,9 +167,11 @@ class _Stalled(Exception):
     """Ripgrep hangs on a `.gitignore` that is a FIFO."""
 
 
-def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float, folder: Path) -> bool:
+def _feed(
+    stream: int, separator: bytes, take: Callable[[bytes], bool], seconds: float, directory: Path
+) -> bool:
     """Hand over the records of `stream`; False where `take` had enough before its end. Where nothing comes
-    for a while it is looked up, once, whether something in `folder` makes ripgrep wait."""
+    for a while it is looked up, once, whether something in `directory` makes ripgrep wait."""
     import select
 
     deadline = time.monotonic() + seconds
@@ -183,7 +185,7 @@ def _feed(stream: int, separator: bytes, take: Callable[[bytes], bool], seconds:
             if looked or left <= _SILENCE:
                 raise TimeoutError
             looked = True
-            if odd_ignore_file(folder):
+            if odd_ignore_file(directory):
                 raise _Stalled
             continue
         chunk = os.read(stream, _CHUNK)

@@ -67,16 +67,16 @@ class Walk:
                 return
 
 
-def _entries(folder: str, rules: Rules) -> Iterator[tuple[str, Rules | None]]:
-    """Files (no rules) and folders (with theirs) that are not hidden, sorted by name."""
+def _entries(directory: str, rules: Rules) -> Iterator[tuple[str, Rules | None]]:
+    """Files (no rules) and directories (with theirs) that are not hidden, sorted by name."""
     try:
-        with scan_directory(Path(folder)) as (found, _descriptor):
+        with scan_directory(Path(directory)) as (found, _descriptor):
             entries = sorted((os.fsencode(e.name), e.name, _kind(e)) for e in found if e.name != ".git")
     except OSError:
         return
     for _, name, kind in entries:
-        path = f"{folder.rstrip('/')}/{name}"
-        if kind and not rules.hide(path, is_folder=kind == "folder"):
+        path = f"{directory.rstrip('/')}/{name}"
+        if kind and not rules.hide(path, is_directory=kind == "folder"):
             yield path, rules.inside(path) if kind == "folder" else None
 
 

@@ -31,7 +31,7 @@ from coder.tools.paths import (
     unreachable,
 )
 from coder.tools.read import DEFAULT_LIMIT
-from coder.tools.search.folder import listed
+from coder.tools.search.directory import listed
 from coder.tools.seen import Lines
 from coder.tools.text.file import SAMPLE, NotText, TextFile, detect, load
 from coder.tools.text.lines import (

@@ -1,4 +1,4 @@
-"""What `list` tells of one folder, and `read` where its path is one."""
+"""What `list` tells of one directory, and `read` where its path is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coder.tools.search.ignore import Rules
 HIDDEN_NAMED = 20
 
 
-async def list_folder(path: str, context: ToolContext) -> ToolResult:
+async def list_directory(path: str, context: ToolContext) -> ToolResult:
     try:
         return await asyncio.to_thread(_list, path, context)
     except Stop as stop:
@@ -26,29 +26,29 @@ async def list_folder(path: str, context: ToolContext) -> ToolResult:
 
 
 def _list(path: str, context: ToolContext) -> ToolResult:
-    folder, _ = locate_existing(context, path)
-    name = shown(context, folder)
-    if kind_of(status(context, folder).st_mode) != "a folder":
+    directory, _ = locate_existing(context, path)
+    name = shown(context, directory)
+    if kind_of(status(context, directory).st_mode) != "a folder":
         return failed(
             f"{name} is a file, not a folder; use read", Phrase("tool.is_file", path=name), path=name
         )
-    return listed(folder, name, context)
+    return listed(directory, name, context)
 
 
 class _Entries(msgspec.Struct, frozen=True):
-    folders: list[str]
+    directories: list[str]
     files: list[str]
     hidden: list[str]
     closed: list[str]
 
 
-def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
-    """What a folder holds, as `list` and `read` tell it."""
+def listed(directory: Path, name: str, context: ToolContext) -> ToolResult:
+    """What a directory holds, as `list` and `read` tell it."""
     try:
-        entries = _entries(folder, context.workspace)
+        entries = _entries(directory, context.workspace)
     except OSError as error:
-        raise Stop(unreachable(context, folder, error, "list")) from error
-    lines = entries.folders + entries.files
+        raise Stop(unreachable(context, directory, error, "list")) from error
+    lines = entries.directories + entries.files
     total, more = len(lines), max(0, len(lines) - MAX_ENTRIES)
     text = "\n".join(lines[:MAX_ENTRIES]) or "(empty folder)"
     if more:
@@ -63,30 +63,30 @@ def listed(folder: Path, name: str, context: ToolContext) -> ToolResult:
     return summed_up(Phrase("tool.entries", n=total), text, meta=meta)
 
 
-def _entries(folder: Path, workspace: Workspace) -> _Entries:
-    rules = Rules.at(workspace.root, folder)
-    folders, files, hidden, closed = [], [], [], []
-    with scan_directory(folder) as (found, descriptor):
+def _entries(directory: Path, workspace: Workspace) -> _Entries:
+    rules = Rules.at(workspace.root, directory)
+    directories, files, hidden, closed = [], [], [], []
+    with scan_directory(directory) as (found, descriptor):
         for entry in sorted(found, key=lambda entry: entry.name.lower()):
-            is_folder = entry.is_dir(follow_symlinks=False)
+            is_directory = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git":
                 continue
-            if os.fspath(folder / entry.name) in workspace.closed:
-                closed.append(_one_line(entry.name) + "/" * is_folder)
-            elif rules.hide(os.fspath(folder / entry.name), is_folder=is_folder):
-                hidden.append(_one_line(entry.name) + "/" * is_folder)
-            elif is_folder:
-                folders.append(f"{_one_line(entry.name)}/")
+            if os.fspath(directory / entry.name) in workspace.closed:
+                closed.append(_one_line(entry.name) + "/" * is_directory)
+            elif rules.hide(os.fspath(directory / entry.name), is_directory=is_directory):
+                hidden.append(_one_line(entry.name) + "/" * is_directory)
+            elif is_directory:
+                directories.append(f"{_one_line(entry.name)}/")
             else:
                 files.append(_file_line(entry, descriptor))
-    return _Entries(folders, files, hidden, closed)
+    return _Entries(directories, files, hidden, closed)
 
 
-def _file_line(entry: os.DirEntry[str], folder: int) -> str:
+def _file_line(entry: os.DirEntry[str], directory: int) -> str:
     name = _one_line(entry.name)
     try:
         if entry.is_symlink():
-            return f"{name} -> {_one_line(os.readlink(entry.name, dir_fd=folder))}"
+            return f"{name} -> {_one_line(os.readlink(entry.name, dir_fd=directory))}"
         info = entry.stat(follow_symlinks=False)
     except OSError:
         return name

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coder.policy.scratch import scratch_of
 
-MOST_FOLDERS = 16
+MOST_DIRECTORIES = 16
 _PROTECTED = (".git", ".coder")
 
 
@@ -22,7 +22,7 @@ class WorkingDirectories:
         self.root = root
         self._real: dict[Path, str] = {}  # one look for each path of the line
         self.real_root = self.real(root)
-        self.folders = [root]
+        self.directories = [root]
         self.known = True
         self.cd_count = 0  # number of `cd`s
         self.begins_in = ""  # the target of a leading and only `cd`
@@ -36,13 +36,13 @@ class WorkingDirectories:
             self.known = False
             return
         # The shell resolves `link/..` lexically, and physically if that does not exist.
-        for folder in self.folders[:]:
-            for reached in (folder / target, Path(os.path.normpath(folder / target))):
-                if reached not in self.folders:
-                    self.folders.append(reached)
-        if len(self.folders) > MOST_FOLDERS:
+        for directory in self.directories[:]:
+            for reached in (directory / target, Path(os.path.normpath(directory / target))):
+                if reached not in self.directories:
+                    self.directories.append(reached)
+        if len(self.directories) > MOST_DIRECTORIES:
             self.known = False
-            del self.folders[MOST_FOLDERS:]
+            del self.directories[MOST_DIRECTORIES:]
 
     def git_is_contained(self, below: str = ".", *, into: bool) -> bool:
         """Whether all programs that git would start in `below` are known, so that they can be disabled.
@@ -50,17 +50,17 @@ class WorkingDirectories:
         """
         from coder.policy.programs.git_environment import driver_names
 
-        for folder in (place / below for place in self.folders):
-            if (folder, into) not in self.drivers:
-                found = driver_names(folder, self.root, into=into) if self.known else None
+        for directory in (place / below for place in self.directories):
+            if (directory, into) not in self.drivers:
+                found = driver_names(directory, self.root, into=into) if self.known else None
                 if found is None:
                     return False
-                self.drivers[folder, into] = found
+                self.drivers[directory, into] = found
         return self.known
 
     def named(self, name: str) -> str:
         """An allowlist name that depends on the directory, with that directory; empty if it is ambiguous."""
-        if len(self.folders) == 1 and self.known:
+        if len(self.directories) == 1 and self.known:
             return name
         return f"{name} (in {os.path.normpath(self.begins_in)})" if name and self.begins_in else ""
 
@@ -68,7 +68,7 @@ class WorkingDirectories:
         """Whether `target` certainly lies in the workspace, from every possible directory."""
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
-        return all(self._contains(self.real(folder / target)) for folder in self.folders)
+        return all(self._contains(self.real(directory / target)) for directory in self.directories)
 
     def in_scratch(self, target: str) -> bool:
         """Whether `target` certainly lies in the scratch directory."""
@@ -92,8 +92,8 @@ class WorkingDirectories:
 
     def protected(self, target: str) -> bool:
         """Whether `target` is among the files that control git or coder itself."""
-        for folder in self.folders:
-            real = self.real(folder / target)
+        for directory in self.directories:
+            real = self.real(directory / target)
             below = real.removeprefix(self.real_root) if self._contains(real) else real
             if any(part in _PROTECTED for part in Path(below).parts):
                 return True
@@ -104,7 +104,7 @@ class WorkingDirectories:
         if not self.known and not target.startswith("/"):
             return True
         try:
-            return any(os.path.lexists(folder / target) for folder in self.folders)
+            return any(os.path.lexists(directory / target) for directory in self.directories)
         except (OSError, ValueError):
             return True
 
