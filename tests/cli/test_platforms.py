@@ -58,11 +58,13 @@ select.kqueue, select.kevent = kqueue, kevent
 select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT = -5, 1, 0x80000000
 for name in (
     "O_PATH O_TMPFILE O_DIRECT O_NOATIME O_LARGEFILE SEEK_DATA SEEK_HOLE pidfd_open memfd_create eventfd "
-    "splice waitid pipe2 copy_file_range posix_fadvise posix_fallocate fdatasync getrandom setns unshare "
+    "splice pipe2 copy_file_range posix_fadvise posix_fallocate fdatasync getrandom setns unshare "
     "sched_getaffinity sched_setaffinity getxattr setxattr listxattr removexattr"
 ).split():
     if hasattr(os, name):
         delattr(os, name)
+if sys.version_info < (3, 13):
+    del os.waitid
 if hasattr(os, "process_cpu_count"):  # from 3.13 on; without affinity it counts them all
     os.process_cpu_count = os.cpu_count
 
