@@ -1,7 +1,8 @@
-"""Validate the URL of a model server, and find its host."""
+"""Validate what a model server is reached by: its URL and HTTP headers (against header injection)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from coder.config.errors import ConfigError, shown
 from coder.texts import Phrase
 
 _LONGEST_SHOWN: Final = 60
+_NAME_EXTRA = frozenset("!#$%&'*+-.^_`|~")
 
 
 def check_address(text: str, where: str) -> None:
@@ -44,3 +46,19 @@ def _problem(text: str) -> str:
     if not host:
         return "config.url_host"
     return "config.url_port" if port == 0 else ""
+
+
+def check_headers(headers: Mapping[str, str], where: str) -> None:
+    """Raise for invalid names or values; `where` is the setting that holds them."""
+    for name, value in headers.items():
+        if not _is_name(name) or not is_header_value(value):
+            raise ConfigError("config.bad_header", where=shown(f"{where}.{name}"))
+
+
+def is_header_value(value: str) -> bool:
+    """Printable ASCII and spaces: enough for keys and tokens."""
+    return value.isascii() and value.isprintable()
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name.isascii() and all(c.isalnum() or c in _NAME_EXTRA for c in name)

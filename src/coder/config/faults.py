@@ -11,11 +11,10 @@ from typing import Final
 
 import msgspec
 
-from coder.config.address import check_address
+from coder.config.address import check_address, check_headers
 from coder.config.errors import ConfigError, shown
 from coder.config.explain import faults_in
 from coder.config.files import read_bounded
-from coder.config.headers import check_headers
 from coder.config.jsonc import decode
 from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, load
 from coder.config.loosening import PresetGives

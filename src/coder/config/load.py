@@ -179,7 +179,7 @@ def _check(settings: Any, label: str) -> None:
 
         check_address(config.provider.base_url, f"{label}: provider.base_url")
     if config.provider.headers:
-        from coder.config.headers import check_headers
+        from coder.config.address import check_headers
 
         check_headers(config.provider.headers, f"{label}: provider.headers")
 

@@ -11,9 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from coder.config.address import check_address, host_of
+from coder.config.address import check_address, host_of, is_header_value
 from coder.config.errors import ConfigError
-from coder.config.headers import is_header_value
 from coder.config.models import tokenizer_of
 from coder.config.schema import Config, Wire
 

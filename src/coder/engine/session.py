@@ -23,6 +23,7 @@ from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redact import SessionSecrets
 from coder.engine.turn_state import NOTHING_ASKED, Turn
+from coder.fs.digest import digest
 from coder.protocol import entries
 from coder.protocol.events import (
     JobChanged,
@@ -67,9 +68,7 @@ class _Undo:
 
 
 def _name_here(session_id: str, root: Path) -> str:
-    from hashlib import blake2b
-
-    return f"{session_id}.{blake2b(os.fsencode(root), digest_size=6).hexdigest()}"
+    return f"{session_id}.{digest(os.fsencode(root), 6)}"
 
 
 class Session:

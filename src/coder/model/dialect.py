@@ -24,7 +24,7 @@ from coder.model.base import (
 from coder.protocol.messages import ToolSpec
 
 SMALL = 4.0  # billions of parameters up to which a model is helped by `guided`
-_SIZE = re.compile(r"(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_SIZE = r"(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z])"  # as "7b"; compiled at its first use
 
 
 class AutoDialect:
@@ -92,7 +92,7 @@ def in_dialect(native: ChatModel, dialect: str) -> ChatModel:
 
 def is_small(model: str) -> bool:
     """Whether its name says that it has few parameters (`qwen2.5-coder:1.5b`)."""
-    size = _SIZE.search(model.rpartition("/")[2])
+    size = re.search(_SIZE, model.rpartition("/")[2], re.IGNORECASE)
     return size is not None and float(size[1]) <= SMALL
 
 

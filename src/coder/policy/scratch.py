@@ -8,14 +8,14 @@ import os
 from functools import cache
 from pathlib import Path
 
+from coder.fs.digest import digest
+
 TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - shared directories, not files of ours
 
 
 def scratch_of(root: str | Path) -> str:
     """The scratch directory of a workspace, created if missing; it outlives the session. Raises OSError."""
-    from hashlib import blake2b
-
-    path = private_base() / blake2b(os.fsencode(os.path.realpath(root)), digest_size=8).hexdigest()
+    path = private_base() / digest(os.fsencode(os.path.realpath(root)), 8)
     path.mkdir(mode=0o700, exist_ok=True)
     return str(path)
 

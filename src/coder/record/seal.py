@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from coder.fs.digest import digest
 from coder.fs.private import locked, write_durably
 from coder.protocol.entries import Accepted, SessionStart
 from coder.protocol.history import HistoryEvent
@@ -91,17 +92,10 @@ def _has_seal(event: HistoryEvent, key: bytes, kind: str, first: HistoryEvent) -
 
 def _seal(key: bytes, kind: str, first: HistoryEvent) -> str:
     """MAC over the first event without its seal; it holds session, time, workspace and system message."""
-    try:
-        from _blake2 import (
-            blake2b,
-        )  # hashlib's own, without OpenSSL, which costs 2 ms before the first request
-    except ImportError:
-        from hashlib import blake2b
-
     bare = {name: value for name, value in first.meta.items() if name != "seal"}
     # Listed one by one: a field added to events later must not invalidate existing seals.
     data = encode([first.ts, first.session_id, first.type, first.turn, first.content, first.role, bare])
-    return blake2b(data, key=key, digest_size=16, person=kind.encode("ascii")).hexdigest()
+    return digest(data, 16, key=key, person=kind.encode("ascii"))
 
 
 def _key(home: Path) -> bytes | None:
