@@ -30,6 +30,7 @@ SUBCOMMANDS = (
     "serve-mcp",
     "sessions",
     "show",
+    "stats",
     "trust",
     "tune",
     "view",

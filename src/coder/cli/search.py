@@ -12,12 +12,14 @@ import msgspec
 from coder.cli.errors import Exit, UsageError
 from coder.engine.setup import Options, Settings
 from coder.lookback.index.search import Found, Hit, search
+from coder.lookback.index.update import Progress
 from coder.lookback.index.words import terms_of
 from coder.lookback.projects import Project, known_projects
 from coder.record.files import encode
 from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat, safe_json
+from coder.texts import Texts
 
 _MANY = 200  # records to index that take long enough to say so
 
@@ -28,13 +30,7 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
     projects = projects_of(options, settings, everywhere=chosen.all)
     directories = [project.history for project in projects]
     say = settings.texts.say
-
-    def progress(left: int) -> None:
-        if sys.stderr.isatty() and (left % _MANY == 0):
-            text = say("lookback.indexing", n=left) if left else ""
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-
+    progress = indexing_shown(settings.texts)
     found = search(settings.home, directories, chosen.search, chosen.limit, progress)
     if chosen.json:
         for one in found:
@@ -49,6 +45,18 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
         for hit in one.hits:
             print(f"    {_label(hit, settings)} {flat(hit.line)}")
     return Exit.ANSWERED
+
+
+def indexing_shown(texts: Texts) -> Progress:
+    """Tells a person at a terminal how many records are still to be read."""
+
+    def progress(left: int) -> None:
+        if sys.stderr.isatty() and (left % _MANY == 0):
+            text = texts.say("lookback.indexing", n=left) if left else ""
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    return progress
 
 
 def projects_of(options: Options, settings: Settings, *, everywhere: bool) -> list[Project]:

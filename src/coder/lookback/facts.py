@@ -10,6 +10,8 @@ from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.record.turn_so_far import request_of
 
+_MOST = 10**12  # of one request: sums of a record made by hand stay within what JSON readers take
+
 
 class ModelFacts(msgspec.Struct, omit_defaults=True):
     """Requests to one model; those of the engine's own and of subagents too. `wait_ms` of the main loop."""
@@ -96,10 +98,10 @@ class FactCounter:
         name = getattr(entry, "model", None) or self._model or "-"
         model = self.facts.models.setdefault(name, ModelFacts())
         model.requests += 1
-        model.prompt += request.usage.prompt
-        model.cached += request.usage.cached
-        model.completion += request.usage.completion
-        model.cost_usd += request.cost
+        model.prompt += _bounded(request.usage.prompt)
+        model.cached += _bounded(request.usage.cached)
+        model.completion += _bounded(request.usage.completion)
+        model.cost_usd += min(request.cost, _MOST)
         if own and self._before and now:
             model.wait_ms += max(0, round((now - self._before) * 1000))
 
@@ -124,6 +126,10 @@ def seconds_of(ts: str) -> float:
         return datetime.fromisoformat(ts).timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0
+
+
+def _bounded(count: int) -> int:
+    return max(0, min(count, _MOST))
 
 
 def _add(counts: dict[str, int], name: str) -> None:

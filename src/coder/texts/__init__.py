@@ -53,6 +53,7 @@ PARTS: Final = (
     "policy",
     "record",
     "servers",
+    "stats",
     "tool",
     "verify",
     "viewer",

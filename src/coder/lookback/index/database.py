@@ -12,7 +12,7 @@ from typing import TypeVar
 from coder.fs.private import make_private
 from coder.texts import Fault
 
-_VERSION = 1  # of tables, tokens and facts: another one is rebuilt
+_VERSION = 2  # of tables, tokens and facts: another one is rebuilt
 _FILE = "index.db"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -25,14 +25,14 @@ _NOT_WRITABLE = (
 
 # A row of `words` is a turn, or a part of one: its rowid is `session << PART_BITS | part`. The table keeps
 # no text (`content=''`); `part.body` has it compressed, for excerpts, and because a row of such a table can
-# only be deleted by its text.
+# only be deleted by its text. It comes last: SQLite reads a row up to the column that is asked for.
 PART_BITS = 24
 _TABLES = """
 CREATE TABLE session (
   id INTEGER PRIMARY KEY, directory TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
   mtime INTEGER NOT NULL, inode INTEGER NOT NULL, title TEXT NOT NULL, turns INTEGER NOT NULL,
   UNIQUE (directory, name));
-CREATE TABLE part (id INTEGER PRIMARY KEY, turn INTEGER NOT NULL, body BLOB NOT NULL, facts BLOB NOT NULL);
+CREATE TABLE part (id INTEGER PRIMARY KEY, turn INTEGER NOT NULL, facts BLOB NOT NULL, body BLOB NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5(said, other, content='', tokenize='unicode61 remove_diacritics 2');
 INSERT INTO words (words, rank) VALUES ('usermerge', 2);
 """

@@ -189,7 +189,7 @@ class _PartWriter:
     def flush(self) -> None:
         if self._seen:
             body, facts = packed(self._parts), msgspec.json.encode(self._counter.facts)
-            row = (self._next, self.turns, zlib.compress(_encoded(body), 1), facts)
+            row = (self._next, self.turns, facts, zlib.compress(_encoded(body), 1))
             self._index.execute("INSERT INTO part VALUES (?, ?, ?, ?)", row)
             self._index.execute(
                 "INSERT INTO words (rowid, said, other) VALUES (?, ?, ?)", _row(self._next, body)

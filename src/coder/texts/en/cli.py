@@ -21,6 +21,7 @@ TEXTS: dict[str, str] = {
     ),
     "cli.about.sessions": "List the sessions of this folder, newest first.",
     "cli.about.show": "Show what happened in a session.",
+    "cli.about.stats": "Count what the sessions did, took and cost: by day, model, project and tool.",
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
     "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
     "cli.about.tune": "Try a model with small real tasks, say what suits it, and keep that.",
@@ -58,6 +59,7 @@ TEXTS: dict[str, str] = {
         "  coder sessions               the sessions of this folder; --search WORDS finds some\n"
         "  coder show ID                what happened in one\n"
         "  coder export ID --html FILE  the same as a page; --md FILE as Markdown\n"
+        "  coder stats                  what they did, took and cost; --all: in every project\n"
         "  coder view [ID]              all that was recorded, in a browser\n"
         "  coder doctor                 what works here\n"
         '  coder explain "shell line"   what the policy would do with it, and why\n'

@@ -21,6 +21,7 @@ TEXTS: dict[str, str] = {
     ),
     "cli.about.sessions": "列出此文件夹的会话，最新的在前。",
     "cli.about.show": "显示一次会话里发生了什么。",
+    "cli.about.stats": "统计会话做了什么、用时多少、花费多少：按日期、模型、项目和工具。",
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
     "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
     "cli.about.tune": "用真实的小任务试一个模型，说明怎样用它最合适，并保存下来。",
@@ -58,6 +59,7 @@ TEXTS: dict[str, str] = {
         "  coder sessions               此文件夹的会话；--search 词语 可查找\n"
         "  coder show ID                其中一次发生了什么\n"
         "  coder export ID --html FILE  同样内容，写成网页；--md FILE 写成 Markdown\n"
+        "  coder stats                  做了什么、用时和花费；--all：所有项目\n"
         "  coder view [ID]              在浏览器中查看全部记录\n"
         "  coder doctor                 这里哪些可用\n"
         '  coder explain "shell line"   策略会如何处理这一行，以及为何\n'
