@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.write(safe_json(msgspec.json.encode(_as_json(stats, roots))).decode("utf-8") + "\n")
         return Exit.ANSWERED
     if not stats.total.sessions:
-        print(settings.texts.say("session.none"))
+        print(settings.texts.say("stats.none"))
         return Exit.ANSWERED
     width = shutil.get_terminal_size().columns
     for line in _Page(settings.texts, width).lines(stats, roots if chosen.all else {}):

@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "stats.head.turns": "turns",
     "stats.help.all": "the sessions of every project, not of this folder alone",
     "stats.help.days": "only the last N days, today included",
+    "stats.none": "No session was recorded here in this time.",
     "stats.time": "Time",
     "stats.time.model": "waiting for the model",
     "stats.time.person": "waiting for you",

@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "stats.head.turns": "轮",
     "stats.help.all": "所有项目的会话，而不只是这个文件夹的",
     "stats.help.days": "只统计最近 N 天，含今天",
+    "stats.none": "这里在这段时间内没有会话记录。",
     "stats.time": "用时",
     "stats.time.model": "等待模型",
     "stats.time.person": "等待你",
