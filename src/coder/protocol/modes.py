@@ -41,7 +41,7 @@ class ModeError(msgspec.Struct, frozen=True):
     line: int = 0  # of the mode's file, from 1; 0: none
 
 
-class ModeScope(msgspec.Struct, frozen=True):
+class ModeScope(msgspec.Struct, frozen=True, rename={"directory": "folder"}):
     """Where a mode comes from. `label` is `(project:<dirname>)` or `(global)`."""
 
     kind: Literal["project", "global"]
