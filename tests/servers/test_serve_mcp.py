@@ -69,7 +69,7 @@ def test_a_task_is_done_under_the_person_s_policy(project: Project) -> None:
         assert hello["protocolVersion"] == "2025-06-18"
         (tool,) = client.answer(client.send("tools/list", {}))["result"]["tools"]
         assert tool["name"] == "task"
-        done = client.call({"progressToken": "p"}, task="make it", directory="sub")
+        done = client.call({"progressToken": "p"}, task="make it", folder="sub")
         assert (done["content"][0]["text"], done["isError"]) == ("made", False)
         assert done["structuredContent"]["status"] == "ok"
         assert (project.cwd / "sub" / "made.txt").exists()
@@ -78,7 +78,7 @@ def test_a_task_is_done_under_the_person_s_policy(project: Project) -> None:
         assert not (project.cwd / "made.txt").exists()
         client.call(task="!touch bang.txt")  # a caller's text is never the person's shell
         assert not (project.cwd / "bang.txt").exists()
-        outside = client.call(task="x", directory="..")
+        outside = client.call(task="x", folder="..")
         assert outside["isError"]
         assert "is no folder below" in outside["content"][0]["text"]
         assert client.call(tsk="x")["isError"]

@@ -72,7 +72,7 @@ class _Call(msgspec.Struct):
 
 class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
     task: str
-    directory: str = ""
+    directory: str = msgspec.field(name="folder", default="")
     look_only: bool = False
     session: str | None = None
 
