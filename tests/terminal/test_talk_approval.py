@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pty_kit import ENTER, ESC, UP, Terminal
-from talk_kit import SIZES, WRITE, Gate, cancelled_line, says, squeezed
+from talk_kit import READING, SIZES, WRITE, Gate, cancelled_line, says, squeezed
 
 from coder.terminal.input.editing import approval_answer
 from kit import ScriptedServer
@@ -191,17 +191,13 @@ def test_a_queue_and_a_draft_outlive_a_question(project: Project) -> None:
         terminal.send("queued text")
         terminal.until("takes it back): queued text")
         terminal.type("my draft")
+        terminal.until(lambda: terminal.screen.endswith("> my draft"))  # read before the question is asked
         gate.open()
         terminal.until(lambda: "Allow?" in terminal.screen)
         terminal.type(UP)
         terminal.type("y")
-
-        def answered() -> bool:  # not at once: the person was typing when it was asked
-            terminal.type(ENTER if "Allow?" in terminal.screen else "")
-            terminal.pump(0.1)
-            return "first" in terminal.text
-
-        terminal.until(answered)
+        terminal.pump(READING)  # somebody was typing when it was asked
+        terminal.type(ENTER)
         terminal.until("second")
         terminal.until(lambda: terminal.screen.endswith("> my draft"))
     assert (project.cwd / "new.txt").exists()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pty_kit import CTRL_C, DOWN, ENTER, ESC, TAB, Terminal
-from talk_kit import SIZES, WRITE, Gate, says, squeezed
+from talk_kit import READING, SIZES, WRITE, Gate, says, squeezed
 from test_editor_external import script
 
 from kit import ScriptedServer
@@ -27,17 +26,11 @@ def answers(project: Project) -> list[str]:
     return [meta["answer"] for meta in approvals(project) if "answer" in meta]
 
 
-def answered(terminal: Terminal) -> Callable[[], bool]:
-    """Not at once: the person was at something else when the question came."""
-
-    def no_longer_asked() -> bool:
-        terminal.type(ENTER if "Allow?" in terminal.screen else "")
-        patience = time.monotonic() + 2  # a second Enter too early would send the draft
-        while "Allow?" in terminal.screen and time.monotonic() < patience:
-            terminal.pump(0.05)
-        return "Allow?" not in terminal.screen
-
-    return no_longer_asked
+def confirm(terminal: Terminal) -> None:
+    """Once input is taken again. A second Enter would send the draft."""
+    terminal.pump(READING)
+    terminal.type(ENTER)
+    terminal.until(lambda: "Allow?" not in terminal.screen)
 
 
 @SIZES
@@ -61,19 +54,19 @@ def test_a_form_keeps_the_keys_and_the_question_waits(project: Project, columns:
         terminal.until(lambda: says(terminal, "+hello because: "))
         terminal.until(lambda: "Leave the modes below to answer." in terminal.screen)
         terminal.type("es" + ENTER)  # for the form
-        terminal.until(lambda: "[topic=first]" in terminal.screen)
+        terminal.until(lambda: "▸ focus [topic=first]" in terminal.screen)
         assert "Allow?" in terminal.screen
         terminal.type(ENTER)  # for the bar: edits the value in its place
-        terminal.until(lambda: "[topic=yes" in terminal.screen or "[topic=first" in terminal.screen)
+        terminal.until(lambda: "▸ focus [topic=yes ]" in terminal.screen)
         terminal.type(ESC)
-        terminal.pump(0.1)
+        terminal.until(lambda: "▸ focus [topic=first]" in terminal.screen)
         terminal.type(ESC)
         terminal.until(lambda: "Leave the modes" not in terminal.screen)
         terminal.type("y" + ENTER)  # by whoever cannot have read it yet
         terminal.until(lambda: terminal.screen.count(": y") == 1)
         assert answers(project) == []
         assert not (project.cwd / "new.txt").exists()
-        terminal.until(answered(terminal))
+        confirm(terminal)
         terminal.until("finished")
         terminal.until(lambda: "> draft" in terminal.screen)  # what was being typed is back
         terminal.type(ENTER)
@@ -124,7 +117,7 @@ def test_a_search_is_given_up_for_a_question(project: Project) -> None:
         terminal.until(lambda: terminal.screen.endswith(": s"))
         assert answers(project) == []
         terminal.type("\x15n")
-        terminal.until(answered(terminal))
+        confirm(terminal)
         terminal.until("finished")
         terminal.until_idle()
     assert answers(project) == ["no"]
@@ -132,7 +125,7 @@ def test_a_search_is_given_up_for_a_question(project: Project) -> None:
 
 def test_what_an_editor_brings_back_is_the_draft_and_no_answer(project: Project) -> None:
     gate = Gate(WRITE)
-    body = 'while test ! -e saved; do sleep 0.05; done; printf "y" > "$1"'
+    body = 'touch editing; while test ! -e saved; do sleep 0.05; done; printf "y" > "$1"'
     editor = script(project.home / "edit", body)
     with (
         ScriptedServer([gate, {"text": "finished"}]) as server,
@@ -142,7 +135,7 @@ def test_what_an_editor_brings_back_is_the_draft_and_no_answer(project: Project)
         terminal.send("go")
         terminal.until("stops it")
         terminal.type("draft\x18\x05")
-        terminal.pump(0.3)
+        terminal.until((project.cwd / "editing").exists)
         gate.open()
         waiting = time.monotonic() + 20
         while not approvals(project):
@@ -153,7 +146,7 @@ def test_what_an_editor_brings_back_is_the_draft_and_no_answer(project: Project)
         terminal.pump(0.2)
         assert terminal.screen.endswith("[n]o (a reason may follow):")
         terminal.type("n")
-        terminal.until(answered(terminal))
+        confirm(terminal)
         terminal.until("finished")
         terminal.until(lambda: terminal.screen.endswith("> y"))
     assert answers(project) == ["no"]
