@@ -1,11 +1,12 @@
 """Count tokens locally, before a request.
 
-The vocabulary is loaded lazily (30 to 60 ms): a text has at most as many tokens as bytes, so a small
-conversation is known to fit without counting.
+The vocabulary is loaded lazily (30 to 60 ms), and once per process (40 MB): a text has at most as many tokens
+as bytes, so a small conversation is known to fit without counting.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from coder.texts import Fault
@@ -49,7 +50,7 @@ class TokenCounter:
             self._missing = True
             return
         try:
-            tokenizer: Any = Tokenizer.from_pretrained(self.vocabulary)
+            self._encode = _encoder(Tokenizer, self.vocabulary)
         except ValueError as error:
             from coder.config.models import known_tokenizer
 
@@ -57,8 +58,7 @@ class TokenCounter:
             if not meant:
                 known = str(error).partition("Supported: ")[2]
                 raise UnknownTokenizer(self.vocabulary, known) from error
-            tokenizer = Tokenizer.from_pretrained(meant)
-        self._encode = tokenizer.encode_ordinary
+            self._encode = _encoder(Tokenizer, meant)
 
     def count(self, text: str) -> int:
         self.load()
@@ -71,6 +71,13 @@ class TokenCounter:
     def quick(self, text: str) -> int:
         """Exact if the vocabulary is loaded, else an estimate."""
         return self.count(text) if self.loaded else estimate(text)
+
+
+@lru_cache(maxsize=2)
+def _encoder(tokenizer: Any, vocabulary: str) -> Callable[[str], list[int]]:
+    """Shared by sessions and subagents. Raises ValueError."""
+    encode: Callable[[str], list[int]] = tokenizer.from_pretrained(vocabulary).encode_ordinary
+    return encode
 
 
 def estimate(text: str) -> int:
