@@ -49,7 +49,7 @@ def readable(path: Path) -> list[dict[str, Any]]:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.02)
@@ -69,7 +69,7 @@ def run_line(project: Project, line: str, *args: str, url: str) -> Done:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     assert b"Traceback" not in done.stderr, done.stderr
     assert b"Exception" not in done.stderr, done.stderr

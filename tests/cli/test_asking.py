@@ -44,7 +44,7 @@ def on_terminal(project: Project, url: str, answer: bytes) -> tuple[int, str]:
             if not answered and b"Allow?" in seen:
                 os.write(master, answer)
                 answered = True
-        return process.wait(timeout=20), seen.decode("utf-8", errors="replace")
+        return process.wait(timeout=60), seen.decode("utf-8", errors="replace")
     finally:
         process.kill()
         process.wait()

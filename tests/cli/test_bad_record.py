@@ -43,7 +43,7 @@ def test_two_processes_cannot_resume_one_session(project: Project) -> None:
             assert len(server.chats) == before
         finally:
             first.send_signal(signal.SIGTERM)
-            first.communicate(timeout=20)
+            first.communicate(timeout=60)
     assert second.returncode == 1
     assert session in sentence(second)
     assert "another process" in sentence(second)
@@ -97,7 +97,7 @@ def mounted(project: Project, before: str, *args: str, url: str, after: str = ":
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     assert done.returncode != 99, done.stderr
     assert b"Traceback" not in done.stderr, done.stderr

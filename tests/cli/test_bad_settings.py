@@ -105,7 +105,7 @@ def test_a_current_directory_that_was_deleted(project: Project) -> None:
         env=project.environ("http://127.0.0.1:9/v1"),
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr

@@ -68,6 +68,6 @@ def test_an_environment_that_is_not_utf_8(project: Project, server: ScriptedServ
     environ = {os.fsencode(k): os.fsencode(v) for k, v in project.environ(server.url).items()}
     environ[b"ODD"] = b"\xff\xfe"
     done = subprocess.run(
-        [*CODER, "--once", "hi"], cwd=project.cwd, env=environ, capture_output=True, check=False, timeout=20
+        [*CODER, "--once", "hi"], cwd=project.cwd, env=environ, capture_output=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, b"hi\n")

@@ -237,7 +237,7 @@ def test_a_signal_cancels_with_status_130(project: Project, number: signal.Signa
             while not left_running("3009.5") and process.poll() is None:
                 time.sleep(0.02)
             process.send_signal(number)
-            _out, err = process.communicate(timeout=20)
+            _out, err = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode == 130

@@ -36,7 +36,7 @@ class Agent:
         return {"path": str(self.workspace / name), "timestamp": timestamp, **more}
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - what is waited for is not ours to give an event
                 await asyncio.sleep(0.002)
 

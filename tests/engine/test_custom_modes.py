@@ -201,7 +201,7 @@ class TestCommandsInModes:
         async def scenario(url: str) -> list[str]:
             driver = Driver(project, url, can_ask=True)
             driver.start()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 problems = await enable_modes(driver.engine.agent, ["/log"])
             assert driver.engine.agent.front.can_ask
             await driver.close()

@@ -209,12 +209,12 @@ def test_silence_is_a_time_out() -> None:
 def test_cancelling_closes_the_socket_at_once() -> None:
     async def use(client: HttpClient, url: str, raw: Raw) -> None:
         task = asyncio.create_task(get(client, url))
-        await asyncio.wait_for(raw.asked.wait(), 5)
+        await asyncio.wait_for(raw.asked.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         # The answer has been played; the server now waits for the client to leave.
-        await asyncio.wait_for(raw.gone.wait(), 5)
+        await asyncio.wait_for(raw.gone.wait(), 60)
 
     with_server(use, [])
 

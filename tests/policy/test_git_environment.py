@@ -85,7 +85,7 @@ class Repository:
 def _bash(line: str, directory: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     argv = ["bash", "-c", line]
     return subprocess.run(
-        argv, cwd=directory, env=environment, capture_output=True, text=True, timeout=20, check=False
+        argv, cwd=directory, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
 
 

@@ -132,7 +132,7 @@ def test_closing_the_terminal_ends_the_command_and_the_turn(project: Project) ->
         while not left_running("3004.5") and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGHUP)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert left_running("3004.5") == []
     assert project.of_type("turn_end")
 
@@ -145,6 +145,6 @@ def test_a_cancelled_command_says_cancelled_in_json(project: Project) -> None:
         while not (project.cwd / "begun").exists() and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
     answer = json.loads(out)
     assert (process.returncode, answer["status"]) == (130, "cancelled")

@@ -35,7 +35,7 @@ def joined(one: Side, two: Side) -> None:
 
 
 async def ask(side: Side, method: str, params: Any) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return msgspec.json.decode(await side.ask(method, params, ""))
 
 

@@ -184,7 +184,7 @@ def run_job(job: dict[str, Any]) -> Outcome:
             sandbox.wrap(["bash", "-c", job["script"]]),
             cwd=Path(job["workspace"]),
             environment=job["environment"],
-            timeout_ms=job.get("timeout_ms", 20_000),
+            timeout_ms=job.get("timeout_ms", 120_000),
             keep_bytes=100_000,
             spill_to=Path(job["spill"]),
             spill_limit=0,

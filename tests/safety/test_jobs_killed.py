@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from box import available
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 
-SECONDS = 30
+SECONDS = 60
 RUNGS = [*available(), "none", "off"]
 # A session on a given rung, up to its answer; then it waits for somebody to end it.
 SESSION = """
@@ -95,20 +96,21 @@ def test_killed_outright(project: Project, rung: str) -> None:
 def test_told_to_end(project: Project, number: signal.Signals) -> None:
     """While the model is being asked after the job was started."""
     word = f"303{int(number)}.{os.getpid()}"
-    begun: list[Any] = []
+    begun, over = threading.Event(), threading.Event()
 
     def hang(_request: Any) -> dict[str, Any]:
-        begun.append(True)
-        time.sleep(3)
+        begun.set()
+        over.wait(SECONDS)
         return {"text": "too late"}
 
     with ScriptedServer([started(f"sleep {word}")[0], hang]) as server:
         child = project.started("--mode", "yolo", "--once", "go", url=server.url)
         try:
-            wait_until(lambda: bool(begun) and bool(left_running(word)))
+            wait_until(lambda: begun.is_set() and bool(left_running(word)))
             child.send_signal(number)
             _, told = child.communicate(timeout=SECONDS)
         finally:
+            over.set()
             child.kill()
             child.wait()
     assert child.returncode == 130
@@ -118,11 +120,13 @@ def test_told_to_end(project: Project, number: signal.Signals) -> None:
 
 def test_resumed_after_a_kill_the_session_says_that_they_are_gone(project: Project) -> None:
     word = f"3040.{os.getpid()}"
-    with ScriptedServer([started(f"sleep {word}")[0], lambda _request: time.sleep(3)]) as server:
+    over = threading.Event()
+    with ScriptedServer([started(f"sleep {word}")[0], lambda _request: over.wait(SECONDS)]) as server:
         child = project.started("--mode", "yolo", "--once", "go", url=server.url)
         wait_until(lambda: bool(project.logs()) and "job_id" in project.logs()[0].read_text())
         child.kill()
         child.communicate()
+        over.set()
     wait_until(lambda: left_running(word) == [])
     (log,) = project.logs()
     with ScriptedServer([{"text": "ok"}, {"text": "ok"}]) as server:

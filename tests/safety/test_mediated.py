@@ -179,10 +179,14 @@ def test_a_connection_that_waits_holds_up_no_other_and_ends_with_the_command(roo
     """A full queue: who connects to it waits until somebody is let in."""
     script = """
 import os, _socket, sys, time
+told, tells = os.pipe()
 for _ in range(3):
     if os.fork() == 0:
+        os.write(tells, b".")
         _socket.socket(1).connect("full")
         time.sleep(3600)
+for _ in range(3):
+    os.read(told, 1)
 time.sleep(0.3)
 print(_socket.socket(1).connect_ex("free"))
 """

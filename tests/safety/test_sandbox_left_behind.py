@@ -51,7 +51,7 @@ def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(r
     box = Box(rung)
     mark = f"4{time.time_ns() % 10**9:09d}"
     daemons = f"for i in $(seq 200); do (setsid env -i sleep {mark} &); done"
-    busy = f"for i in $(seq 60); do (setsid env -i sh -c 'while :; do :; done' {mark} &); done"
+    busy = f"for i in $(seq 60); do (setsid env -i nice -n 19 sh -c 'while :; do :; done' {mark} &); done"
     # Whoever would end them is slowed down; a namespace's first process cannot help dying.
     slow = "renice -n 19 -p $PPID; chrt -i -p 0 $PPID" if rung == "landlock" else ""
     box.run(f"{slow}\n{daemons}\n{busy}\nsleep {mark}", timeout_ms=3000)
@@ -65,17 +65,18 @@ def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(r
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")
-@pytest.mark.parametrize("rung", RUNGS)
-def test_processes_that_fork_without_end_end_with_their_command(rung: str) -> None:
-    box = Box(rung)
-    source = box.put("project/forking.c", FORKING)
-    subprocess.run(["cc", "-O2", "-o", box.workspace / "forking", source], check=True)
-    ended = time.monotonic() + 12
-    box.run("./forking", timeout_ms=60_000)
-    time.sleep(max(0.0, ended - time.monotonic()))
-    outlived = (box.workspace / "outlived").exists()
-    box.close()
-    assert not outlived
+def test_processes_that_fork_without_end_end_with_their_command() -> None:
+    """On every rung; one after the other, so that what would outlive them is waited for once."""
+    boxes = [Box(rung) for rung in RUNGS]
+    for box in boxes:
+        source = box.put("project/forking.c", FORKING)
+        subprocess.run(["cc", "-O2", "-o", box.workspace / "forking", source], check=True)
+        box.run("./forking", timeout_ms=60_000)
+    time.sleep(12 if boxes else 0)
+    outlived = [box.rung for box in boxes if (box.workspace / "outlived").exists()]
+    for box in boxes:
+        box.close()
+    assert outlived == []
 
 
 def put(box: Box, name: str, text: str) -> Path:

@@ -413,7 +413,7 @@ def test_the_key_cannot_be_read_from_coder_s_own_process(project: Project) -> No
                 found = b"CODER_API_KEY="
         finally:
             running.terminate()
-            running.communicate(timeout=20)
+            running.communicate(timeout=60)
         sent = server.chats
     assert b"CODER_API_KEY=" in found
     assert key.encode() not in found

@@ -22,7 +22,7 @@ from coder.terminal.render.width import char_width
 from kit import ScriptedServer
 from kit.driving import Project
 
-SECONDS = 20.0  # a test that waits this long has failed
+SECONDS = 60.0  # a test that waits this long has failed
 
 ENTER, ESC, CTRL_C, CTRL_D, UP, DOWN, TAB = "\r", "\x1b", "\x03", "\x04", "\x1b[A", "\x1b[B", "\t"
 BACKSPACE = "\x7f"

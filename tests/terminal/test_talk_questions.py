@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from pty_kit import CTRL_C, DOWN, ENTER, ESC, TAB, Terminal
+from pty_kit import CTRL_C, DOWN, ENTER, ESC, SECONDS, TAB, Terminal
 from talk_kit import READING, SIZES, WRITE, Gate, says, squeezed
 from test_editor_external import script
 
@@ -137,7 +137,7 @@ def test_what_an_editor_brings_back_is_the_draft_and_no_answer(project: Project)
         terminal.type("draft\x18\x05")
         terminal.until((project.cwd / "editing").exists)
         gate.open()
-        waiting = time.monotonic() + 20
+        waiting = time.monotonic() + SECONDS
         while not approvals(project):
             assert time.monotonic() < waiting
             terminal.pump(0.05)
@@ -181,7 +181,7 @@ class TestTwoTasksThatAskAtTheSameTime:
                 terminal.until_prompt()
                 terminal.send("go")
             terminal.until("Allow?")
-            waiting = time.monotonic() + 20
+            waiting = time.monotonic() + SECONDS
             while len(approvals(project)) < 2:
                 assert time.monotonic() < waiting
                 terminal.pump(0.05)

@@ -36,7 +36,7 @@ class Tmux:
         return self("capture-pane", "-p", "-J", "-S", "-", "-t", "t")
 
     def until(self, text: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while text not in self.text():
             assert time.monotonic() < deadline, f"never came: {text}\n{self.text()}"
             time.sleep(0.05)
