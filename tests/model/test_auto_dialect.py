@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from coder.config.model_memory import ModelMemory
-from coder.config.models import dialect_of
+from coder.config.models import dialect_of, is_small
 from coder.config.schema import Config, ModelSection, ProviderSection
 from coder.engine.sdk import TurnResult, run_agent
-from coder.model.dialect import is_small
 from kit import ScriptedServer
 
 EDIT = {"do": "edit", "path": "calc.py", "old": "a - b", "new": "a + b"}

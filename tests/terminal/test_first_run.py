@@ -15,7 +15,9 @@ from contextlib import contextmanager
 import pytest
 from pty_kit import CTRL_C, ENTER, Terminal
 
+from coder.config.models import FILE
 from coder.engine.setup import Options, read_settings
+from coder.terminal import fetch_model as fetching
 from coder.terminal import first_run as module
 from coder.terminal.ask.question import ask_at_start
 from coder.terminal.render.plain import PlainRenderer
@@ -23,6 +25,7 @@ from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from kit import ScriptedServer
 from kit.driving import Project
+from kit.local_model import gguf
 
 
 def port_of(server: ScriptedServer) -> int:
@@ -104,6 +107,29 @@ def test_what_is_no_model_server_is_not_offered(project: Project, monkeypatch: p
             is None
         )
     assert "Some other program" not in said.getvalue()
+
+
+@pytest.mark.parametrize("fetched", [True, False], ids=["there", "not-yet"])
+@pytest.mark.parametrize("typed", ["y\n", "\n"], ids=["yes", "no"])
+def test_a_model_that_needs_no_server_is_offered(
+    project: Project, monkeypatch: pytest.MonkeyPatch, typed: str, fetched: bool
+) -> None:
+    options = Options(cwd=project.cwd, environ=project.environ())
+    settings = read_settings(options)
+    said = io.StringIO()
+    model = settings.home / "models" / FILE
+    if fetched:
+        gguf(model)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    monkeypatch.setattr(sys, "stdout", said)
+    monkeypatch.setattr(module, "USUAL_PORTS", ())
+    monkeypatch.setattr(module, "find_spec", lambda name: name)
+    monkeypatch.setattr(fetching, "fetch_shown", lambda *_: bool(gguf(model)))
+    chosen = module.first_run(options, settings, PlainRenderer(said, None, settings.texts, Theme("none")))
+    assert (chosen is not None and chosen.model == "local") is (typed == "y\n")
+    assert model.exists() is (fetched or typed == "y\n")
+    assert ("Apache-2.0" in said.getvalue()) is not fetched
+    assert "Qwen2.5-Coder-1.5B" in said.getvalue()
 
 
 SIZES = pytest.mark.parametrize(

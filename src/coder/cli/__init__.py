@@ -23,6 +23,7 @@ SUBCOMMANDS = (
     "doctor",
     "explain",
     "export",
+    "local",
     "mcp",
     "models",
     "modes",

@@ -1,6 +1,7 @@
 """`coder demo`: a tour without network or key.
 
-The model is scripted, behind an HTTP server on loopback; engine, tools, project and record are real.
+The model is scripted, behind an HTTP server on loopback, or with `--live` a real one on this machine;
+engine, tools, project and record are real.
 """
 
 from __future__ import annotations
@@ -11,26 +12,35 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from coder.cli.common import parser_for
-from coder.cli.demo_script import PROJECT, QUESTION, SCRIPT
+from coder.cli.demo_script import LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
+from coder.cli.errors import UsageError
 from coder.cli.once import TextOutput, watch
+from coder.config.load import home_directory
+from coder.config.models import FETCHED, NAME, PREFIX, SIZE, gguf_of, is_fetched
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.model.scripted import ScriptedServer
 from coder.protocol.ops import UserInput
+from coder.texts import Phrase
 
 
 def run(arguments: list[str]) -> int:
     parser = parser_for("demo", arguments)
     parser.options.add_argument("--fast", action="store_true", help=parser.say("cli.help.fast"))
+    parser.options.add_argument("--live", action="store_true", help=parser.say("cli.help.live"))
     parser.options.add_argument("--keep", action="store_true", help=parser.say("cli.help.keep_demo"))
     chosen = parser.parse_args(arguments)
+    if chosen.live and not is_fetched(home_directory(os.environ)):
+        raise UsageError("demo.unfetched", coder=_own_name(), size=SIZE // 1_000_000)
     delay = 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02
     directory = Path(tempfile.mkdtemp(prefix="coder-demo-"))
     try:
-        return asyncio.run(_tour(directory, chosen.lang, delay, keep=chosen.keep))
+        tour = _live_tour if chosen.live else _scripted_tour
+        return asyncio.run(tour(directory, chosen.lang, delay, keep=chosen.keep))
     finally:
         if not chosen.keep:
             _remove(directory)
@@ -47,28 +57,53 @@ def _remove(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-async def _tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:
+async def _scripted_tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:
     lay_out(directory)
     async with ScriptedServer([{**turn, "delay": delay} for turn in SCRIPT], model="scripted") as server:
-        options = Options(
-            cwd=directory,
-            environ=environment(directory, server.url),
-            mode="yolo",  # in a temporary directory
-            lang=lang,
-            session_kind="once",
-        )
-        settings = read_settings(options)
-        say = settings.texts.say
-        engine = Engine(lambda emit: open_agent(options, settings, provider_of(options, settings), emit))
-        engine.start()
-        view = TextOutput(settings)
-        view.line(say("demo.head"))
-        view.line(f"> {QUESTION}\n")
-        engine.submit(UserInput(QUESTION))
-        status = await watch(engine, view)
-        named = {"coder": _own_name(), "directory": directory, "id": engine.view.session_id}
-        view.line("\n" + say("demo.kept" if keep else "demo.gone", **named))
-        view.line(say("demo.foot"))
+        environ = environment(directory, server.url)
+        return await _tour(directory, environ, lang, Phrase("demo.head"), keep=keep)
+
+
+async def _live_tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:
+    """The project's tests run after each edit: a small model does not think of it."""
+    lay_out(directory)
+    gguf = gguf_of(FETCHED, home_directory(os.environ))
+    environ = {**environment(directory), "CODER_MODEL": f"{PREFIX}{gguf}"}
+    config = directory / ".coder" / "live.json"
+    config.write_text(LIVE_CONFIG, encoding="utf-8")
+    (directory / ".coder" / "config.json").unlink()
+    return await _tour(directory, environ, lang, Phrase("demo.live_head", name=NAME), config, keep=keep)
+
+
+async def _tour(
+    directory: Path,
+    environ: Mapping[str, str],
+    lang: str,
+    head: Phrase,
+    config: Path | None = None,
+    *,
+    keep: bool,
+) -> int:
+    options = Options(
+        cwd=directory,
+        environ=environ,
+        mode="yolo",  # in a temporary directory
+        lang=lang,
+        session_kind="once",
+        config_file=config,
+    )
+    settings = read_settings(options)
+    say = settings.texts.say
+    engine = Engine(lambda emit: open_agent(options, settings, provider_of(options, settings), emit))
+    engine.start()
+    view = TextOutput(settings)
+    view.line(settings.texts.of(head))
+    view.line(f"> {QUESTION}\n")
+    engine.submit(UserInput(QUESTION))
+    status = await watch(engine, view)
+    named = {"coder": _own_name(), "directory": directory, "id": engine.view.session_id}
+    view.line("\n" + say("demo.kept" if keep else "demo.gone", **named))
+    view.line(say("demo.foot"))
     return status
 
 
@@ -87,7 +122,7 @@ def lay_out(directory: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def environment(directory: Path, url: str) -> dict[str, str]:
+def environment(directory: Path, url: str = "") -> dict[str, str]:
     """Without the person's settings; `python3` is this interpreter."""
     path = f"{directory / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
     python = directory / ".coder" / "bin" / "python3"
@@ -97,4 +132,5 @@ def environment(directory: Path, url: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
     }
     home = str(directory / ".coder" / "home")
-    return {**kept, "PATH": path, "CODER_HOME": home, "CODER_BASE_URL": url, "CODER_MODEL": "scripted"}
+    kept |= {"PATH": path, "CODER_HOME": home}
+    return {**kept, "CODER_BASE_URL": url, "CODER_MODEL": "scripted"} if url else kept

@@ -44,6 +44,16 @@ if __name__ == "__main__":
 """,
 }
 
+LIVE_CONFIG = """\
+{
+  "workflow": {
+    "verify_commands": ["python3 -m unittest"],
+    "verify_allow": ["python3 -m unittest"],
+    "auto_verify_after_edit": true
+  }
+}
+"""
+
 FIX = """\
 *** Begin Patch
 *** Update File: basket.py

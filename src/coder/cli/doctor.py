@@ -13,6 +13,7 @@ from coder.cli.errors import Exit
 from coder.cli.tables import columns
 from coder.config.errors import ConfigError
 from coder.config.load import home_directory
+from coder.config.models import FETCHED, gguf_of
 from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
@@ -91,7 +92,7 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
         return
     key = "doctor.key" if provider.api_key else "doctor.no_key"
     try:
-        names = asyncio.run(listed_models(provider, _REACH_SECONDS))
+        names = asyncio.run(listed_models(provider, _REACH_SECONDS, settings.home))
     except ModelError as error:
         yield "provider", False, f"{provider.name} {_shown(provider)}: {error.text(settings.texts)}"
         return
@@ -100,7 +101,8 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
         yield "provider", False, f"{provider.name} {_shown(provider)}: {late}"
         return
     model = provider.model or (names[0] if names else "")
-    yield "provider", True, f"{provider.name} {_shown(provider)} ({settings.texts.say(key)})"
+    where = str(gguf_of(model, settings.home)) if provider.name == FETCHED else _shown(provider)
+    yield "provider", True, f"{provider.name} {where} ({settings.texts.say(key)})"
     known = not names or model in names
     yield "model", known, model if known else settings.texts.say("doctor.model_unlisted", model=model)
 

@@ -56,7 +56,7 @@ def _listed(provider: Provider, settings: Settings) -> tuple[list[str], str]:
     """The model in use, those named in the settings, then those that the server lists, or why it does not."""
     config, problem, listed = settings.loaded.config, "", list[str]()
     try:
-        listed = asyncio.run(listed_models(provider, _REACH_SECONDS))
+        listed = asyncio.run(listed_models(provider, _REACH_SECONDS, settings.home))
     except ModelError as error:
         problem = error.text(settings.texts)
     except TimeoutError:

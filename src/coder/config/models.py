@@ -6,12 +6,21 @@ o200k_base and `runtime.context_window` or the default.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
 from coder.config.schema import DEFAULT_CONTEXT_WINDOW, Config
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
+# Models that coder serves itself: `local` is what `coder local` has fetched, `local:PATH` a GGUF file.
+PREFIX: Final = "local:"
+FETCHED: Final = "local"
+NAME: Final = "Qwen2.5-Coder-1.5B-Instruct"
+FILE: Final = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+SIZE: Final = 1_117_320_768  # bytes
+WINDOW: Final = 16_384  # tokens that a served model gets; its KV cache is allocated at once
+SMALL: Final = 4.0  # billions of parameters up to which a model is helped by the dialect `guided`
 
 # Prefix of the name: tokenizer (as splintr names it), context window in tokens.
 # Models without a public tokenizer get an approximation.
@@ -118,6 +127,8 @@ def known_tokenizer(model: str) -> str:
 
 def context_window_of(model: str) -> int | None:
     """The context window in tokens, where known."""
+    if is_local(model):
+        return WINDOW
     known = _known(model)
     return known[1] if known else None
 
@@ -134,8 +145,12 @@ def dialect_of(config: Config, home: Path, base_url: str, model: str) -> str:
     own = config.provider.models.get(model)
     if own is not None and own.dialect != "auto":
         return own.dialect
-    if config.provider.dialect != "auto" or not (home / "models.json").exists():
+    if config.provider.dialect != "auto":
         return config.provider.dialect
+    if is_local(model) and is_small(file_name(model)):  # a trial would take it minutes
+        return "guided"
+    if not (home / "models.json").exists():
+        return "auto"
     from coder.config.model_memory import ModelMemory
 
     return ModelMemory(home, base_url).dialect(model) or "auto"
@@ -148,7 +163,38 @@ def keep_dialect(home: Path, base_url: str, model: str, dialect: str) -> None:
     ModelMemory(home, base_url).keep(model, dialect)
 
 
+def is_local(model: str) -> bool:
+    return model == FETCHED or model.startswith(PREFIX)
+
+
+def file_name(model: str) -> str:
+    """The name of its file, which says what the model is."""
+    return model.removeprefix(PREFIX).rpartition("/")[2] if model not in (FETCHED, PREFIX) else FILE
+
+
+def gguf_of(model: str, home: Path) -> Path:
+    named = model.removeprefix(PREFIX)
+    return (
+        models_directory(home) / FILE if model in (FETCHED, PREFIX) else Path(named).expanduser().absolute()
+    )
+
+
+def models_directory(home: Path) -> Path:
+    return home / "models"
+
+
+def is_fetched(home: Path) -> bool:
+    return gguf_of(FETCHED, home).is_file()
+
+
+def is_small(model: str) -> bool:
+    """Whether its name says that it has few parameters (`qwen2.5-coder:1.5b`)."""
+    size = re.search(r"(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z])", model.rpartition("/")[2], re.IGNORECASE)
+    return size is not None and float(size[1]) <= SMALL
+
+
 def _known(model: str) -> tuple[str, int | None] | None:
-    name = model.strip().lower().rpartition("/")[2]  # OpenRouter and local servers prefix the vendor
+    name = file_name(model) if is_local(model) else model
+    name = name.strip().lower().rpartition("/")[2]  # OpenRouter and local servers prefix the vendor
     beginnings = [beginning for beginning in _KNOWN if name.startswith(beginning)]
     return _KNOWN[max(beginnings, key=len)] if beginnings else None

@@ -13,10 +13,11 @@ import msgspec
 
 from coder.config.address import check_address, host_of, is_header_value
 from coder.config.errors import ConfigError
-from coder.config.models import tokenizer_of
+from coder.config.models import FETCHED, PREFIX, is_local, tokenizer_of
 from coder.config.schema import Config, Wire
 
 LOCAL_EXAMPLE: Final = "http://127.0.0.1:11434/v1"
+LOCAL_URL: Final = "http://127.0.0.1/"  # of a model that coder serves itself, whose port is not known yet
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -109,7 +110,7 @@ KNOWN: Final = (
     KnownProvider("zai", "https://api.z.ai/api/paas/v4", "glm-5.2", models=("glm",)),
 )
 
-KnownWire = Literal["chat", "responses", "messages", "gemini"]
+KnownWire = Literal["chat", "responses", "messages", "gemini", "local"]
 _BY_ENDING: Final[dict[str, KnownWire]] = {
     "/chat/completions": "chat",
     "/responses": "responses",
@@ -125,6 +126,8 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
     base = own.base_url or _value(environ, "CODER_BASE_URL")
     key = own.api_key or _value(environ, "CODER_API_KEY")
     model = own.model or _value(environ, "CODER_MODEL")
+    if is_local(model) and (not base or model != FETCHED):
+        return Provider(FETCHED, LOCAL_URL, model=model, tokenizer=tokenizer_of(model))
     if base:
         check_address(base, "provider.base_url (CODER_BASE_URL)")
         known = _by_host(base)
@@ -162,7 +165,10 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
 
 def wire_of(provider: Provider, model: str) -> KnownWire:
     """The API to reach this model by: what is set, what the address ends with, or the service's own. Unknown
-    servers get Chat Completions, which nearly all have."""
+    servers get Chat Completions, which nearly all have. `local` is ours, unless an address is set: then it is
+    a model of that server."""
+    if provider.name == FETCHED or model.startswith(PREFIX) or (model == FETCHED and not provider.base_from):
+        return "local"
     if provider.wire != "auto":
         return provider.wire
     address, _, query = provider.base_url.partition("?")

@@ -16,7 +16,7 @@ from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
 from coder.config.files import ensure_directory
 from coder.config.load import Loaded, home_directory
-from coder.config.models import dialect_of, keep_dialect
+from coder.config.models import context_window_of, dialect_of, is_local, keep_dialect
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
@@ -24,7 +24,7 @@ from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.engine.agent import Agent, Capabilities, FrontEnd, ModelChoice, Place, PromptLimits
 from coder.model.base import ChatModel
-from coder.model.make import make_model, make_wire
+from coder.model.make import ListingModel, local_wire, make_model, make_wire
 from coder.policy.decide import preset_gives
 from coder.policy.workspace import DirectoryWorkspace
 from coder.process.child import keep_secret
@@ -178,6 +178,7 @@ def _model_of(provider: Provider, settings: Settings, config: Config, options: O
         dialect_of=partial(dialect_of, config, settings.home, provider.base_url),
         found=partial(keep_dialect, settings.home, provider.base_url),
         names=_names_of(provider, settings),
+        home=settings.home,
         around=options.around_wire,
     )
 
@@ -200,7 +201,9 @@ def _few_tools(config: Config, provider: Provider) -> bool:
     """Whether the model gets few tools and a short prompt: that suits it, or its window is small."""
     own = config.provider.models.get(provider.model)
     window = own.context_window if own is not None else None
-    return own is not None and (own.tools == "few" or (window is not None and window <= SMALL_WINDOW))
+    if window is None and is_local(provider.model):
+        window = context_window_of(provider.model)
+    return (own is not None and own.tools == "few") or (window is not None and window <= SMALL_WINDOW)
 
 
 def _secrets(config: Config, options: Options, provider: Provider) -> list[str]:
@@ -360,19 +363,27 @@ async def with_model_named(provider: Provider) -> Provider:
     return msgspec.structs.replace(provider, model=names[0] if names else "default")
 
 
-async def listed_models(provider: Provider, seconds: float | None = None) -> list[str]:
-    """The models that the server says it has. Raises `ModelError`, or `TimeoutError` after `seconds`."""
+async def listed_models(
+    provider: Provider, seconds: float | None = None, home: Path | None = None
+) -> list[str]:
+    """The models that the server says it has. Raises `ModelError`, or `TimeoutError` after `seconds`.
+    `home` has the model that coder serves itself."""
     import asyncio
 
-    names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
-    wire = make_wire(
-        wire_of(provider, ""), provider.base_url, provider.api_key, provider.headers, names=names
-    )
+    wire = _wire(provider, home)
     try:
         async with asyncio.timeout(seconds):
             return await wire.list_models()
     finally:
         await wire.close()
+
+
+def _wire(provider: Provider, home: Path | None) -> ListingModel:
+    wire = wire_of(provider, "")
+    if wire == "local" and home is not None:
+        return local_wire(home)
+    names = [name for name in (provider.key_from or "CODER_API_KEY", provider.base_from) if name]
+    return make_wire(wire, provider.base_url, provider.api_key, provider.headers, names=names)
 
 
 def provider_of(options: Options, settings: Settings) -> Provider:

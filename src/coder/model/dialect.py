@@ -6,9 +6,9 @@ spoken to in another dialect from then on, which is remembered.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 
+from coder.config.models import is_small
 from coder.model.base import (
     CallReady,
     ChatModel,
@@ -22,9 +22,6 @@ from coder.model.base import (
     closing,
 )
 from coder.protocol.messages import ToolSpec
-
-SMALL = 4.0  # billions of parameters up to which a model is helped by `guided`
-_SIZE = r"(?<![a-z\d.])(\d+(?:\.\d+)?)b(?![a-z])"  # as "7b"; compiled at its first use
 
 
 class AutoDialect:
@@ -88,12 +85,6 @@ def in_dialect(native: ChatModel, dialect: str) -> ChatModel:
 
         return Guided(native)
     return native
-
-
-def is_small(model: str) -> bool:
-    """Whether its name says that it has few parameters (`qwen2.5-coder:1.5b`)."""
-    size = re.search(_SIZE, model.rpartition("/")[2], re.IGNORECASE)
-    return size is not None and float(size[1]) <= SMALL
 
 
 class _Trial:

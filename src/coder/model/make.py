@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from coder.model.base import ChatModel, Chunk, ModelRequest, closing
 from coder.model.retry import RetryingModel
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from coder.model.wires.client import HttpWire
 
 Dialect = Literal["native", "react-xml", "guided", "auto"]
-Wire = Literal["chat", "responses", "messages", "gemini"]
+Wire = Literal["chat", "responses", "messages", "gemini", "local"]
+
+
+class ListingModel(ChatModel, Protocol):
+    """A `ChatModel` that can say which models its server has."""
+
+    async def list_models(self) -> list[str]: ...
 
 
 class ByModel:
     """A `ChatModel` that reaches each model by its wire, which is made with the first request."""
 
-    def __init__(self, wire_of: Callable[[str], Wire], make: Callable[[Wire], HttpWire]) -> None:
+    def __init__(self, wire_of: Callable[[str], Wire], make: Callable[[Wire], ListingModel]) -> None:
         self._wire_of = wire_of
         self._make = make
-        self._wires: dict[Wire, HttpWire] = {}
+        self._wires: dict[Wire, ListingModel] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         name = self._wire_of(request.model)
@@ -67,6 +75,13 @@ def _class_of(wire: Wire) -> type[HttpWire]:
     return ChatCompletions
 
 
+def local_wire(home: Path) -> ListingModel:
+    """For models that coder serves itself; `home` has the fetched one."""
+    from coder.model.wires.local import Local
+
+    return Local(home)
+
+
 def make_model(
     base_url: str,
     api_key: str = "",
@@ -79,13 +94,16 @@ def make_model(
     found: Callable[[str, str], None] = lambda model, dialect: None,
     max_attempts: int = 5,
     names: Sequence[str] = (),
+    home: Path | None = None,
     around: Callable[[ChatModel], ChatModel] | None = None,
 ) -> ChatModel:
     """`names`: the variables or settings of key and address. `wire_of`: the wire of a model at this address.
     `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what is found.
     `around` wraps the wire, below the retries."""
 
-    def make(wire: Wire) -> HttpWire:
+    def make(wire: Wire) -> ListingModel:
+        if wire == "local" and home is not None:
+            return local_wire(home)
         return make_wire(wire, base_url, api_key, headers, timeout_ms, names=names)
 
     wire: ChatModel = ByModel(wire_of, make)

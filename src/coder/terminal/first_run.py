@@ -1,12 +1,15 @@
-"""First run without a provider: explains what to set, and offers a local model server if one is running."""
+"""First run without a provider: explains what to set, and offers a model server that runs here, or a small
+model that coder serves itself."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from importlib.util import find_spec
 
 import msgspec
 
+from coder.config.models import FETCHED, NAME, is_fetched
 from coder.config.provider import NoProvider
 from coder.engine.setup import Options, Settings
 from coder.terminal.ask.question import ask_at_start
@@ -24,6 +27,7 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     renderer.paragraph(say("first.welcome"))
     renderer.line("")
     renderer.paragraph(NoProvider().text(settings.texts))
+    offered = False
     for port, name in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
@@ -35,8 +39,34 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
             return msgspec.structs.replace(options, base_url=url)
         if wanted is None:
             return None
+        offered = True
+    if find_spec("xllamacpp") is not None:
+        renderer.line("")
+        if chosen := _own_model(options, settings, renderer):
+            return chosen
+        offered = True
+    if offered:
         renderer.paragraph(say("first.demo"))
     return None
+
+
+def _own_model(options: Options, settings: Settings, renderer: PlainRenderer) -> Options | None:
+    """The options with the model that coder serves itself, which is fetched where that is wanted."""
+    say = settings.texts.say
+    fetched = is_fetched(settings.home)
+    if fetched:
+        wanted = ask_at_start(say("first.local", name=NAME), settings.texts)
+    else:
+        from coder.model.local.fetch import QWEN
+        from coder.terminal.fetch_model import about, fetch_shown
+
+        renderer.paragraph(about(QWEN, settings.texts))
+        wanted = ask_at_start(say("first.local_fetch"), settings.texts)
+        fetched = bool(wanted) and fetch_shown(QWEN, settings.home, settings.texts)
+    if not (wanted and fetched):
+        return None
+    renderer.paragraph(say("first.local_chosen"))
+    return msgspec.structs.replace(options, model=FETCHED)
 
 
 def _listens(port: int) -> bool:

@@ -123,7 +123,7 @@ class Repl:
         options, settings, view = self.options, self.settings, self.engine.view
         models = ModelNames(
             view.configured_models,
-            lambda: listed_models(provider_of(options, settings)),
+            lambda: listed_models(provider_of(options, settings), None, settings.home),
             self._menu_changed,
         )
         menus = argument_menus(

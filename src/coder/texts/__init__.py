@@ -47,6 +47,7 @@ PARTS: Final = (
     "fault",
     "hooks",
     "job",
+    "local",
     "lookback",
     "mcp",
     "modes",

@@ -205,4 +205,7 @@ TEXTS: dict[str, str] = {
     "cli.wrong.surplus": "{name} is too much; what belongs together is put in quotes",
     "cli.wrong.unknown": "There is no option {name}",
     "cli.wrong.value": "{name} cannot be {value}",
+    "cli.about.local": "Fetch a small model once; `--model local` then needs no key and no server.",
+    "cli.help.live": "with a real model on this machine instead of a script (`coder local` fetches it)",
+    "cli.help.local_yes": "fetch without asking",
 }

@@ -39,8 +39,8 @@ TEXTS: dict[str, str] = {
     "config.model_not_saved_shape": "provider is not an object there",
     "config.no_folder": "{directory} is not a folder.",
     "config.no_provider": (
-        "No model provider is configured. Set an API key ({keys}), or the address of a local server"
-        " (CODER_BASE_URL, for example {example}); `coder demo` shows a tour that needs neither."
+        "No model provider is configured. Set an API key ({keys}), or a server's address (CODER_BASE_URL,"
+        " e.g. {example}). `coder local` fetches a model, `coder demo` needs none."
     ),
     "config.no_provider_trusted": (
         "No model provider is configured but the one that .coder/config.json names, and this folder "

@@ -464,4 +464,12 @@ TEXTS: dict[str, str] = {
     "diff.not_kept": "{path}: what it held before was not kept, so its lines cannot be compared",
     "status.modes_trusted": "commands in its modes are trusted",
     "status.modes_untrusted": "commands in its modes are asked about first",
+    "demo.live_head": (
+        "A tour with a real model, {name}, which runs on this machine:"
+        " real tools, a project with a failing test.\n"
+    ),
+    "demo.unfetched": "There is no model here yet: `{coder} local` fetches one ({size} MB, once).",
+    "first.local": "{name} is here and needs no key and no server. Use it? [y/N] ",
+    "first.local_chosen": "For this session. To keep it: export CODER_MODEL=local",
+    "first.local_fetch": "Fetch it and use it? It needs no key and no server. [y/N] ",
 }

@@ -195,4 +195,7 @@ TEXTS: dict[str, str] = {
     "cli.wrong.surplus": "{name} 是多余的；含空格的内容请加引号",
     "cli.wrong.unknown": "没有选项 {name}",
     "cli.wrong.value": "{name} 不能是 {value}",
+    "cli.about.local": "下载一个小模型（仅一次）；之后 `--model local` 不需要密钥和服务器。",
+    "cli.help.live": "用本机的真实模型代替脚本（由 `coder local` 下载）",
+    "cli.help.local_yes": "不询问，直接下载",
 }

@@ -40,7 +40,7 @@ TEXTS: dict[str, str] = {
     "config.no_folder": "{directory} 不是文件夹。",
     "config.no_provider": (
         "尚未配置模型服务。请设置 API 密钥（{keys}），或本地服务器的地址"
-        "（CODER_BASE_URL，例如 {example}）；`coder demo` 无需任何配置即可体验。"
+        "（CODER_BASE_URL={example}）。`coder local` 下载一个两者都不需要的小模型，`coder demo` 是演示。"
     ),
     "config.no_provider_trusted": (
         "除 .coder/config.json 所指定的以外没有配置模型服务，而此文件夹未被信任；`coder trust` 可允许。"

@@ -402,4 +402,9 @@ TEXTS: dict[str, str] = {
     "diff.not_kept": "{path}：先前的内容没有保留，无法逐行比较",
     "status.modes_trusted": "其模式中的命令已受信任",
     "status.modes_untrusted": "其模式中的命令会先询问",
+    "demo.live_head": "用真实模型演示：{name} 在本机运行，工具真实，项目里有一个失败的测试。\n",
+    "demo.unfetched": "这里还没有模型：`{coder} local` 会下载一个（{size} MB，仅一次）。",
+    "first.local": "{name} 已在本机，不需要密钥和服务器。使用它吗？[y/N] ",
+    "first.local_chosen": "仅本次会话有效。要保留：export CODER_MODEL=local",
+    "first.local_fetch": "下载并使用它吗？不需要密钥和服务器。[y/N] ",
 }

@@ -1,0 +1,35 @@
+"""`coder local`: fetch a small model once, so that `--model local` answers with no key and no server."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from coder.cli.common import parser_for, settings_from
+from coder.cli.errors import Exit
+from coder.config.models import gguf_of, is_fetched
+from coder.model.local.fetch import QWEN
+from coder.terminal.ask.question import ask_at_start
+from coder.terminal.fetch_model import about, fetch_shown
+from coder.terminal.render.sanitize import safe
+
+
+def run(arguments: list[str]) -> int:
+    parser = parser_for("local", arguments)
+    parser.options.add_argument("--yes", action="store_true", help=parser.say("cli.help.local_yes"))
+    chosen = parser.parse_args(arguments)
+    _, settings = settings_from(chosen)
+    say, home = settings.texts.say, settings.home
+    if not is_fetched(home):
+        print(about(QWEN, settings.texts))
+        if not chosen.yes and not (sys.stdin.isatty() and ask_at_start(say("local.ask"), settings.texts)):
+            if not sys.stdin.isatty():
+                print(say("local.say_yes"), file=sys.stderr)
+            return Exit.USAGE
+        if not fetch_shown(QWEN, home, settings.texts):
+            return Exit.FAILED
+    print(say("local.there", file=safe(str(gguf_of("local", home)))))
+    if find_spec("xllamacpp") is None:
+        print(say("local.no_server"), file=sys.stderr)
+        return Exit.FAILED
+    return Exit.ANSWERED
