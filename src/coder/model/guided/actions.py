@@ -50,7 +50,8 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
     """By name: the actions that make sense now."""
     names = set(tools) - state.denied
     change = wants_change(state.task) and bool({"edit", "write"} & names)
-    over = state.steps >= _MOST_STEPS or state.last_check or state.repeated >= 2 or state.stuck >= 4
+    over = state.steps >= _MOST_STEPS or state.last_check or state.repeated >= 2
+    over = over or state.stuck >= 4 or state.faults >= 4
     found: dict[str, Schema] = {}
     if change and not over and "todowrite" in names and _needs_plan(state):
         return {"plan": _plan(state)}
@@ -60,7 +61,8 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
         _looks(found, state, names)
         if "bash" in names and _RUN.search(state.task):
             found["run"] = _object("run", command=_string())
-    finished = bool(state.changed) and not state.failing and all(item.done for item in state.plan)
+    right = not state.failing and not state.broken
+    finished = bool(state.changed) and right and all(item.done for item in state.plan)
     if finished and not over:  # more than a further edit or the end would undo what is right
         found = {name: found[name] for name in ("edit", "run") if name in found}
     if over or finished or state.refused or not change or not found:
@@ -101,8 +103,9 @@ def _changes(found: dict[str, Schema], state: State, names: set[str]) -> None:
         found["add"] = _object("add", path=_one_of(whole), text=_string())
     # A whole file is written where there is none yet, or where no edit would fit.
     new = [path for path in paths_in(state.task) if path not in state.paths]
-    if "write" in names and (new or not seen or state.stuck):
-        short = [path for path in whole if state.texts[path].count("\n") <= SHORT] if state.stuck else []
+    again = state.stuck or state.broken or state.failing
+    if "write" in names and (new or not seen or again):
+        short = [path for path in whole if state.texts[path].count("\n") <= SHORT] if again else []
         path = _one_of([*new, *short]) if new or short else _string()
         found["write"] = _object("write", path=path, content=_string())
 

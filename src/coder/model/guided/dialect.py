@@ -22,6 +22,7 @@ from coder.model.guided.actions import Schema, calls_of, look_calls, offered, pl
 from coder.model.guided.opening import first_look
 from coder.model.guided.render import rendered
 from coder.model.guided.state import State, read_state
+from coder.model.quotation import is_quoted
 from coder.protocol.usage import NOT_ASKED, Usage
 
 _LONGEST = 1_500  # tokens of one action
@@ -63,7 +64,11 @@ class Guided:
                     if isinstance(chunk, Restarted):
                         parts.clear()
                     yield chunk
-        for chunk in _answer("".join(parts), state, completed):
+        text = "".join(parts)
+        action, written = _read(text)
+        if action and _WAYS[self._way] == "free" and is_quoted(written, request.messages, state.task):
+            action = None
+        for chunk in _answer(text, action, state, completed):
             yield chunk
 
     async def close(self) -> None:
@@ -93,7 +98,7 @@ class Guided:
 
 
 def _heat(state: State) -> float:
-    return _WARMER if state.stuck or state.repeated or state.failing else 0.0
+    return _WARMER if state.stuck or state.repeated or state.failing or state.broken else 0.0
 
 
 def _fields(way: str, actions: Mapping[str, Schema]) -> dict[str, Any]:
@@ -111,8 +116,7 @@ def _fields(way: str, actions: Mapping[str, Schema]) -> dict[str, Any]:
     return {"response_format": form, "cache_prompt": True, "id_slot": 0, "return_progress": True}
 
 
-def _answer(text: str, state: State, completed: Completed) -> Sequence[Chunk]:
-    action = _read(text)
+def _answer(text: str, action: dict[str, Any] | None, state: State, completed: Completed) -> Sequence[Chunk]:
     replaced = msgspec.structs.replace
     if action is None:
         return [TextDelta(text), replaced(completed, raw=text)]
@@ -123,15 +127,15 @@ def _answer(text: str, state: State, completed: Completed) -> Sequence[Chunk]:
     return [TextDelta(str(told)), replaced(completed, finish_reason="stop", raw=text)]
 
 
-def _read(text: str) -> dict[str, Any] | None:
-    """The action in an answer, also of a server that constrains nothing."""
+def _read(text: str) -> tuple[dict[str, Any] | None, str]:
+    """The action in an answer, also of a server that constrains nothing; and how it is written."""
     from coder.model.json_repair import NotReadable, read_lenient
 
     start = text.find("{")
     if start < 0:
-        return None
+        return None, ""
     try:
-        value, _ = read_lenient(text[start:], open_number=True)
+        value, end = read_lenient(text[start:], open_number=True)
     except (NotReadable, ValueError, OverflowError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and "do" in value else None
+        return None, ""
+    return value if isinstance(value, dict) and "do" in value else None, text[start:][:end]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from coder.model.guided.failure import two_lines
+from coder.model.guided.faults import Watch
 from coder.model.guided.state import (
     LOOK,
     PLAN,
@@ -20,6 +21,7 @@ from coder.model.guided.state import (
     is_note,
     listed_paths,
     not_of_model,
+    plain_lines,
     succeeded,
     task_of,
 )
@@ -45,14 +47,16 @@ def rendered(messages: Sequence[Message]) -> list[Message]:
     out = [Message(role="system", content=PROMPT)]
     calls: dict[str, ToolCall] = {}
     failed: dict[str, str] = {}
+    watch = Watch()
     for message in messages:
         if message.role == "user":
+            watch = watch if is_note(message.content) else Watch()
             _add(out, "user", _said(message.content))
         elif message.role == "assistant":
             calls.update({call.id: call for call in message.tool_calls})
             _add(out, "assistant", _done(message))
         elif message.role == "tool" and message.tool_call_id in calls:
-            _add(out, "user", _result(calls[message.tool_call_id or ""], message.content, failed))
+            _add(out, "user", _result(calls[message.tool_call_id or ""], message.content, failed, watch))
     return out
 
 
@@ -119,13 +123,15 @@ def _json(value: dict[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
-def _result(call: ToolCall, content: str, failed: dict[str, str]) -> str:
+def _result(call: ToolCall, content: str, failed: dict[str, str], watch: Watch) -> str:
     args = arguments_of(call)
     path = str(args.get("path") or "")
     ok = succeeded(content)
     match call.name:
         case "read" if ok:
-            return f"{_state_of(call, path, failed)}\n{fenced(content)}"
+            text = plain_lines(content)
+            fault = "" if text is None else watch.saw(path, text)
+            return f"{_state_of(call, path, failed)}\n{fenced(content)}{_mistake(path, fault)}"
         case "glob" | "list" if ok:
             names = [name for name in listed_paths(content, path) if not name.startswith(".")]
             return f"Files: {', '.join(names[:_NAMES])}" + ("" if len(names) <= _NAMES else ", …")
@@ -134,6 +140,9 @@ def _result(call: ToolCall, content: str, failed: dict[str, str]) -> str:
         case "todowrite":
             return _steps(call, args)
         case "write" | "edit" if ok:
+            text = str(args.get("content") or "") if call.name == "write" else None
+            if fault := watch.changed(path, text):
+                return f"Changed {path}.{_mistake(path, fault)}"
             return f"Changed {path}. If that is all that the task asks for, answer done."
         case "edit" if not content.startswith("denied:"):
             failed[path] = call.id
@@ -141,6 +150,10 @@ def _result(call: ToolCall, content: str, failed: dict[str, str]) -> str:
         case "bash" if not ok:
             return f"`{args.get('command')}` fails.\n{two_lines(content)}"
     return _shortened(content)
+
+
+def _mistake(path: str, fault: str) -> str:
+    return f"\nerror: {path} is wrong now: {fault}. Correct it." if fault else ""
 
 
 def _steps(call: ToolCall, args: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from coder.model.guided.faults import Watch
 from coder.protocol.messages import Message, ToolCall, head_length
 
 MOST_ITEMS = 5  # of a plan
@@ -45,6 +46,9 @@ class State(msgspec.Struct):
     looks: int = 0  # calls that the dialect made for this task
     steps: int = 0  # answers of the model to this task
     failing: bool = False  # the newest check fails
+    watch: Watch = msgspec.field(default_factory=Watch)
+    broken: dict[str, str] = {}  # by path: what a change has broken
+    faults: int = 0  # changes that have broken something
     repeated: int = 0  # the newest answer said the same as so many before it
     plan: list[Item] = []
     check: str = ""
@@ -98,7 +102,8 @@ def _begin(state: State, at: int, text: str) -> None:
     """Another task: what is known of files stays."""
     state.task, state.began = task_of(text), at
     state.changed, state.read, state.ran, state.plan = [], [], [], []
-    state.stuck = state.looks = state.steps = state.repeated = 0
+    state.stuck = state.looks = state.steps = state.repeated = state.faults = 0
+    state.watch, state.broken = Watch(), {}
     state.failing = state.last_check = state.refused = False
     state.output = ""
     state.denied = denied_by(text)
@@ -153,6 +158,14 @@ def _saw(state: State, path: str, content: str) -> None:
         state.paths.append(path)
     if lines is not None:
         state.texts[path] = lines
+        _judge(state, path, state.watch.saw(path, lines))
+
+
+def _judge(state: State, path: str, fault: str) -> None:
+    state.broken.pop(path, None)
+    if fault:
+        state.broken[path] = fault
+        state.faults += 1
 
 
 def plain_lines(content: str) -> str | None:
@@ -182,8 +195,10 @@ def _changed(state: State, name: str, args: Mapping[str, Any], *, ok: bool) -> N
         state.paths.append(path)
     if name == "write":
         state.texts[path] = str(args.get("content") or "")
+        _judge(state, path, state.watch.changed(path, state.texts[path]))
     else:
         state.texts.pop(path, None)  # a `read` follows
+        state.watch.changed(path)
     here = [item for item in state.plan if not item.done and item.path in ("", path)]
     for item in sorted(here, key=lambda item: not item.path)[:1]:
         item.done = True

@@ -1,0 +1,92 @@
+"""What is wrong with a file after a change, as far as its text alone tells: a small model does not look."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import tomllib
+import warnings
+
+_GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__spec__", "self", "cls"}
+
+
+def new_fault(path: str, before: str, after: str) -> str:
+    """What a change has broken; empty where nothing is, or where it was broken before."""
+    fault = fault_in(path, after)
+    return "" if not fault or fault == fault_in(path, before) else fault
+
+
+def fault_in(path: str, text: str) -> str:
+    try:
+        if path.endswith(".py"):
+            return _in_python(text)
+        if path.endswith(".json"):
+            json.loads(text)
+        elif path.endswith(".toml"):
+            tomllib.loads(text)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error)[:120]
+    return ""
+
+
+def _in_python(text: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        return f"line {error.lineno}: {error.msg}" + (f": {line[:80]}" if line else "")
+    return _unset_name(tree)
+
+
+def _unset_name(tree: ast.Module) -> str:
+    """The first name that is used and set nowhere in the file. Scopes are not looked at: what is set
+    anywhere counts, so that nothing right is called wrong."""
+    known = set(_GIVEN)
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(names=[ast.alias(name="*")]):
+                return ""
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                known |= {(one.asname or one.name).partition(".")[0] for one in names}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                known.add(name)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                known.add(name)
+            case ast.Global(names=named) | ast.Nonlocal(names=named):
+                known |= set(named)
+            case (
+                ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+            ):
+                known.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                known.add(name)
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in known]
+    first = min(used, key=lambda node: (node.lineno, node.col_offset), default=None)
+    return f"line {first.lineno}: the name {first.id} is set nowhere" if first else ""
+
+
+class Watch:
+    """The files of a task: as they were first seen, and what is wrong with them since they were changed."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._changed: set[str] = set()
+
+    def saw(self, path: str, text: str) -> str:
+        """The fault of a file that was changed before."""
+        if path in self._changed:
+            return new_fault(path, self._first.get(path, ""), text)
+        self._first[path] = text
+        return ""
+
+    def changed(self, path: str, text: str | None = None) -> str:
+        """The fault of the new text; where it is not known yet, a `saw` follows."""
+        self._changed.add(path)
+        return "" if text is None else self.saw(path, text)
