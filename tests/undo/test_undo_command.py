@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shop import played, said
 
 from coder.protocol.events import CommandDone, ToolOutput
 from coder.protocol.ops import Cancel, UserInput
@@ -18,26 +19,11 @@ from kit.driving import Driver, Project, drive, left_running, of
 LINES = "one\ntwo\nthree\nfour\nfive\n"
 
 
-def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:
-    """One turn for each list of calls, then the further inputs."""
-    script: list[Any] = []
-    for each in turns:
-        script += [{"calls": [one]} for one in each] + [{"text": "done"}]
-    with ScriptedServer([*script, {"text": "told"}]) as server:
-        driver = drive(project, server.url, [*["go"] * len(turns), *inputs], mode="yolo", **options)
-        driver.chats = server.chats
-    return driver
-
-
 def resumed(project: Project, driver: Driver, *inputs: str) -> Driver:
     with ScriptedServer([{"text": "told"}] * 3) as server:
         again = drive(project, server.url, inputs, resume=driver.engine.agent.session.id)
         again.chats = server.chats
     return again
-
-
-def said(driver: Driver) -> list[str]:
-    return [done.text for done in of(driver.seen, CommandDone)]
 
 
 def files(project: Project) -> dict[str, str]:
@@ -62,7 +48,7 @@ def test_show_tells_all_that_undo_then_does_and_changes_nothing(project: Project
         "turn 1",
         "  restore edited",
         "  remove made/file",
-        "  take the change out of merged, and keep yours",
+        "  take the change out of merged, and keep what changed later",
         "  kept made:",
         "  not covered: huge",
     ):
@@ -72,7 +58,7 @@ def test_show_tells_all_that_undo_then_does_and_changes_nothing(project: Project
     for text in (
         "  restored edited",
         "  removed made/file",
-        "  took the change out of merged, and kept yours",
+        "  took the change out of merged, and kept what changed later",
         "  kept made:",
         "  not covered: huge",
     ):

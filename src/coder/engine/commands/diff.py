@@ -28,7 +28,12 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 async def show_diff(agent: Agent, args: str) -> Shown:
-    """`args`: nothing for a summary, `full` for every line, or a path for those of one file or directory."""
+    """`args`: nothing for a summary, `full` for every line, a path for those of one file or directory,
+    `session` or `turn N` for what the session or one turn of it changed."""
+    if args.split()[:1] == ["turn"] and not _is_there(agent, args):
+        return await asyncio.to_thread(_of_turn, agent, args.removeprefix("turn").strip())
+    if args == "session" and not _is_there(agent, args):
+        return await asyncio.to_thread(_of_session, agent)
     inside = await _git(agent, "rev-parse", "--is-inside-work-tree")
     if inside is None or inside.exit_code != 0:
         return _by_undo(agent, args)
@@ -98,6 +103,27 @@ def _by_undo(agent: Agent, args: str) -> Shown:
     if args:
         return Shown(_by_journal(agent, shown), shown)
     return Shown(Joined([Phrase("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
+
+
+def _of_session(agent: Agent) -> Shown:
+    shown = [agent.place.workspace.show(path) for path in agent.session.undo.pending_changes()]
+    return Shown(_by_journal(agent, shown), shown) if shown else Shown(Phrase("diff.none_by_session"))
+
+
+def _of_turn(agent: Agent, number: str) -> Shown:
+    journal = agent.session.undo
+    turn = int(number[:9]) if number.isascii() and number.isdigit() else 0
+    found = journal.contents_of(turn)
+    if not found:
+        known = ", ".join(map(str, journal.turns())) or "–"
+        return Shown(Phrase("diff.no_turn", turn=number or "?", turns=known), ok=False)
+    from coder.tools.changes import diff_bytes
+
+    lines: list[Said] = []
+    names = {agent.place.workspace.show(path): pair for path, pair in found.items()}
+    for name, pair in names.items():
+        lines += [Phrase("diff.not_kept", path=name)] if pair is None else diff_bytes(*pair, name, name).lines
+    return Shown(Joined(lines or [Phrase("diff.none")]), list(names))
 
 
 def _by_journal(agent: Agent, wanted: list[str]) -> Said:

@@ -2,7 +2,9 @@
 the model are told.
 
     /undo [N] [force]      the last turn that changed files, or the last N of them
-    /undo show [N]         what that would do, and nothing else
+    /undo 3.. [force]      turn 3 and all after it
+    /undo turn 3 [force]   turn 3 alone, merged with what changed after it
+    /undo show …           what that would do, and nothing else
     /redo [N] [force]      the turns that were undone last
 """
 
@@ -28,26 +30,39 @@ _FORCING = ("force", "--force")
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """The words after the command."""
+    """The words after the command. `since`: from this turn on; `alone`: this turn and no other."""
 
     count: int = 1
+    since: int = 0
+    alone: int = 0
     force: bool = False
     show: bool = False
 
 
 def _asked(args: str) -> _Asked | None:
     """None where a word is none that is known."""
-    count, force, show = 0, False, False
+    which = ""
+    given: dict[str, int] = {}
+    force, show = False, False
     for word in args.split():
-        if word.isascii() and word.isdigit() and int(word[:9]) > 0 and not count:
-            count = int(word[:9])
-        elif word in _FORCING:
+        if word in _FORCING:
             force = True
         elif word in _SHOWING:
             show = True
+        elif word == "turn" and not which and not given:
+            which = "alone"
+        elif number := _number(word.removesuffix("..")):
+            kind = "since" if word.endswith("..") else which or "count"
+            if given or (which and kind != which):
+                return None
+            given[kind] = number
         else:
             return None
-    return _Asked(count or 1, force, show)
+    return None if which and not given else _Asked(**given, force=force, show=show)
+
+
+def _number(word: str) -> int:
+    return int(word[:9]) if word.isascii() and word.isdigit() else 0
 
 
 async def undo_command(agent: Agent, args: str) -> Reply:
@@ -56,16 +71,23 @@ async def undo_command(agent: Agent, args: str) -> Reply:
         return Reply(Phrase("undo.usage"), ok=False, data={"usage": True})
     journal = agent.session.undo
     await _recover_killed_commands(agent)
+    turns = journal.turns()
+    if (one := asked.alone) and one not in turns:
+        known = ", ".join(map(str, turns)) or "–"
+        return Reply(Phrase("undo.no_turn", turn=one, turns=known), ok=False)
+    if asked.since:
+        asked = msgspec.structs.replace(asked, count=sum(turn >= asked.since for turn in turns))
     if asked.show:
-        outcomes = await asyncio.to_thread(journal.preview, asked.count, force=asked.force)
+        preview = journal.preview_turn if asked.alone else journal.preview
+        outcomes = await asyncio.to_thread(preview, asked.alone or asked.count, force=asked.force)
         lines = [line for one in outcomes for line in _outcome_lines(agent, one, "would")]
         return Reply(_text(agent, outcomes, lines), data=_data(outcomes))
-    return await _do(agent, "undo", journal.undo_turns, asked)
+    return await _do(agent, "undo", journal.undo_turn if asked.alone else journal.undo_turns, asked)
 
 
 async def redo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
-    if asked is None or asked.show:
+    if asked is None or asked.show or asked.since or asked.alone:
         return Reply(Phrase("redo.usage"), ok=False, data={"usage": True})
     await _recover_killed_commands(agent)
     return await _do(agent, "redo", agent.session.undo.redo_turns, asked)
@@ -81,7 +103,7 @@ async def _recover_killed_commands(agent: Agent) -> None:
 
 async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
     # Shielded from cancellation: an interrupted undo is completed only by the next one.
-    work = asyncio.ensure_future(asyncio.to_thread(turns, asked.count, force=asked.force))
+    work = asyncio.ensure_future(asyncio.to_thread(turns, asked.alone or asked.count, force=asked.force))
     try:
         outcomes = await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -221,5 +243,5 @@ def _note(agent: Agent, action: str, outcome: UndoOutcome) -> str:
     if outcome.shared or outcome.unsure:
         note += f" Left as they are: {names([*outcome.shared, *outcome.unsure])}."
     if outcome.merged:
-        note += f" Merged with later changes of the person: {names(outcome.merged)}."
+        note += f" Merged with later changes: {names(outcome.merged)}."
     return note

@@ -2,7 +2,7 @@
 
     turn-N.jsonl      the changes of a turn that can be undone
     turn-N.undone     those of one that was undone
-    redo-N.jsonl      what that undo did to each path: doing it again leads back
+    redo-N.jsonl      what that undo did to each path: doing it again leads back; its mtime is the undo's
     undoing-N.jsonl   the same for an undo in progress or interrupted
     redoing-N.jsonl   the moves of a redo in progress
     moves.jsonl       recent changes of undo, redo and forgotten turns, for other sessions whose command may
@@ -100,7 +100,8 @@ class JournalFiles:
     def redos(self) -> list[int]:
         """Turns whose undo is complete; the one undone last first."""
         undone = {_number(path) for path in self.directory.glob("turn-*.undone")}
-        return sorted(n for path in self.directory.glob("redo-*.jsonl") if (n := _number(path)) in undone)
+        found = [path for path in self.directory.glob("redo-*.jsonl") if _number(path) in undone]
+        return [_number(path) for path in sorted(found, key=lambda path: -path.stat().st_mtime_ns)]
 
     def begun(self, name: str) -> dict[int, list[Change]]:
         """The moves of an interrupted undo (`UNDOING`) or redo (`REDOING`), by turn."""
@@ -114,6 +115,17 @@ class JournalFiles:
         self.write_changes(
             file, (earlier | {move.path: _with_original_before(earlier, move) for move in moves}).values()
         )
+        self._stamp(file)
+
+    def write_redo(self, turn: int, moves: Iterable[Change]) -> None:
+        self.write_changes(self.redo(turn), moves)
+        self._stamp(self.redo(turn))
+
+    def _stamp(self, file: Path) -> None:
+        """Make it the newest: redo goes by modification time, which is coarse and may be set back."""
+        others = (path.stat().st_mtime_ns for path in self.directory.glob("redo-*.jsonl") if path != file)
+        newest = max([time.time_ns(), *(mtime + 1_000_000 for mtime in others)])
+        os.utime(file, ns=(newest, newest))
 
     def end(self, name: str, turn: int) -> None:
         """Commit."""

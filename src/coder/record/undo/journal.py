@@ -19,10 +19,20 @@ from coder.fs.atomic import write_atomically
 from coder.record.files import encode
 from coder.record.undo.apply import PathState, Step, apply_steps, path_of, state_of, text_of
 from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
-from coder.record.undo.plan import KILLED, MERGED_BYTES, Change, Plan, PlannedTree, plan
+from coder.record.undo.plan import (
+    KILLED,
+    MERGED_BYTES,
+    Change,
+    Plan,
+    PlannedTree,
+    by_path,
+    plan,
+    reverted_since,
+)
 from coder.record.undo.tidy import KEPT, forget_unused, remove_leftovers
 
 __all__ = ["KEPT_TURNS", "UndoJournal", "UndoOutcome"]
+_UNKNOWN = b"\0not kept"  # compared by identity
 _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
 
 
@@ -174,6 +184,31 @@ class UndoJournal:
         """Undo `count` turns, newest first; stops at the first that is not complete."""
         return _repeat_while_complete(count, lambda: self.undo(force=force))
 
+    def undo_turn(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
+        """Undo this turn alone: later changes of its files are merged with, and where they cannot be, nothing
+        is done. Empty where the turn has no changes to undo."""
+        self._recover_interrupted()
+        return [self._run(task, force) for task in self._alone(turn)]
+
+    def preview_turn(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
+        """Dry run of `undo_turn`."""
+        self._recover_interrupted()
+        return [_outcome(t, self._plan(t, PlannedTree(), force), force=force) for t in self._alone(turn)]
+
+    def _alone(self, turn: int) -> list[_Task]:
+        if turn not in self.files.turns():
+            return []
+        changes = self.files.changes(self.files.turn(turn))
+        later = [
+            change
+            for other in self.files.turns()
+            if other > turn
+            for change in self.files.changes(self.files.turn(other))
+        ]
+        gone = reverted_since(changes, later)
+        begun = self.files.begun(UNDOING).get(turn, [])
+        return [_Task(turn, [change for change in changes if change.path not in gone], UNDOING, begun)]
+
     def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
         """Dry run of `undo_turns`."""
         self._recover_interrupted()
@@ -195,15 +230,32 @@ class UndoJournal:
         self._recover_interrupted()
         for turn, moves in self.files.begun(UNDOING).items():
             return self._run(_Task(turn, moves, begun=moves, drops=UNDOING), force)
-        turn = min(self.files.redos(), default=0)
+        turn = next(iter(self.files.redos()), 0)
         if not turn:
             return UndoOutcome()
         begun = self.files.begun(REDOING).get(turn, [])
         return self._run(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
 
     def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
-        """Redo `count` turns, oldest first."""
+        """Redo `count` turns, the one undone last first."""
         return _repeat_while_complete(count, lambda: self.redo(force=force))
+
+    def turns(self) -> list[int]:
+        """Turns that can be undone."""
+        return self.files.turns()
+
+    def contents_of(self, turn: int) -> dict[Path, tuple[bytes | None, bytes | None] | None]:
+        """Each file before and after the turn (None: absent); no pair where the contents were not kept, or it
+        is no file."""
+        found: dict[Path, tuple[bytes | None, bytes | None] | None] = {}
+        changes = self.files.changes(self.files.turn(turn)) if turn in self.files.turns() else []
+        for text, own in by_path(changes).items():
+            before, after = own[0].before, own[-1].after
+            if "folder" not in (before.kind, after.kind):
+                pair = self._kept(before), self._kept(after)
+                found[path_of(text)] = None if any(side is _UNKNOWN for side in pair) else pair
+        found |= {path_of(change.path): None for change in changes if change.lost}
+        return found
 
     def pending_changes(self) -> list[Path]:
         """Paths changed by turns that can be undone."""
@@ -214,27 +266,31 @@ class UndoJournal:
         """Content of each file before the session first changed it (None: absent). Omits files whose content
         was not kept, symlinks and directories."""
         first: dict[str, Change] = {}
-        for turn in self.files.turns():
-            for change in self.files.changes(self.files.turn(turn)):
+        undone = {turn: self.files.undone(turn) for turn in self.files.redos()}
+        for _, file in sorted({**undone, **{turn: self.files.turn(turn) for turn in self.turns()}}.items()):
+            for change in self.files.changes(file):
                 first.setdefault(change.path, change)
-        found: dict[Path, bytes | None] = {}
-        for text, change in first.items():
-            kept = self.files.content(change.before.blob) if change.before.blob else None
-            complete = change.before.absent or (change.before.kind == "file" and kept is not None)
-            if complete and not change.lost:
-                found[path_of(text)] = kept
-        return found
+        kept = {path_of(text): self._kept(one.before) for text, one in first.items() if not one.lost}
+        return {path: content for path, content in kept.items() if content is not _UNKNOWN}
+
+    def _kept(self, state: PathState) -> bytes | None:
+        """The content of a file, None where it is absent."""
+        if state.absent:
+            return None
+        kept = self.files.content(state.blob) if state.blob and state.kind == "file" else None
+        return _UNKNOWN if kept is None else kept
 
     def _to_undo(self, force: bool) -> Iterator[_Task]:
         """First what was interrupted or left, then turn by turn."""
         for turn, moves in self.files.begun(REDOING).items():
             yield _Task(turn, moves, begun=moves, drops=REDOING)
-        last = min(self.files.redos(), default=0)
+        last = next(iter(self.files.redos()), 0)
         if force and last:
             doubtful = [c for c in self.files.changes(self.files.undone(last)) if c.doubt]
             yield _Task(last, doubtful, rest=True)
         begun = self.files.begun(UNDOING)
-        for turn in reversed(self.files.turns()):
+        turns = self.files.turns()
+        for turn in sorted(turns, key=lambda turn: (turn in begun, turn), reverse=True):
             yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
 
     def _recover_interrupted(self) -> None:
@@ -278,7 +334,7 @@ class UndoJournal:
             earlier = self.files.changes(self.files.redo(task.turn))
             anew = {move.path for move in moves}
             all_moves = [*(move for move in earlier if move.path not in anew), *moves]
-            self.files.write_changes(self.files.redo(task.turn), all_moves)
+            self.files.write_redo(task.turn, all_moves)
         elif task.name:
             self.files.begin(task.name, task.turn, moves)
         self.files.add_changes(MOVES, moves)

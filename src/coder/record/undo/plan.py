@@ -196,6 +196,20 @@ def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
     return found
 
 
+def reverted_since(changes: Iterable[Change], later: Iterable[Change]) -> set[str]:
+    """Paths that were back at their state before `changes` at some time since: what they hold now is not of
+    these changes, even where it looks the same."""
+    seen: dict[str, list[PathState]] = {}
+    for change in later:
+        seen.setdefault(change.path, []).extend((change.before, change.after))
+    return {
+        path
+        for path, own in by_path(changes).items()
+        if not own[0].before.same(own[-1].after)
+        and any(own[0].before.same(state) for state in seen.get(path, ()))
+    }
+
+
 def _runs(changes: list[Change]) -> list[list[PathState]]:
     """States of the path in runs of consecutive changes, split where someone else changed it in between."""
     runs: list[list[PathState]] = []

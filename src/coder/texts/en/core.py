@@ -29,9 +29,14 @@ TEXTS: dict[str, str] = {
     ),
     "diff.by_session": "No git repository here. Changed by this session:",
     "diff.failed": "git could not show the difference: {reason}",
-    "diff.hint": "/diff full shows every line, /diff PATH those of one file.",
+    "diff.hint": (
+        "/diff full shows every line, /diff PATH those of one file; /diff session and /diff turn N what the "
+        "session or a turn of it changed."
+    ),
     "diff.more": "… and {n} more new files",
+    "diff.no_turn": "Turn {turn} changed no file that could be taken back. Turns that did: {turns}",
     "diff.none": "No changes.",
+    "diff.none_by_session": "This session has changed no file.",
     "diff.none_without_git": "No git repository here, and this session has changed no files.",
     "diff.untracked": "new file: {path}",
     "doctor.key": "key set",
@@ -90,7 +95,7 @@ TEXTS: dict[str, str] = {
     "help.status": "session, model, tokens, trust",
     "help.todos": "the todo list",
     "help.tools": "the tools the model has",
-    "help.undo": "take back the file changes of the last turn (or of N); show only tells what it would do",
+    "help.undo": "take back the file changes of the last turn (or of N, of N.. on, of turn N alone); show only tells",
     "help.yolo": "operating mode yolo: edits and all commands without asking",
     "mode.current": "Operating mode: {mode} (there are {names}).",
     "mode.set": "Operating mode: {mode}",
@@ -309,10 +314,10 @@ TEXTS: dict[str, str] = {
     "shell_undo.git": "This command changed git's own state (commits, branches, stashes): /undo leaves that.",
     "shell_undo.partial": "This folder has more files than undo watches; /undo may not cover all changes.",
     "shell_undo.uncovered": "/undo cannot take back what this command did to: {files}",
-    "undo.merged": "took the change out of {path}, and kept yours",
+    "undo.merged": "took the change out of {path}, and kept what changed later",
     "undo.preview": "/undo would take back the file changes of turn {turn}:",
     "undo.uncovered": "not covered: {path}",
-    "undo.would_merge": "take the change out of {path}, and keep yours",
+    "undo.would_merge": "take the change out of {path}, and keep what changed later",
     "undo.would_remove": "remove {path}",
     "undo.would_restore": "restore {path}",
     "sandbox.untried": "as strong as this machine allows; tried out with the first command",
@@ -377,7 +382,7 @@ TEXTS: dict[str, str] = {
     "permissions.revoke_usage": "Say which: /permissions revoke NAME, one of {names}.",
     "permissions.revoked": "These are asked about again: {names}",
     "redo.failed": "The redo could not be completed: {reason}",
-    "redo.merged": "put the change back into {path}, and kept yours",
+    "redo.merged": "put the change back into {path}, and kept what changed later",
     "redo.usage": "Usage: /redo [N] [force]",
     "sandbox.why.failed": "it says: {line}",
     "sandbox.why.late": "no answer in {seconds} s",
@@ -401,7 +406,8 @@ TEXTS: dict[str, str] = {
     "undo.more": "… and {n} more",
     "undo.no_change": "no file had to be changed",
     "undo.own_commands": "What your own commands did is not covered: {commands}",
-    "undo.usage": "Usage: /undo [N] [force], /undo show [N]",
+    "undo.no_turn": "Turn {turn} has no file changes that could be taken back. Turns that have: {turns}",
+    "undo.usage": "Usage: /undo [N|N..|turn N] [force], /undo show …",
     "undo.would_not": (
         "/undo would refuse turn {turn}, because these files have changed since:\n{files}\n/undo force "
         "would replace them all the same (and keep a copy)."
