@@ -365,11 +365,17 @@ def accepted(project: Project) -> None:
     assert done.returncode == 0, done
 
 
+def by_command(project: Project) -> None:
+    """A command that changes files."""
+    project.configure(workflow=PLAIN)
+    play(project, [one("bash", command="echo x > made.txt"), {"text": "made"}], "go", mode="yolo")
+
+
 SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
         work, asking, cut_off, compacted, checked, in_modes, with_subagents, with_jobs, with_mcp, routed,
-        in_circles, failing, in_xml, native, accepted, with_hooks,
+        in_circles, failing, in_xml, native, accepted, with_hooks, by_command,
     )
 }  # fmt: skip
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
-from coder.protocol.events import CommandDone
 from coder.record.tree.scan import TreeLimits
 from coder.record.undo.journal import UndoJournal
 from coder.record.undo.shell import ShellChanges, ShellUndo
-from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
 
 
 class Shop:
@@ -61,18 +57,3 @@ class Shop:
         return {
             str(path.relative_to(self.root)): path.read_text() for path in found if os.access(path, os.R_OK)
         }
-
-
-def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:
-    """One turn for each list of calls, then the further inputs."""
-    script: list[Any] = []
-    for each in turns:
-        script += [{"calls": [one]} for one in each] + [{"text": "done"}]
-    with ScriptedServer([*script, {"text": "told"}]) as server:
-        driver = drive(project, server.url, [*["go"] * len(turns), *inputs], mode="yolo", **options)
-        driver.chats = server.chats
-    return driver
-
-
-def said(driver: Driver) -> list[str]:
-    return [done.text for done in of(driver.seen, CommandDone)]

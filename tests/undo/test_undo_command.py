@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop import played, said
+from typed import played, said
 
 from coder.protocol.events import CommandDone, ToolOutput
 from coder.protocol.ops import Cancel, UserInput

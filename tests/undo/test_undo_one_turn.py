@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shop import played, said
+from typed import played, said
 
 from coder.record.undo.files import UNDOING
 from coder.record.undo.journal import UndoJournal

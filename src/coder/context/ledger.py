@@ -10,7 +10,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coder.protocol.entries import Action, AnyEntry, Approval, Command, Observation, Subagent, Undo, Verify
+from coder.protocol.entries import (
+    Action,
+    AnyEntry,
+    Approval,
+    Command,
+    Job,
+    Observation,
+    Subagent,
+    Undo,
+    Verify,
+)
 from coder.protocol.history import HistoryEvent
 from coder.texts import one_line
 from coder.tools.registry import built_in, declared
@@ -51,6 +61,9 @@ class Ledger:
             case Command(kind="bang", command=command, exit_code=code):
                 outcome = "cancelled" if code is None else f"exit {code}"
                 self._ran(f"{command} (by the person)", outcome)
+            case Job(command=command, exit_code=code, stopped_by=by):
+                how = f"exit {code}" if isinstance(code, int) else "ended"
+                self._ran(command, f"background job, {f'stopped by the {by}' if by else how}")
             case Approval(answer="no" | "always", because=""):
                 reason = f": {entry.reason}" if entry.reason else ""
                 self._decided(f"{entry.answer} to {entry.tool} {entry.subject}{reason}")
@@ -69,6 +82,7 @@ class Ledger:
         arguments = self._inputs.pop(entry.call_id, None)
         given = arguments if isinstance(arguments, dict) else {}
         known = built_in(entry.tool)
+        self.changed |= dict.fromkeys(entry.changed)
         if known.kind == "runs":
             self._ran(declared(known.command, given) or "", _outcome(entry, content))
             return
@@ -149,6 +163,8 @@ def _newest(title: str, lines: list[str], room: int) -> str:
 def _outcome(entry: Observation, content: str) -> str:
     """How a command ended; its output where it failed."""
     code = entry.exit_code
+    if entry.background and entry.job_id:  # its end comes as an event of its own
+        return f"runs as background job {entry.job_id}"
     if code is None:
         return _short(content)
     said = content.removeprefix(f"error: exit code {code}").strip() if code else ""

@@ -27,6 +27,7 @@ from coder.texts import Phrase
 from coder.tools.base import Tool, ToolContext, ToolResult, failed
 
 _NAMED = 5  # paths that a notice spells out
+_RECORDED = 200  # paths in the record of a command
 
 _AGAIN = (
     "If that is why it failed, send exactly the same line once more: it is then judged as a command that "
@@ -64,7 +65,9 @@ async def run_command(
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
-    result = await (run() if held else _covered(session, line, sandbox, run, git_settings=settings))
+    changed: list[str] = []
+    result = await (run() if held else _covered(session, line, sandbox, run, changed, git_settings=settings))
+    result = _with_changes(result, changed)
     if "exit_code" not in result.meta:
         return result
     rung = "none" if sandbox is None else sandbox.level.rung
@@ -179,7 +182,9 @@ async def run_server_tool(
         return await run()
     sandbox = await _sandbox(session)
     label = f"{tool.spec.name} {tool.argument(args)}"
-    return await _covered(session, label, sandbox if isinstance(sandbox, Sandbox) else None, run)
+    changed: list[str] = []
+    covered = _covered(session, label, sandbox if isinstance(sandbox, Sandbox) else None, run, changed)
+    return _with_changes(await covered, changed)
 
 
 async def run_program(
@@ -204,11 +209,12 @@ async def _covered(
     label: str,
     sandbox: Sandbox | None,
     run: Callable[[], Awaitable[_T]],
+    changed: list[str] | None = None,
     *,
     git_settings: bool = False,
 ) -> _T:
-    """Run something that may change files, with the tree scanned before and after. `git_settings`: it may
-    change the repository's settings."""
+    """Run something that may change files, with the tree scanned before and after; the names are added to
+    `changed`. `git_settings`: it may change the repository's settings."""
     undo = undo_of(session)
     await _look(undo, label)
     try:
@@ -223,13 +229,21 @@ async def _covered(
     finally:
         try:
             changes = await asyncio.shield(asyncio.to_thread(_after, undo))
-            saw_shell_changes(
-                session, label, map(session.agent.place.workspace.show, map(Path, changes.changed))
-            )
+            shown = map(session.agent.place.workspace.show, map(Path, changes.changed))
+            seen = saw_shell_changes(session, label, shown)
+            if changed is not None:
+                changed += seen
             _tell(session, changes)
         finally:  # whatever else is cancelled
             if sandbox is not None:
                 _settle(session, sandbox, absent, undo.repositories())
+
+
+def _with_changes(result: ToolResult, changed: list[str]) -> ToolResult:
+    """The record names what a command changed; undo's journal has all of it."""
+    if not changed:
+        return result
+    return msgspec.structs.replace(result, meta={**result.meta, "changed": sorted(changed)[:_RECORDED]})
 
 
 def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories: list[str]) -> None:

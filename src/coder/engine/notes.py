@@ -53,7 +53,8 @@ def _commands(agent: Agent) -> str:
     if len(more.encode("utf-8", "replace")) > _WRITABLE_ROOM:
         more = f"{len(sandbox.writable)} further folders of the person's choice"
     network = "on" if sandbox.network else "off"
-    places = ", ".join(filter(None, ("the workspace", place, more)))
+    *first, last = filter(None, ("the workspace", place, more))
+    places = f"{', '.join(first)} and {last}"
     return (
         f"run in a sandbox: they may write {places}; the rest of the disk is read-only, .git/config and "
         f"hooks are closed; network {network}. Lines that only look run unasked, with all but $TMPDIR "

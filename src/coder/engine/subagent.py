@@ -14,7 +14,7 @@ from coder.engine.agent import Agent
 from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
-from coder.engine.verify.run import saw_edits
+from coder.engine.verify.run import saw_changes, saw_edits
 from coder.protocol import entries
 from coder.protocol.events import (
     AnyEvent,
@@ -81,6 +81,7 @@ async def run_subagent(
     if parent.turn is not None:
         parent.turn.usage = parent.turn.usage.plus(turn.usage)
         saw_edits(parent, parent.turn, turn.edited)
+        saw_changes(parent, parent.turn, turn.changed_by_commands)
         parent.turn.cost += turn.cost
     if turn.status == "cancelled":
         raise asyncio.CancelledError

@@ -46,6 +46,7 @@ class Turn:
         self.steps = 0
         self.usage = Usage()
         self.edited: set[str] = set()
+        self.changed_by_commands: set[str] = set()
         self.checks = Checks()
         self.named_checks: list[str] | None = None  # those in the person's words, once read
         self.unverified: Phrase | None = None  # why no verification ran, to report at the end
@@ -76,6 +77,7 @@ class Turn:
         turn = cls(number, so_far.text, session_id, asks, Words(said=so_far.said))
         turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
         turn.edited = set(so_far.edited)
+        turn.changed_by_commands = set(so_far.checks.changed) - turn.edited
         turn.unverified_answers = list(so_far.unverified_answers)
         turn.checks, turn.continuations = so_far.checks, so_far.continuations
         return turn

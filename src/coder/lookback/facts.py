@@ -113,7 +113,7 @@ class FactCounter:
         tool.denied += entry.denied
         tool.failures += not entry.ok and not entry.denied
         tool.run_ms += self._elapsed(entry.call_id, now)
-        self.facts.files += bool(entry.diff and entry.path) + len(entry.changed_files)
+        self.facts.files += bool(entry.diff and entry.path) + len(entry.changed_files) + len(entry.changed)
 
     def _elapsed(self, call_id: str, now: float) -> int:
         begun = self._begun.pop(call_id, 0.0)

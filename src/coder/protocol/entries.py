@@ -161,6 +161,7 @@ class Observation(Entry, frozen=True, kw_only=True):
     operation: str = ""
     files: list[ChangedFile] | int | None = None  # a number for tools that only read
     diff: str = ""
+    changed: list[str] = msgspec.field(default_factory=list)  # files that a command changed
     dry_run: bool = False
     todos: list[dict[str, Any]] | None = None
 

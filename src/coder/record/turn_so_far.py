@@ -91,9 +91,8 @@ class NewestTurn:
         if request := request_of(event):
             turn.usage = turn.usage.plus(request.usage)
             turn.cost += request.cost
-        if edits := edits_of(event):
-            turn.edited |= edits
-            turn.checks.saw_change(sorted(edits))
+        turn.edited |= edits_of(event)
+        turn.checks.saw_change(sorted(changes_of(event)))
         match event.entry:
             case Assistant(by=""):
                 turn.steps = event.step + 1
@@ -125,6 +124,13 @@ def request_of(event: HistoryEvent) -> Request | None:
     usage = entry.tokens.usage if entry.tokens else Usage()
     # Never negative: a record shipped with a project must not refill the budget.
     return Request(usage, max(0.0, entry.cost_usd or 0.0))
+
+
+def changes_of(event: HistoryEvent) -> set[str]:
+    """The files that the event says a tool or a command changed."""
+    entry = event.inner.entry
+    by_command = entry.changed if isinstance(entry, Observation) else ()
+    return edits_of(event) | {path for path in by_command if not path.startswith("/")}
 
 
 def edits_of(event: HistoryEvent) -> set[str]:

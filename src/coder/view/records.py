@@ -12,7 +12,7 @@ import msgspec
 
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.record.turn_so_far import edits_of, request_of
+from coder.record.turn_so_far import changes_of, request_of
 from coder.texts import one_line
 from coder.view.html.plot import Bar
 
@@ -133,7 +133,7 @@ class Outline:
             turn.cached += request.usage.cached
             turn.completion += request.usage.completion
             turn.cost += request.cost
-        for path in edits_of(event):
+        for path in changes_of(event):
             known = self.files.setdefault(path, [])
             if not known or known[-1] != event.turn:
                 known.append(event.turn)

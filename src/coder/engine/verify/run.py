@@ -205,20 +205,30 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     if not command or (not result.ok and environment_fault(command, result, root, turn.edited)):
         return
     session.checked[command] = failing(result)
-    if turn.edited:
+    if turn.edited or turn.changed_by_commands:
         turn.checks.saw_own("passed" if result.ok else "failed", command)
 
 
-def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> None:
-    """What a command changed. A check's own products and caches are no change of the project."""
+def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> list[str]:
+    """What a command changed of the project: a check's own products and caches are no such change."""
     turn = session.turn
     if turn is None or same_check(line, session.agent.root, _allow(session)):
+        return []
+    changed = [path for path in paths if not _CACHES.intersection(path.split("/"))]
+    saw_changes(session, turn, changed)
+    return changed
+
+
+def saw_changes(session: Session, turn: Turn, paths: Iterable[str]) -> None:
+    """By commands. They make no verification due, but what a check showed before is outdated."""
+    paths = sorted(paths)
+    if not paths:
         return
-    paths = [path for path in paths if not _CACHES.intersection(path.split("/"))]
-    if paths:
-        session.checked = {}
-    if turn.edited:
-        turn.checks.saw_change(paths)
+    if not turn.checks.changed and not turn.edited:
+        turn.checked_before = session.checked
+    session.checked = {}
+    turn.changed_by_commands.update(paths)
+    turn.checks.saw_change(paths)
 
 
 # the end

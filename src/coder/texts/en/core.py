@@ -95,7 +95,7 @@ TEXTS: dict[str, str] = {
     "help.status": "session, model, tokens, trust",
     "help.todos": "the todo list",
     "help.tools": "the tools the model has",
-    "help.undo": "take back the file changes of the last turn (or of N, of N.. on, of turn N alone); show only tells",
+    "help.undo": "take back the file changes of the last turn (N turns, N.. on, turn N alone); show tells it",
     "help.yolo": "operating mode yolo: edits and all commands without asking",
     "mode.current": "Operating mode: {mode} (there are {names}).",
     "mode.set": "Operating mode: {mode}",
@@ -201,7 +201,7 @@ TEXTS: dict[str, str] = {
     "sandbox.level.bwrap": (
         "bubblewrap: writes only in the workspace and a temporary folder of its own; no secrets of "
         "your home; "
-        "no process outlives its command"
+        "no process outlives its command or, as a background job, the session"
     ),
     "sandbox.level.landlock": (
         "Landlock: writes only in the workspace and temporary folders; no secrets of your home. It "

@@ -20,7 +20,7 @@ TEXTS: dict[str, str] = {
     "diff.by_session": "此处不是 git 仓库。本会话改动过：",
     "diff.failed": "git 无法显示差异：{reason}",
     "diff.hint": (
-        "/diff full 显示全部差异，/diff 路径 显示单个文件；/diff session、/diff turn N 显示本会话或某轮的改动。"
+        "/diff full 显示全部差异，/diff 路径 显示单个文件；/diff session、/diff turn N 显示本会话或某轮的。"
     ),
     "diff.more": "… 另有 {n} 个新文件",
     "diff.no_turn": "第 {turn} 轮没有可撤销的文件改动。有改动的轮次：{turns}",
@@ -170,7 +170,7 @@ TEXTS: dict[str, str] = {
     # policy: the sandbox
     "sandbox.first_use": "模型执行的命令在沙箱中运行：{level}",
     "sandbox.level.bwrap": (
-        "bubblewrap：只能写入工作区和专用临时目录；读不到主目录中的密钥；命令结束后不留任何进程"
+        "bubblewrap：只能写入工作区和专用临时目录；读不到主目录中的密钥；进程不会比其命令存活更久，后台作业则不会比会话更久"
     ),
     "sandbox.level.landlock": (
         "Landlock：只能写入工作区和临时目录；读不到主目录中的密钥。但它不阻止修改其他文件的权限和时间"

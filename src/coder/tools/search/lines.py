@@ -90,9 +90,8 @@ def _joined(results: list[ToolResult]) -> ToolResult:
         "truncated": any(meta["truncated"] for meta in metas),
         "timed_out": any(meta["timed_out"] for meta in metas),
     }
-    count = f"{meta['matches']}{'+' if meta['truncated'] else ''}"
     return summed_up(
-        Phrase("tool.matches", count=count, files=meta["files"]),
+        _summary(meta["matches"], meta["files"], more=meta["truncated"]),
         "\n".join(result.for_model for result in results),
         meta=meta,
         around="\n".join(result.around for result in results if result.around),
@@ -188,9 +187,14 @@ def _told(
         "timed_out": found.timed_out,
         "engine": found.engine,
     }
-    summary = Phrase("tool.matches", count=f"{told}{'+' if more else ''}", files=files)
+    summary = _summary(told, files, more=more)
     around = _keys_around(lines, place, showing.around)
     return summed_up(summary, "\n".join(parts), meta=meta, around=around)
+
+
+def _summary(matches: int, files: int, *, more: bool) -> Phrase:
+    count = Phrase("tool.match_count", n=f"{matches}+" if more else matches)
+    return Phrase("tool.matches", count=count, files=Phrase("tool.files", n=files))
 
 
 def _block(name: str, hits: list[Line], showing: _Showing) -> str:
