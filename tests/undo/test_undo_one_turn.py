@@ -3,6 +3,7 @@ is done and the files are named; redo leads back, in the order of undoing."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shop import Shop
+from test_undo_tree_law import picture
 from typed import played, said
 
 from coder.record.undo.files import UNDOING
@@ -79,7 +82,7 @@ def edits_in_turns() -> st.SearchStrategy[list[Edit]]:
     return st.lists(edit, min_size=1, max_size=10).map(lambda edits: sorted(edits, key=lambda e: e.turn))
 
 
-@settings(deadline=None)
+@settings(derandomize=True)
 @given(edits_in_turns(), st.integers(1, 4))
 def test_what_is_not_of_the_turn_stays_or_it_is_refused_by_name(edits: list[Edit], turn: int) -> None:
     with TemporaryDirectory() as directory:
@@ -112,6 +115,68 @@ def test_what_is_not_of_the_turn_stays_or_it_is_refused_by_name(edits: list[Edit
         assert world(place.root) == {name: content(slots) for name, slots in wanted.items()}
         assert UndoJournal(place.journal.directory).redo().turn == turn
         assert world(place.root) == before
+
+
+LINES = [
+    "echo more >> {a}",
+    "echo fresh > {a}",
+    "rm -rf {a}",
+    "mkdir -p d/new && echo x > d/new/file",
+    "mv {a} {b}",
+    "mv d moved",
+    "cp {a} {b}",
+    "ln -sfn {a} {b}",
+    "chmod 755 {a}",
+    "rm -rf {a} && mkdir {a} && echo in > {a}/in",
+    "rm -rf d && echo flat > d",
+    "sed -i s/two/TWO/ a.txt",
+    "printf '\\0' >> {a}",
+]
+PLACES = ["a.txt", "b.txt", "d/c.txt", "d"]
+
+
+class Line(NamedTuple):
+    turn: int
+    by_person: bool
+    text: str
+
+
+def shell_lines() -> st.SearchStrategy[list[Line]]:
+    place = st.sampled_from(PLACES)
+    text = st.builds(lambda line, a, b: line.format(a=a, b=b), st.sampled_from(LINES), place, place)
+    line = st.builds(Line, st.integers(1, 3), st.booleans(), text)
+    return st.lists(line, min_size=1, max_size=6).map(lambda lines: sorted(lines, key=lambda one: one.turn))
+
+
+@settings(max_examples=30, derandomize=True)
+@given(shell_lines(), st.integers(1, 3))
+def test_redo_leads_back_after_any_commands(lines: list[Line], turn: int) -> None:
+    with TemporaryDirectory() as directory:
+        shop = Shop(Path(directory))
+        shop.put("a.txt", "one\ntwo\nthree\nfour\n")
+        shop.put("d/c.txt", "c\n")
+        for line in lines:
+            shop.journal.begin_turn(line.turn)
+            if not line.by_person:
+                shop.shell.before(line.text)
+            subprocess.run(
+                ["/bin/sh", "-c", line.text], cwd=shop.root, stderr=subprocess.DEVNULL, check=False
+            )
+            if not line.by_person:
+                shop.shell.after()
+        before = picture(shop.root)
+        file = shop.journal.files.turn(turn)
+        own = shop.names([one.path for one in shop.journal.files.changes(file)]) if file.exists() else []
+        outcomes = shop.journal.undo_turn(turn)
+        shop.shell.close()
+        after = picture(shop.root)
+        changed = {name for name in before | after if before.get(name) != after.get(name)}
+        assert {name for name in changed if not any(f"{one}/".startswith(f"{name}/") for one in own)} == set()
+        if not outcomes or outcomes[0].refused:
+            assert after == before
+            return
+        assert shop.journal.redo().turn == turn
+        assert picture(shop.root) == before
 
 
 def in_turns(tmp_path: Path, *turns: Callable[[Path], bytes | None]) -> tuple[Path, UndoJournal]:
