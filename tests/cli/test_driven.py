@@ -41,7 +41,7 @@ class Driving:
             line = json.loads(text)
             self.lines.append(line)
             if all(line.get(name) == value for name, value in fields.items()):
-                return line  # type: ignore[no-any-return]
+                return line  # type: ignore[no-any-return]  # of JSON
         raise AssertionError((fields, self.lines[-3:]))
 
     def end(self) -> int:

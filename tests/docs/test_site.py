@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 sys.path.append(str(DOCS))
 
 import reference  # noqa: E402 - found by the line above
-import site_hooks  # noqa: E402
+import site_hooks  # noqa: E402 - the path above must be set first
 
 
 @pytest.mark.parametrize("name", sorted(reference.pages()))

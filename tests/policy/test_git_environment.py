@@ -152,7 +152,7 @@ def test_what_is_shown_is_still_right(repository: Repository) -> None:
     assert " M .gitattributes" in repository.look("git status --short").splitlines()
     repository.set("diff.evil.command", "false")
     shown = repository.look("git diff HEAD~1 HEAD -- a")
-    assert "-one" in shown and "+two" in shown and "b/a" in shown  # noqa: PT018
+    assert "-one" in shown and "+two" in shown and "b/a" in shown  # noqa: PT018 - one diff
     # The settings themselves are shown as they are.
     assert str(repository.evil) in repository.look("git config --get core.pager")
 

@@ -1,4 +1,4 @@
-"""Where hooks take part in a session. Loaded only where some are configured."""
+"""Run hooks at the points of a session. Imported only if some are configured."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _GRACE = 2.0  # seconds for notifications at the end
 async def _run(
     session: Session, hooks: Iterable[Hook], told: Mapping[str, Any], **about: Any
 ) -> list[Answer]:
-    """The answers of these hooks, up to the first that blocks or stops. What they are told has secrets as
-    placeholders; runs are recorded."""
+    """Run hooks in order, up to the first that blocks or stops. Their input has placeholders for secrets;
+    runs are recorded."""
     agent = session.agent
     assert agent.hooks is not None
     common = {
@@ -113,7 +113,7 @@ async def _start(session: Session, hook: Hook, given: bytes) -> Outcome | Phrase
 
 
 async def before_prompt(session: Session, text: str) -> Phrase | None:
-    """`SessionStart`, once a session, and `UserPromptSubmit`. A phrase says why the message is not sent."""
+    """`SessionStart`, once per session, and `UserPromptSubmit`. Returns why the message is blocked."""
     hooks = session.agent.hooks
     if hooks is None or not session.agent.keeps_snapshot:  # a subagent's objective is no person's prompt
         return None
@@ -141,7 +141,7 @@ def _for_model(text: str) -> str:
 
 
 class CallAnswer(msgspec.Struct, frozen=True):
-    """What the hooks say of a call. `refusal`: why it may not run. `changed`: its new arguments.
+    """The hooks' combined answer for a call. `refusal`: why it may not run. `changed`: its new arguments.
     `allowed`: the person's own hook answered for them. `asks`: why they should be asked."""
 
     refusal: str | None = None
@@ -150,7 +150,7 @@ class CallAnswer(msgspec.Struct, frozen=True):
     asks: str | None = None
 
     def over(self, ruling: Ruling) -> Ruling:
-        """The policy's ruling with theirs: what it denies stays denied."""
+        """Merge with the policy's ruling: hooks never override a denial."""
         if ruling.decision == "allow" and self.asks is not None:
             reason = Phrase("hooks.asks", reason=self.asks)
             return msgspec.structs.replace(ruling, decision="ask", reasons=[reason], can_always=False)
@@ -159,7 +159,7 @@ class CallAnswer(msgspec.Struct, frozen=True):
         return ruling
 
     def told(self, result: ToolResult) -> ToolResult:
-        """The model hears of arguments that are not its own."""
+        """Tell the model if a hook changed its arguments."""
         if self.changed is None:
             return result
         given = msgspec.json.encode(self.changed).decode("utf-8")
@@ -193,7 +193,7 @@ async def before_call(
 async def after_call(
     session: Session, turn: Turn, name: str, call_id: str, args: Mapping[str, Any], result: ToolResult
 ) -> ToolResult:
-    """The result with what the hooks have to say of it."""
+    """The result with the hooks' feedback."""
     hooks = session.agent.hooks
     assert hooks is not None
     wanted = hooks.of("PostToolUse", name)
@@ -218,7 +218,7 @@ async def after_call(
 
 
 async def before_stop(session: Session, turn: Turn) -> bool:
-    """True where a hook wants the turn to go on; its reason is a note to the model."""
+    """True if a hook wants the turn to continue; its reason becomes a note to the model."""
     agent = session.agent
     if agent.hooks is None or not agent.keeps_snapshot or turn.stopped_by_hook is not None:
         return False
@@ -238,7 +238,7 @@ async def before_stop(session: Session, turn: Turn) -> bool:
 
 
 async def before_compaction(session: Session, *, forced: bool) -> Phrase | None:
-    """A phrase says why the conversation stays as it is."""
+    """Returns why compaction is blocked, or None."""
     hooks = session.agent.hooks
     assert hooks is not None
     told = {"trigger": "manual" if forced else "auto", "custom_instructions": ""}
@@ -250,7 +250,7 @@ async def before_compaction(session: Session, *, forced: bool) -> Phrase | None:
 
 
 def notify(session: Session, message: str) -> None:
-    """Run `Notification` hooks beside what waits for the person."""
+    """Run `Notification` hooks in the background."""
     hooks = session.agent.hooks
     assert hooks is not None
     if wanted := hooks.of("Notification"):
@@ -263,7 +263,7 @@ _telling: set[asyncio.Task[list[Answer]]] = set()
 
 
 async def finish() -> None:
-    """At the end of a session: what still tells somebody is given a moment, then ended."""
+    """At the end of a session: wait briefly for `Notification` hooks, then cancel them."""
     own = [task for task in _telling if task.get_loop() is asyncio.get_running_loop()]
     if own:
         await asyncio.wait(own, timeout=_GRACE)

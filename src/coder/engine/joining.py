@@ -31,7 +31,7 @@ class Joiner:
 
     @property
     def within(self) -> bool:
-        """Whether `before` ends inside a line or a block of code: anything shown between would tear it."""
+        """Whether `before` ends inside a line or a code block, where nothing may be shown in between."""
         return self._language is not None or not self.before.endswith("\n")
 
     def feed(self, text: str) -> str:
@@ -67,7 +67,7 @@ class Joiner:
         return text[repeated:]
 
     def _fence_may_come(self) -> bool:
-        """Whether what has come so far may still be a code block that is opened again."""
+        """Whether the text so far may still become a reopened code fence."""
         held = self._held.lstrip()
         if len(self._held) > _MAY_COME_AGAIN:
             return False
@@ -80,7 +80,7 @@ class Joiner:
         return first.rstrip().endswith((":", "：", ".", "…")) and (not rest or rest[0] in "`~")
 
     def _may_overlap(self, tail: str) -> bool:
-        """Whether what has come may still be the beginning of a repetition."""
+        """Whether the text so far may still become an overlap with `tail`."""
         at = tail.find(self._held)
         while at >= 0:
             if len(tail) - at >= _LINE_ENOUGH:
@@ -90,7 +90,7 @@ class Joiner:
 
 
 def _overlap(tail: str, text: str) -> int:
-    """How many characters at the beginning of `text` repeat the end of `tail`."""
+    """Length of the overlap: the prefix of `text` that repeats the end of `tail`."""
     for size in range(min(len(tail), len(text)), _LINE_ENOUGH - 1, -1):
         if tail.endswith(text[:size]) and _is_repetition(tail, text[:size]):
             return size
@@ -107,7 +107,7 @@ def _is_repetition(tail: str, repeated: str) -> bool:
 
 
 def open_fence(text: str) -> str | None:
-    """The language of the code block that is open at the end; None where none is."""
+    """The language of the code fence still open at the end; None if there is none."""
     marks, language = "", ""
     for fence in _FENCE.finditer(text):
         if not marks:

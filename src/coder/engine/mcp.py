@@ -1,4 +1,4 @@
-"""MCP servers in a session: what they are started in, and when the model is offered their tools.
+"""MCP servers in a session: their environment and sandbox, and when the model is offered their tools.
 
 Programs that we start run in the sandbox that commands run in; in plan mode none runs at all. The list of
 tools changes between turns only, so that within one the provider's prompt cache holds.
@@ -66,7 +66,7 @@ def make_servers(
         ).wrap
 
     async def _level(name: str, settings: McpServer) -> SandboxLevel:
-        """The weakest restricts nothing, and still ends the server and all its children with us."""
+        """The weakest level restricts nothing, but still kills the server's process tree when we end."""
         mode = config.sandbox.mode
         if mode == "off" or (not settings.sandbox and mode != "require"):
             return SandboxLevel()
@@ -80,7 +80,7 @@ def make_servers(
 
 
 def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
-    """Give an agent its servers."""
+    """Set the agent's MCP servers."""
     from coder.engine.isolation import sandbox_level
 
     agent.mcp = make_servers(
@@ -95,7 +95,7 @@ def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[st
 
 
 class TriedServers(msgspec.Struct, frozen=True):
-    """What became of servers that were started and ended again: for a person, and for programs."""
+    """Result of a connection test, as text and as JSON."""
 
     lines: list[Said]
     data: list[dict[str, object]]
@@ -106,7 +106,7 @@ class TriedServers(msgspec.Struct, frozen=True):
 
 
 async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers:
-    """Start all and end them again."""
+    """Connection test: start every server, then stop it."""
     from coder.engine.commands.mcp import prompt_lines, server_data, server_lines
 
     servers.start()
@@ -121,7 +121,7 @@ async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers
 
 
 def start_servers(agent: Agent) -> None:
-    """With the session; where somebody looks at a prompt, a moment after it is there."""
+    """Start with the session; in an interactive one only after the prompt is drawn."""
     if agent.mcp is None or agent.mode == "plan":
         return
     if agent.front.kind == "interactive":
@@ -134,7 +134,7 @@ def start_servers(agent: Agent) -> None:
 
 
 async def follow_mode(agent: Agent) -> None:
-    """In plan mode no server runs: what it could do by itself no policy sees."""
+    """Stop servers in plan mode: no policy sees what they do by themselves."""
     if agent.mcp is None:
         return
     if agent.mode == "plan":
@@ -144,7 +144,7 @@ async def follow_mode(agent: Agent) -> None:
 
 
 async def offer_tools(session: Session) -> None:
-    """Before a turn: the tools of all servers that run, or ran; waits for those that are on their way."""
+    """Before a turn: add the tools of every server that runs or ran; waits for those still starting."""
     agent = session.agent
     servers = agent.mcp
     if servers is None:
@@ -163,8 +163,8 @@ async def offer_tools(session: Session) -> None:
 
 
 def _keeps_secrets(agent: Agent, tool: McpTool) -> bool:
-    """What a server is let in with stands in no description of its tools either. False where a name holds it:
-    that cannot be another one for the model than for the server."""
+    """Redact the server's credentials in the tool's description and schema. False if a name contains one: the
+    server must recognise names, so they cannot be redacted."""
     function = tool.spec.function
     said = [function.name, function.description, *_texts(function.parameters)]
     found = [secret for secret in agent.place.secrets if any(secret in text for text in said)]
@@ -178,7 +178,7 @@ def _keeps_secrets(agent: Agent, tool: McpTool) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text inside, names of fields as well."""
+    """Every string inside, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -197,7 +197,7 @@ def _hidden(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _pass_on_instructions(session: Session, servers: Servers) -> None:
-    """What a server says of how its tools are used, once a session."""
+    """Add the servers' usage instructions to the conversation, once per session."""
     for server in servers.all.values():
         connection = server.connection
         if connection is None or not connection.instructions or server.name in session.told_servers:
@@ -220,7 +220,7 @@ async def _wait(agent: Agent, servers: Servers) -> None:
 
 
 def _tell(agent: Agent, servers: Servers) -> None:
-    """Each fault once: by its text, so that another one is said again."""
+    """Report each fault once, deduplicated by its text."""
     for server in servers.all.values():
         said = _to_tell(server)
         if said is not None and agent.told_of_servers.get(server.name) != said:

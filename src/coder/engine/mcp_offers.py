@@ -22,7 +22,7 @@ _TRAILING = ".,;:!?)]}\"'…。，、；：！？）"
 
 
 async def with_resources(session: Session, text: str) -> str:
-    """The text, and after it the resources that it names. One that cannot be read stays a word."""
+    """Append the resources that the text names. One that cannot be read stays plain text."""
     servers = session.agent.mcp
     if servers is None or "@" not in text:
         return text
@@ -46,14 +46,14 @@ async def with_resources(session: Session, text: str) -> str:
 
 
 async def _connected(agent: Agent, server: Server) -> Connection:
-    """Raises `McpFault`; in plan mode no server runs."""
+    """Raises `McpFault`, always in plan mode, where no server runs."""
     if agent.mode == "plan":
         raise McpFault("servers.in_plan", name=server.name)
     return await server.connected()
 
 
 class PromptLine(msgspec.Struct, frozen=True):
-    """A typed line that names a server's prompt: what it rendered to, or why it did not."""
+    """A typed line that names a server's prompt: the rendered text, or the error."""
 
     command: str
     text: str = ""
@@ -63,7 +63,7 @@ class PromptLine(msgspec.Struct, frozen=True):
 
 
 async def prompt_line(agent: Agent, line: str) -> PromptLine | None:
-    """None where no server and prompt have this name."""
+    """None if no server has such a prompt."""
     word, _, rest = line.partition(" ")
     name, colon, prompt = word[1:].partition(":")
     server = agent.mcp.all.get(name) if agent.mcp is not None and colon else None
@@ -90,7 +90,7 @@ async def prompt_line(agent: Agent, line: str) -> PromptLine | None:
 
 
 def _arguments(prompt: RemotePrompt, rest: str) -> dict[str, str]:
-    """`name=value` by name, the other words in order; the last argument has all that is left."""
+    """Parse `name=value`, then positional words; the last argument takes the rest of the line."""
     values: dict[str, str] = {}
     words: list[str] = []
     for word in words_of(rest)[0]:

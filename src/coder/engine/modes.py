@@ -1,4 +1,4 @@
-"""Custom modes in the engine: the keeper of a session, what its ops do, and what modes may run."""
+"""Custom modes in a session: their state, their ops, and the commands that they run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMMAND_TIMEOUT_MS = 30_000  # a mode's command holds up the person who just pr
 
 
 async def begin_modes(session: Session) -> None:
-    """At the start of a session: what is enabled by default, or what a resumed one had on."""
+    """Enable the default modes, or restore those of a resumed session."""
     try:
         await _begin(session)
     finally:
@@ -38,7 +38,7 @@ async def begin_modes(session: Session) -> None:
 
 
 async def _begin(session: Session) -> None:
-    """Where no directory could hold a mode, not even the room is loaded."""
+    """Imports nothing unless a directory for modes exists."""
     agent = session.agent
     if session.mode_state is None and not _any_directory(agent):
         return
@@ -58,7 +58,7 @@ async def _begin(session: Session) -> None:
 
 
 def _load_room() -> None:
-    """The prompt is drawn meanwhile."""
+    """Import in a thread, while the prompt is drawn."""
     import coder.modes.state  # noqa: F401 - to have it loaded
 
 
@@ -71,7 +71,7 @@ def _any_directory(agent: Agent, names: Sequence[str] = ("modes",)) -> bool:
 
 
 def keeper_of(session: Session) -> ModeKeeper:
-    """Made when first needed; definitions are read once a session."""
+    """Created lazily; definitions are read once per session."""
     if session.modes is None:
         from coder.engine.commands.table import COMMANDS
         from coder.modes.catalogue import Catalogue
@@ -97,7 +97,7 @@ def keeper_of(session: Session) -> ModeKeeper:
 
 
 async def list_modes(session: Session) -> None:
-    """Beside whatever runs: the files are read in a thread, and where there are none nothing is loaded."""
+    """May run during a turn: reads files in a thread, and imports nothing where there are none."""
     if not _any_directory(session.agent, ("modes", "prompts")):
         session.agent.emit(CustomModesListed([]))
         return
@@ -114,7 +114,7 @@ async def set_modes(session: Session, op: SetModeState) -> ModeStateChanged:
 
 
 async def reload_modes(session: Session) -> ModeStateChanged:
-    """The files as they are now, for the menu as well."""
+    """Read the definitions again, also for the menu."""
     keeper = keeper_of(session)
     changed = await keeper.reload()
     _take(session, keeper, changed)
@@ -123,7 +123,7 @@ async def reload_modes(session: Session) -> ModeStateChanged:
 
 
 def _take(session: Session, keeper: ModeKeeper, changed: ModeStateChanged) -> None:
-    """The conversation's head is replaced whole, and only where its text has changed."""
+    """Replace the conversation's instructions only if their text changed."""
     if changed.changed:
         session.instruct(keeper.user_instructions, keeper.record())
     session.agent.emit(changed)
@@ -132,7 +132,7 @@ def _take(session: Session, keeper: ModeKeeper, changed: ModeStateChanged) -> No
 async def instant_prompt(
     session: Session, op: TriggerInstantMode, leftover: str = ""
 ) -> tuple[InstantModeExecuted, Asks]:
-    """The prompt to be taken as the person's message; with errors nothing is written anywhere.
+    """Render the prompt that becomes the person's message; has no side effects on error.
 
     `leftover` is what the line held besides: whoever typed it may want it as a message.
     """
@@ -147,7 +147,7 @@ async def instant_prompt(
 
 
 async def enable_modes(agent: Agent, lines: Sequence[str]) -> list[Said]:
-    """`--mode "/name args"`, in order; what is wrong with them, in sentences.
+    """Enable `--mode "/name args"` in order; returns error messages.
 
     This is before the front end reads events, so that nobody could answer a question.
     """
@@ -189,12 +189,12 @@ def error_texts(errors: Sequence[ModeError]) -> list[Said]:
 
 
 def mode_commands(catalogue: Catalogue) -> dict[str, Any]:
-    """What the project's modes would run, in the form that trust is given for."""
+    """The project modes' commands, in the form that trust is granted for."""
     return {f"modes{mode_id}": commands for mode_id, commands in catalogue.project_commands().items()}
 
 
 async def project_mode_commands(session: Session) -> dict[str, Any]:
-    """The same for whoever only looks; nothing is loaded where no directory could hold a mode."""
+    """As `mode_commands`, read-only; imports nothing unless a directory for modes exists."""
     if not _any_directory(session.agent):
         return {}
     catalogue = keeper_of(session).catalogue
@@ -203,7 +203,7 @@ async def project_mode_commands(session: Session) -> dict[str, Any]:
 
 
 async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> Ran:
-    """A file wrote this command, not the person: trust first, then the ordinary policy."""
+    """The command is from a file, not from the person: requires trust, then the ordinary policy."""
     from coder.modes.render import Ran, Refused
 
     agent = session.agent

@@ -33,7 +33,7 @@ _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"}
 
 
 def environment_of(agent: Agent) -> str:
-    """For the system message: what holds for the whole session."""
+    """For the system message: facts that hold for the whole session."""
     return environment_text(agent.root, test_command=_check(agent), commands=_commands(agent))
 
 
@@ -43,7 +43,7 @@ def _check(agent: Agent) -> str:
 
 
 def _commands(agent: Agent) -> str:
-    """By the settings alone: the sandbox is probed with the first command."""
+    """By the settings alone: the sandbox is probed only at the first command."""
     sandbox, scratch = agent.config.sandbox, shown(agent.place.workspace.scratch)
     path = f" {scratch}" if len(scratch.encode("utf-8", "replace")) <= _SCRATCH_ROOM else ""
     place = f"the scratch folder{path} ($TMPDIR: kept, open to file tools too)"
@@ -70,7 +70,7 @@ async def settle_git(session: Session) -> None:
 
 
 def with_notes(session: Session, text: str) -> str:
-    """The message with what changed since the last one."""
+    """Append reminders of what changed since the last message."""
     agent = session.agent
     notes = []
     rules = rules_note(session)
@@ -111,7 +111,7 @@ def rules_note(session: Session) -> str:
 
 
 def tell_nested_instructions(session: Session) -> None:
-    """After calls: the `AGENTS.md` of nested directories that were touched, each once."""
+    """After calls: add the `AGENTS.md` of nested directories that were accessed, each once."""
     agent = session.agent
     touched = session.context.files.take_touched()
     directories = dict.fromkeys(directory for path in touched for directory in _directories(agent.root, path))
@@ -133,7 +133,7 @@ def tell_nested_instructions(session: Session) -> None:
 
 
 def _directories(root: Path, path: Path) -> list[Path]:
-    """The directories between the workspace and a file in it, but for those that hold others' code."""
+    """The directories between the workspace and a file in it, except vendored code."""
     try:
         parts = path.relative_to(root).parts[:-1]
     except ValueError:

@@ -78,14 +78,14 @@ def _segments(text: str) -> list[str]:
 
 
 def without_pastes(text: str, pasted: list[str]) -> str:
-    """What the person typed of a message: not what they pasted, nor what stands in a fenced block."""
+    """The typed part of a message, without pastes and fenced code blocks."""
     for piece in sorted(pasted, key=len, reverse=True):
         text = text.replace(piece, "\n") if piece else text
     return re.sub(_FENCED, "\n", text).strip() if "```" in text or "~~~" in text else text.strip()
 
 
 def listed(text: str) -> list[str]:
-    """The items of an explicit enumeration; none where there is none."""
+    """The items of an explicit enumeration, if any."""
     ones = {"1" if char.isdecimal() else char for char in text}
     marks = [mark for mark, one in _MARKS if one in ones]
     found = max((_numbered(text, mark) for mark in marks), key=len, default=[])
@@ -97,7 +97,7 @@ def listed(text: str) -> list[str]:
 
 
 def _numbered(text: str, mark: str) -> list[str]:
-    """Where the numbers count up from 1."""
+    """Items whose numbers count up from 1."""
     spans: list[tuple[int, int]] = []
     for found in re.finditer(mark, text):
         if _number(found[1]) == len(spans) + 1:
@@ -112,7 +112,7 @@ def _number(mark: str) -> int:
 
 
 def _cut(text: str, spans: list[tuple[int, int]]) -> list[str]:
-    """What follows each mark, to the next one or the end of its paragraph. `(1) and (2)` are references."""
+    """The text after each mark, up to the next or the end of its paragraph. `(1) and (2)` are references."""
     ends = [start for start, _ in spans[1:]]
     items = [text[start:end] for (_, start), end in zip(spans, [*ends, len(text)], strict=False)]
     items = [" ".join(item.strip().split("\n\n")[0].split()).strip(" ,，;；。、") for item in items]
@@ -131,7 +131,7 @@ def _slashed(text: str) -> list[str]:
 
 
 def first_todos(text: str) -> list[str]:
-    """What the person listed, else the first sentence of the request; never pieces of a sentence."""
+    """The enumerated items, else the first sentence of the request; never fragments of one."""
     items = listed(text.strip()) or [_first_sentence(text)]
     return [shortened(item, MAX_ITEM) for item in items[:MAX_ITEMS] if item]
 
@@ -142,8 +142,8 @@ def _first_sentence(text: str) -> str:
 
 
 async def start_with_todos(session: Session, turn: Turn) -> None:
-    """A complex task starts with a list, as a `todowrite` call with its result. Not where one is still open
-    that somebody works with: one that the engine made and nobody touched is replaced."""
+    """Start a complex task with a todo list, as a `todowrite` call and its result. An open list is kept,
+    unless the engine made it and nobody has updated it."""
     if not _wanted(session) or not is_complex(turn.words.typed):
         return
     todos = [{"content": item, "status": "pending"} for item in first_todos(turn.words.typed)]

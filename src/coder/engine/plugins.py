@@ -31,7 +31,7 @@ def _loaded(plugin: Plugin) -> Any:
 
 
 def add_tools(session: Session) -> None:
-    """Once an agent, before its first turn. A package that fails is told of, and nothing else fails."""
+    """Once per agent, before its first turn. A package that fails is reported and skipped."""
     agent = session.agent
     added: list[str] = []
     for plugin in agent.plugins or ():
@@ -55,7 +55,7 @@ def add_tools(session: Session) -> None:
 
 
 async def run_command(session: Session, name: str, args: str) -> tuple[Said, bool] | None:
-    """What a package's `/name` answers; None where none has that name."""
+    """Run a package's `/name`; None if no package has it."""
     agent = session.agent
     known = installed(agent.root) if agent.plugins is None else agent.plugins
     plugin = next((one for one in known if (one.group, one.name) == ("coder.commands", name)), None)

@@ -44,7 +44,7 @@ Approver = Callable[[ApprovalRequested], Approval | Awaitable[Approval]]
 
 
 class Step(msgspec.Struct):
-    """One response of the model and what its tool calls came to."""
+    """One response of the model and the results of its tool calls."""
 
     index: int
     text: str = ""
@@ -133,7 +133,7 @@ class AgentSession:
             raise
 
     async def submit(self, op: AnyOp) -> None:
-        """Send any op; what comes of it is told by `events`."""
+        """Send any op; results arrive in `events`."""
         engine = await self._started()
         self._streamed()
         if isinstance(op, Close):
@@ -171,7 +171,7 @@ class AgentSession:
         return reading
 
     def _give_up(self, reading: _Reading) -> None:
-        """Nobody waits for it. A later input is cancelled when its turn comes."""
+        """The caller was cancelled. Queued input is cancelled when its turn comes."""
         reading.abandoned = True
         if self._engine is not None and self._pending and self._pending[0] is reading:
             self._engine.submit(Cancel())
@@ -207,7 +207,7 @@ class AgentSession:
                 engine.submit(Cancel())
 
     def _failed(self, engine: Engine, error: Exception) -> None:
-        """The caller's own code raised: the turn ends, and whoever waits for it is told."""
+        """A callback raised: cancel the turn and pass the exception to whoever awaits it."""
         if self._pending and self._pending[0].failure is None:
             self._pending[0].failure = error
             engine.submit(Cancel())
@@ -231,7 +231,7 @@ class AgentSession:
             self._engine.submit(Cancel())
 
     def close(self) -> asyncio.Future[None]:
-        """End what runs and complete the record. Awaiting the result waits until everything is let go of."""
+        """Cancel the turn and complete the record. The future is done once all is released."""
         self._closed = True
         if self._engine is None:
             if self._stream is not None:
@@ -256,14 +256,14 @@ class AgentSession:
 
 
 class _Reply(msgspec.Struct):
-    """Checks what `approve` answered."""
+    """Validates the answer of `approve`."""
 
     approval_id: str
     answer: Literal["yes", "no", "always"]
 
 
 class _Reading:
-    """Puts a turn's result together from its events."""
+    """Builds a turn's result from its events."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -277,7 +277,7 @@ class _Reading:
         self.ok = True
 
     def take(self, event: AnyEvent) -> bool:
-        """True once the input is done."""
+        """True once the input has been processed."""
         match event:
             case Recorded(entry):
                 self._recorded(entry)
@@ -294,7 +294,7 @@ class _Reading:
         return False
 
     def cut_off(self) -> None:
-        """The engine has ended before the input was done."""
+        """The engine ended before the input was processed."""
         self._finish(msgspec.structs.replace(self._summary(), status="error" if self.error else "cancelled"))
 
     def _finish(self, result: TurnResult) -> None:

@@ -165,7 +165,7 @@ class Session:
 
     @classmethod
     def new(cls, agent: Agent, sink: JsonlHistorySink | None = None) -> Session:
-        """`sink`: of a session that was killed before the first line of its record was whole."""
+        """`sink`: reuses the record of a session that was killed while it wrote the first line."""
         session_id = sink.path.stem if sink else new_session_id()
         sink = sink or JsonlHistorySink(agent.place.store.log_path(session_id))
         session = cls(agent, session_id, [sink], now())
@@ -193,7 +193,7 @@ class Session:
             self.log.append(entry, INTERRUPTED)
 
     def system_prompt(self) -> str:
-        """As it is for a session that begins now."""
+        """For a session that starts now."""
         from coder.engine.notes import environment_of
 
         agent = self.agent
@@ -217,7 +217,7 @@ class Session:
         )
 
     def _config(self) -> entries.Config:
-        """What answers and with which tools, as it is now."""
+        """The current model and tools."""
         agent = self.agent
         return entries.Config(
             model=agent.chosen.name,
@@ -274,7 +274,7 @@ class Session:
         session_ended(home, project, self.id)
 
     def end_jobs(self) -> None:
-        """With the session; the person is told which."""
+        """Stop the session's jobs, with a notice that lists them."""
         if ended := self.jobs.end_all():
             names = ", ".join(f"{job.id} ({self.redactor.redact(job.command)})" for job in ended)
             self.agent.emit(Notice(Phrase("job.ended_with_session", jobs=names), "warning"))
@@ -295,7 +295,7 @@ class Session:
         )
 
     def _job_ended(self, job: Job) -> None:
-        """Called at any time, also during a call: the model is told later (`job_notes`)."""
+        """Callback, possibly during a call: the model is told later (`job_notes`)."""
         hide = self.redactor.redact
         entry = entries.Job(
             job_id=job.id,
@@ -309,7 +309,7 @@ class Session:
         self.show_job(job)
 
     def job_notes(self) -> list[str]:
-        """What the model has not heard yet of jobs that have ended, to go with the next message or result."""
+        """Ended jobs not yet reported to the model, for the next message or result."""
         ended = [job for job in self.jobs if not (job.running or job.end_reported) and job.owner == self.id]
         for job in ended:
             job.end_reported = True
@@ -322,7 +322,7 @@ class Session:
     # the conversation
 
     def instruct(self, text: str, modes: entries.ModeState | None = None) -> None:
-        """Set what person, project and custom modes say, at the head of the conversation."""
+        """Set the instructions of person, project and custom modes, at the head of the conversation."""
         text = self.redactor.redact(text)
         messages = with_instructions(self.conversation.messages, text)
         if messages == self.conversation.messages and modes is None:
@@ -339,7 +339,7 @@ class Session:
             self.conversation.append(Message(role="user", content=message))
 
     def add_assistant(self, message: Message, entry: entries.Assistant, raw: str = "") -> None:
-        """`raw`: the model's own text, where the message is another reading of it."""
+        """`raw`: the model's original text, if the message was parsed from it (salvage, dialects)."""
         calls = [
             entries.SentCall(id=c.id, name=c.name, arguments=c.function.arguments) for c in message.tool_calls
         ]
@@ -359,7 +359,7 @@ class Session:
     def add_action(
         self, call: ToolCall, arguments: Any, *, sent: ToolCall | None = None, meant: Any = None
     ) -> None:
-        """A call as it will be run. `sent`: as the model made it, kept where it differs."""
+        """A call as it will run. `sent`: as the model sent it, recorded if different."""
         as_sent = None
         if sent is not None and (sent.name != call.name or (meant and meant != arguments)):
             as_sent = entries.Sent(tool=sent.name, input=arguments)
@@ -370,7 +370,7 @@ class Session:
     def add_observation(
         self, call: ToolCall, result: ToolResult, sent: ToolCall | None = None, *, shown: bool = True
     ) -> HistoryEvent:
-        """`sent`: the call as the model made it. `shown`: a changed todo list is shown to the person."""
+        """`sent`: the call as the model sent it. `shown`: show a changed todo list to the person."""
         entry = entries.Observation(tool=call.name, call_id=call.id, ok=result.ok, denied=result.denied)
         event = self.log.append(entry, result.for_model, more=result.meta)
         self.conversation.append(tool_message(sent or call, result.for_model))
@@ -385,33 +385,32 @@ class Session:
         self.conversation.append(Message(role="user", content=text))
 
     def count(self, model: str, usage: Usage) -> float | None:
-        """A request of the conversation; returns what it cost, where that is known."""
+        """Account for a request of the conversation; returns its cost, if known."""
         self.usage = self.usage.plus(usage)
         self.last_usage = usage
         self.model_in_use = model
         return self.budget.add(model, usage)
 
     def count_side_request(self, model: str, usage: Usage) -> float | None:
-        """A request of the engine's own (summary, routing, checks): it costs, but is not the context."""
+        """Account for a side request (summary, routing, checks): it costs, but is not part of the context."""
         self.usage = self.usage.plus(usage)
         cost = self.budget.add(model, usage)
         self.log.append(entries.Usage(model=model, tokens=Tokens.of(usage), cost_usd=cost))
         return cost
 
     def tell_next(self, text: str) -> None:
-        """Something the model should know with the next message; what waits already is told as well."""
+        """Queue a note for the model's next message."""
         self.next_notes.append(text)
 
     # what others show and keep
 
     def context_tokens(self) -> int:
-        """What the provider last counted, or the tokenizer where it did not."""
+        """The provider's last count, with the tokenizer as fallback."""
         told = self._told_tokens()
         return self.conversation.tokens() if told is None else told
 
     def shown_tokens(self) -> int:
-        """As `context_tokens`, but no vocabulary is loaded for it: that holds Python's lock for as long as it
-        takes, and a person may be typing."""
+        """As `context_tokens`, but loads no vocabulary: that holds the GIL, and a person may be typing."""
         told = self._told_tokens()
         if told is not None:
             return told
@@ -423,8 +422,7 @@ class Session:
         return last.prompt + last.completion if last is not None and last.source == "provider" else None
 
     def prompt_size(self) -> int:
-        """Tokens of the next request, rather too many than too few: what came after the newest answer is in
-        no count of the provider's."""
+        """Overestimates the next request: the provider has not counted what follows its last answer."""
         return max(self.context_tokens(), self.conversation.tokens())
 
     def show_state(self) -> None:
@@ -443,7 +441,7 @@ class Session:
         )
 
     def record_state(self) -> None:
-        """After the model, the operating mode or the preset was changed."""
+        """Call after a change of model, operating mode or preset."""
         agent = self.agent
         self.log.append(
             entries.State(model=agent.chosen.name, operating_mode=agent.mode, preset=agent.preset)

@@ -1,4 +1,4 @@
-"""From options to an agent: configuration, provider, tools and record put together in one place."""
+"""Composition root: builds an agent from options (configuration, provider, tools, record)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The configuration in force and what it was made from."""
+    """The effective configuration and its sources."""
 
     loaded: Loaded
     home: Path
@@ -157,7 +157,7 @@ def open_agent(
 
 
 def _capabilities(options: Options, skills: Skills, memory: Memory, *, few: bool) -> Capabilities:
-    """Raises `ConfigError` where a tool of the program has the name of another."""
+    """Raises `ConfigError` if a tool of the calling program reuses a name."""
     tools = make_tools(skills, memory, few=few)
     taken = {tool.spec.name for tool in tools}
     for tool in options.tools:
@@ -184,21 +184,21 @@ def _model_of(provider: Provider, settings: Settings, config: Config, options: O
 
 
 def model_in(provider: Provider, settings: Settings, options: Options, dialect: Dialect) -> ChatModel:
-    """The provider's model in one dialect, whatever is set or known of it."""
+    """The provider's model in the given dialect, ignoring settings and known capabilities."""
     config = settings.loaded.config
     own = msgspec.structs.replace(config.provider, dialect=dialect, models={})
     return _model_of(provider, settings, msgspec.structs.replace(config, provider=own), options)
 
 
 def cost_of(config: Config, model: str, usage: Usage) -> float | None:
-    """In USD; None where the model has no price."""
+    """In USD; None if the model has no price."""
     from coder.engine.budget import Budget
 
     return Budget(config.budget).cost(model, usage)
 
 
 def _few_tools(config: Config, provider: Provider) -> bool:
-    """Whether the model gets few tools and a short prompt: that suits it, or its window is small."""
+    """Whether the model gets few tools and a short prompt: as configured, or for its small window."""
     own = config.provider.models.get(provider.model)
     window = own.context_window if own is not None else None
     if window is None and is_local(provider.model):
@@ -207,7 +207,7 @@ def _few_tools(config: Config, provider: Provider) -> bool:
 
 
 def _secrets(config: Config, options: Options, provider: Provider) -> list[str]:
-    """What no model and no record may see: our keys, and what MCP servers are let in with."""
+    """Secrets to redact everywhere: provider keys and MCP credentials."""
     keys = own_keys(options.environ, provider)
     if config.mcp.servers:
         from coder.mcp.endpoint import secrets_of
@@ -230,8 +230,7 @@ def _add_hooks(agent: Agent, settings: Settings) -> None:
 
 
 def _connect(agent: Agent, options: Options, provider: Provider) -> None:
-    """The lines to other programs, where the settings want them. None is started yet but git, which is asked
-    about the repository there is."""
+    """Set up MCP servers and the editor where configured. Starts nothing but the query of git."""
     if any((directory / ".git").exists() for directory in (agent.root, *agent.root.parents)):
         from coder.engine.git_state import GitState
 
@@ -249,8 +248,7 @@ def _connect(agent: Agent, options: Options, provider: Provider) -> None:
 
 
 async def try_servers(options: Options, settings: Settings, only: str = "") -> TriedServers:
-    """Start every MCP server as a session would, and end it again. Needs no provider. `only`: this one, also
-    where it is switched off."""
+    """Connection test of every MCP server, without a provider. `only`: just this one, even if disabled."""
     import asyncio
 
     from coder.engine.mcp import make_servers, tried
@@ -280,7 +278,7 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
 
 
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:
-    """What stands in the settings and has no effect."""
+    """Warn of settings that have no effect."""
 
     def warn(key: str, **values: Said) -> None:
         agent.emit(Notice(Phrase(key, **values), "warning"))
@@ -296,13 +294,13 @@ def _tell_of_settings(agent: Agent, settings: Settings) -> None:
 
 
 def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """Every key of a service that this process was given, those in headers too."""
+    """Every API key in the environment and in headers."""
     named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
     return _longest_first([*named, *provider_keys(environ, provider)])
 
 
 def provider_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """Of these the ones that let in at somebody who answers."""
+    """The keys of model providers among them."""
     named = [value for name, value in environ.items() if name in _PROVIDERS_VARIABLES]
     sent = [
         value.rpartition(" ")[2]  # `Bearer …`
@@ -317,7 +315,7 @@ def _longest_first(keys: Sequence[str]) -> list[str]:
 
 
 def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
-    """For commands that the model runs: no key of a provider, no pager that would wait for someone."""
+    """Environment of the model's commands: without provider keys, and with pagers disabled."""
     keys = own_keys(environ, provider)
     kept = {
         name: value
@@ -330,14 +328,14 @@ def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[st
 
 
 def closed_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
-    """The same; what it leaves out shall not be read from our own process either."""
+    """As `child_environment`; also keeps what it drops out of our own /proc/PID/environ."""
     keep_secret(own_keys(environ, provider))
     return child_environment(environ, provider)
 
 
 def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
-    """What the settings of an MCP server may name: everything but the keys of providers of models. Other
-    services' keys are the very thing that such settings are for."""
+    """Variables that an MCP server's settings may reference: all but the keys of model providers. Keys of
+    other services are what such settings are for."""
     keys = provider_keys(environ, provider)
     return {
         name: value
@@ -347,7 +345,7 @@ def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
 
 
 def _names_of(provider: Provider, settings: Settings) -> list[str]:
-    """Where key and address were taken from, for whoever has to check them."""
+    """Where key and address come from, for error messages."""
     found = []
     for name in (provider.key_from or "CODER_API_KEY", provider.base_from):
         file = settings.loaded.origin_of(name) if name.startswith("provider.") else ""
@@ -356,7 +354,7 @@ def _names_of(provider: Provider, settings: Settings) -> list[str]:
 
 
 async def with_model_named(provider: Provider) -> Provider:
-    """A server of one's own whose model nobody named is asked what it has."""
+    """Ask a self-hosted server for its model if none is configured."""
     if provider.model:
         return provider
     names = await listed_models(provider)
@@ -366,7 +364,7 @@ async def with_model_named(provider: Provider) -> Provider:
 async def listed_models(
     provider: Provider, seconds: float | None = None, home: Path | None = None
 ) -> list[str]:
-    """The models that the server says it has. Raises `ModelError`, or `TimeoutError` after `seconds`.
+    """The models that the server lists. Raises `ModelError`, or `TimeoutError` after `seconds`.
     `home` has the model that coder serves itself."""
     import asyncio
 
@@ -387,7 +385,7 @@ def _wire(provider: Provider, home: Path | None) -> ListingModel:
 
 
 def provider_of(options: Options, settings: Settings) -> Provider:
-    """Raises `ConfigError` where there is none."""
+    """Raises `ConfigError` if there is none."""
     try:
         return resolve_provider(settings.loaded.config, options.environ)
     except NoProvider:
@@ -397,7 +395,7 @@ def provider_of(options: Options, settings: Settings) -> Provider:
 
 
 def installed_plugins(options: Options) -> list[str]:
-    """What installed packages add, for a person to look through."""
+    """The entry points of installed packages, one line each."""
     return [
         f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})" for one in installed(options.cwd)
     ]
@@ -424,8 +422,8 @@ class Plugin(msgspec.Struct, frozen=True):
 
 
 def installed(root: Path) -> list[Plugin]:
-    """What packages declare, without importing any. One in the workspace is the project's, which can grant
-    itself nothing."""
+    """Entry points from package metadata, without importing any. Packages in the workspace are skipped: a
+    project must not grant itself anything."""
     found: dict[tuple[str, str], Plugin] = {}
     for directory in _directories(root):
         for package, text in _declarations(directory):
@@ -443,7 +441,7 @@ def _directories(root: Path) -> Iterator[str]:
 
 
 def _declarations(directory: str) -> Iterator[tuple[str, str]]:
-    """Name and entry points of each package that mentions ours."""
+    """Name and entry points of each package with one of our groups."""
     try:
         names = [entry.name for entry in os.scandir(directory) if entry.name.endswith(".dist-info")]
     except OSError:

@@ -334,7 +334,7 @@ def _script(path: Path, text: str) -> None:
 def _archives(work: Path) -> None:
     data = b"evil\n"
     for name, mode in (("a.tar", "w"), ("a.tar.gz", "w:gz")):
-        with tarfile.open(work / name, mode) as archive:  # type: ignore[call-overload]
+        with tarfile.open(work / name, mode) as archive:  # type: ignore[call-overload]  # mode: a str
             info = tarfile.TarInfo("PWN")
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
