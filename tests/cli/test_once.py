@@ -99,7 +99,7 @@ def test_coder_directory_keeps_only_the_record_out_of_commits(project: Project) 
     with ScriptedServer([{"text": "hi"}]) as server:
         project.coder("--once", "hi", url=server.url)
     ignore = (project.cwd / ".coder" / ".gitignore").read_text(encoding="utf-8")
-    assert sorted(ignore.split()) == ["/history/", "/sessions/"]
+    assert sorted(ignore.split()) == ["/.gitignore", "/history/", "/sessions/"]
     assert all(p.stat().st_mode & 0o777 == 0o600 for p in project.logs())
 
 

@@ -104,7 +104,9 @@ def test_the_rest_means_the_same(
 def test_a_fresh_project_gets_directory_file_and_gitignore(tmp_path: Path) -> None:
     assert save_model(tmp_path, "new") is None
     assert decode((tmp_path / ".coder/config.json").read_bytes(), "f") == {"provider": {"model": "new"}}
-    assert (tmp_path / ".coder/.gitignore").read_text(encoding="utf-8") == "/history/\n/sessions/\n"
+    assert (tmp_path / ".coder/.gitignore").read_text(
+        encoding="utf-8"
+    ) == "/.gitignore\n/history/\n/sessions/\n"
 
 
 def test_git_ignores_history_and_sessions_and_nothing_else(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_git_ignores_history_and_sessions_and_nothing_else(tmp_path: Path) -> No
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     command = ["git", "-C", str(tmp_path), "ls-files", "--others", "--exclude-standard"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    assert sorted(listed) == [".coder/.gitignore", ".coder/config.json", ".coder/modes/history/x.md"]
+    assert sorted(listed) == [".coder/config.json", ".coder/modes/history/x.md"]
 
 
 def test_an_existing_gitignore_is_left_alone(tmp_path: Path) -> None:

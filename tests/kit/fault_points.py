@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from coder.config.files import IGNORED_BY_GIT
+
 HOOKED = ("open", "write", "fsync", "fchmod", "replace", "rename", "link", "unlink", "ftruncate")
 NEVER = 1_000_000
 Check = Callable[[Path], str]
@@ -140,7 +142,7 @@ def fails(problem: str) -> None:
 
 
 def model_found(directory: Path) -> str:
-    assert (directory / ".coder" / ".gitignore").read_text("utf-8") == "/history/\n/sessions/\n"
+    assert (directory / ".coder" / ".gitignore").read_text("utf-8") == IGNORED_BY_GIT
     found = json.loads((directory / ".coder" / "config.json").read_text("utf-8"))
     return old_or_new(found["provider"]["model"], "one", "two")
 
@@ -156,7 +158,7 @@ def gitignore(directory: Path) -> None:
 
 def gitignore_found(directory: Path) -> str:
     path = directory / ".coder" / ".gitignore"
-    return old_or_new(path.read_text("utf-8") if path.exists() else "", "", "/history/\n/sessions/\n")
+    return old_or_new(path.read_text("utf-8") if path.exists() else "", "", IGNORED_BY_GIT)
 
 
 def own_config(directory: Path) -> None:

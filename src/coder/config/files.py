@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DIRECTORY: Final = ".coder"
-IGNORED_BY_GIT: Final = "/history/\n/sessions/\n"
+IGNORED_BY_GIT: Final = "/.gitignore\n/history/\n/sessions/\n"  # itself too: `git status` stays as it was
 MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
 

@@ -19,6 +19,7 @@ from coder.engine.agent import Agent
 from coder.engine.approval import environment_for, sets_git
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
+from coder.fs.atomic import write_atomically
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.verification import may_run, with_project_tools
 from coder.protocol.events import Notice
@@ -26,6 +27,7 @@ from coder.record.undo.shell import ShellChanges, ShellUndo
 from coder.texts import Phrase
 from coder.tools.base import Tool, ToolContext, ToolResult, failed
 
+_SAID = "sandbox-explained"  # in $CODER_HOME: the description that was shown last
 _NAMED = 5  # paths that a notice spells out
 _RECORDED = 200  # paths in the record of a command
 
@@ -314,7 +316,8 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
 
 
 async def sandbox_level(agent: Agent) -> SandboxLevel:
-    """Probed once per machine and cached; reported at first use."""
+    """Probed once per machine and cached; described once per machine, and in every session where there is
+    none."""
     async with agent.trying_sandbox:  # several may want it at once, and it is said once
         if agent.sandbox_level is not None:
             return agent.sandbox_level
@@ -322,8 +325,21 @@ async def sandbox_level(agent: Agent) -> SandboxLevel:
             probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
         )
         described = agent.sandbox_level.describe()
-        agent.emit(Notice(Phrase("sandbox.first_use", level=described)))
+        if agent.sandbox_level.rung == "none" or _is_news(agent.place.home, str(described)):
+            agent.emit(Notice(Phrase("sandbox.first_use", level=described)))
     return agent.sandbox_level
+
+
+def _is_news(home: Path, text: str) -> bool:
+    """Whether this was not the last thing said about the sandbox on this machine; it is then remembered."""
+    said = home / _SAID
+    try:
+        if said.is_file() and said.read_text(encoding="utf-8", errors="replace") == text:
+            return False
+        write_atomically(said, text.encode("utf-8"))
+    except OSError:
+        pass  # said again next time
+    return True
 
 
 def sandbox_text(session: Session) -> Phrase:
