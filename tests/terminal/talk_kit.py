@@ -47,9 +47,9 @@ def says(terminal: Terminal, text: str) -> bool:
 
 
 def cancelled_line(terminal: Terminal) -> str:
-    """The newest line that begins with `Cancelled`, with the rows it was broken into."""
+    """The newest line that begins with `Cancelled` (已取消), with the rows it was broken into."""
     lines = terminal.text.split("\n")
-    at = max(at for at, line in enumerate(lines) if line.startswith("Cancelled"))
+    at = max(at for at, line in enumerate(lines) if line.startswith(("Cancelled", "已取消")))
     rows = []
     for line in lines[at:]:
         if not line.strip() or line.startswith("context: "):

@@ -85,7 +85,7 @@ def test_todos_look_the_same_wherever_they_are_shown(project: Project, columns: 
         terminal.until_idle()
         terminal.send("/todos")
         terminal.until(lambda: terminal.text.count("☐ leave") == 2)
-        told, _, listed = terminal.text.partition("todowrite")
+        told, _, listed = terminal.text.partition("planned")
         first, last = "  ☑ look at what there is", "  ☐ leave"
         (one,) = re.findall(f"{first}\n.*?{last}", told, re.DOTALL)
         (other,) = re.findall(f"{first}\n.*?{last}", listed, re.DOTALL)
@@ -133,8 +133,8 @@ def test_prose_stands_apart_from_what_is_no_prose() -> None:
         "",
         "I will look.",
         "",
-        "✓ read x → ok",
-        "✓ grep x → ok",
+        "✓ read x · ok · 0.0s",
+        "✓ grep x · ok · 0.0s",
         "  ☐ leave",
         "",
         "Done.",

@@ -125,7 +125,7 @@ def test_a_long_diff_goes_through_the_pager_and_a_short_one_does_not(
         project.write("a.txt", "new\n")
         if rows > 10:  # on the lowest screen nothing is short
             terminal.send("/diff full")
-            terminal.until("+new")
+            terminal.until("+ new")
             assert not (project.home / "paged").exists()
         project.write("a.txt", "".join(f"line {n}\n" for n in range(100)))
         terminal.until_idle()
@@ -133,7 +133,7 @@ def test_a_long_diff_goes_through_the_pager_and_a_short_one_does_not(
         terminal.until(lambda: says(terminal, "shown in the pager"))
         terminal.until(lambda: (project.home / "paged").exists())
         terminal.until_idle()
-        assert "+line 99" in (project.home / "paged").read_text(encoding="utf-8")
+        assert "line 99" in (project.home / "paged").read_text(encoding="utf-8")
         assert "line 99" not in terminal.text
 
 

@@ -25,7 +25,7 @@ def test_prompt_lines_and_a_turn(project: Project, columns: int, rows: int) -> N
         terminal.until(lambda: first.search(terminal.screen) is not None)
         terminal.send("hello")
         assert sent(server, terminal) == "hello"
-        assert "> hello" in terminal.text
+        assert "› hello" in terminal.text
         assert "answer0" in terminal.text
         terminal.send("/plan")
         terminal.until("\n[plan] ")
@@ -229,7 +229,8 @@ def test_a_question_on_the_command_line_is_the_first_turn(project: Project) -> N
     with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, "what", "now") as terminal:
         terminal.until("answer0")
         assert sent(server, terminal) == "what now"
-        assert "> what now" in terminal.text
+        assert terminal.text.startswith("coder · ")  # the heading is above the first message
+        assert "\n› what now\n" in terminal.text
 
 
 def test_a_dumb_terminal_gets_lines(project: Project) -> None:

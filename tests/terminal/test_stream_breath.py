@@ -42,23 +42,24 @@ def rows(*events: AnyEvent | list[Line]) -> list[str]:
 def test_prose_and_thoughts_stand_apart_from_tool_calls() -> None:
     shown = rows(Thought("hm"), READ, READ, Thought("so"), DIFF, Content("done\n\nreally"))
     assert shown == [
-        *("hm", "", "✓ read a.txt", "✓ read a.txt", "", "so", ""),
-        *("✓ write b.txt", "  @@ -0,0 +1 @@", "  +x", "", "done", "", "really"),
+        *("  hm", "", "✓ read a.txt · 0.0s", "", "  so", ""),
+        *("✓ write b.txt · 0.0s", "  1 + x", "", "done", "", "really"),
     ]
 
 
 @pytest.mark.parametrize("blank", ["\n", "\n\n", " \n\n\n"])
 def test_a_model_that_says_nothing_leaves_no_gap(blank: str) -> None:
-    assert rows(READ, Content(blank), READ) == ["✓ read a.txt", "✓ read a.txt"]
-    assert rows(Content("a"), READ, Thought(blank), Content("b")) == ["a", "", "✓ read a.txt", "", "b"]
-    assert rows(Content("a"), Thought(blank), READ) == ["a", "", "✓ read a.txt"]
+    read = "✓ read a.txt · 0.0s"
+    assert rows(DIFF, Content(blank), READ) == ["✓ write b.txt · 0.0s", "  1 + x", read]
+    assert rows(Content("a"), READ, Thought(blank), Content("b")) == ["a", "", read, "", "b"]
+    assert rows(Content("a"), Thought(blank), READ) == ["a", "", read]
 
 
 @pytest.mark.parametrize("say", [Content, Thought])
 def test_blank_lines_before_the_first_word_break_no_paragraph(say: type[Content | Thought]) -> None:
     shown = rows(say("\n\n"), *(say(char) for char in LONG))
     assert "" not in shown
-    assert " ".join(shown) == LONG
+    assert " ".join(row.strip() for row in shown) == LONG
 
 
 def test_a_line_of_the_terminal_s_own_cuts_no_word_and_no_code() -> None:
@@ -84,6 +85,6 @@ def test_a_progress_bar_is_its_last_state() -> None:
     assert safe_output("10%\r20%\r50%\r100%\ndone\x1b[0m") == "…100%\ndone␛[0m"
     assert safe_output("evil\rgood") == "evil\\x0dgood"  # not a bar: nothing is hidden
     bar = ToolCallChanged("3", "bash", "success", "make", detail="\r1%\r9%\r99%\nok\n", detail_kind="output")
-    assert rows(bar) == ["✓ bash make", "  …99%", "  ok"]
+    assert rows(bar) == ["✓ run make · 0.0s", "  │ …99%", "  │ ok"]
     assert rows(CommandDone("!make", "\r1%\r9%\r99%", ok=True)) == ["…99%"]
     assert rows(CommandDone("/diff", "+a\r", ok=True)) == ["+a\\x0d"]

@@ -64,7 +64,7 @@ def test_markdown_and_thinking(project: Project, columns: int, rows: int) -> Non
     assert "\u202e" not in raw
     assert "\x1b[2mthinking" in raw
     assert "# Head of it" in text
-    assert "\x1b[93minline code" in raw
+    assert "\x1b[96minline code" in raw
     assert URL in packed
     assert "link(https://example.org/x)" in packed
     assert "\n10. tenth" in text
@@ -106,19 +106,19 @@ def test_tools_and_todos(project: Project, columns: int, rows: int) -> None:
     ):
         terminal.until(lambda: "[yolo]" in terminal.screen)
         terminal.send("go")
-        terminal.until(lambda: "  live3" in terminal.screen)  # while it runs
+        terminal.until(lambda: "  │ live3" in terminal.screen)  # while it runs
         assert re.search(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] bash", terminal.screen)
         project.write("go", "")
         terminal.until("all done")
         terminal.until_idle()
         raw, text, packed = bytes(terminal.raw).decode(), terminal.text, _packed(terminal)
     assert "  ☑ look\n  ▸ change" in text
-    assert re.search(r"✓bashforn.*·\d+\.\ds", packed)
+    assert re.search(r"✓runforn.*·\d+\.\ds", packed)
     assert packed.count("live3") == 1  # as a tail only while it ran
     assert HARMLESS in packed
     assert "\x1b]52" not in raw
     assert "\u202e" not in raw
-    assert "\x1b[32m+print('x')" in raw
+    assert "  1 + print('x')\n" in text
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)

@@ -146,16 +146,16 @@ def test_long_questions_go_to_scrollback_in_full_and_stay_usable(
         assert re.findall(r"\n│ echo part(\d+)", terminal.text) == [str(at) for at in range(300)]
         assert says(terminal, "touch made because: ")
         terminal.send("y")
-        terminal.until("+line number 1999")
+        terminal.until("+ line number 1999")
         terminal.until(lambda: "Allow?" in terminal.screen)
-        assert re.findall(r"\n│ \+line number (\d+)", terminal.text) == [str(at) for at in range(2000)]
+        assert re.findall(r"\n│ +\d+ \+ line number (\d+)", terminal.text) == [str(at) for at in range(2000)]
         terminal.send("perhaps")
         terminal.until(lambda: says(terminal, "That is no answer"))
         terminal.type(CLEAR)
         terminal.send("y")
         terminal.until("finished")
         terminal.until_idle()
-        assert terminal.text.count("+line number 7\n") == 1  # what was agreed to is not shown again
+        assert terminal.text.count("+ line number 7\n") == 1  # what was agreed to is not shown again
         assert says(terminal, "✓ write new.txt")
     assert (project.cwd / "made").exists()
     assert (project.cwd / "new.txt").read_text(encoding="utf-8") == LONG_TEXT
@@ -175,7 +175,7 @@ def test_escape_at_a_question_cancels_the_whole_turn(project: Project, columns: 
         terminal.type(ESC)
         terminal.until_idle()
         assert squeezed("the question about write") in squeezed(cancelled_line(terminal))
-        assert "write new.txt → cancelled" in terminal.text
+        assert "write new.txt · cancelled" in terminal.text
         assert len(server.chats) == 1
     assert not (project.cwd / "new.txt").exists()
 

@@ -129,7 +129,7 @@ def test_a_summary_of_the_differences_and_all_of_them_in_the_pager(
         terminal.send("/diff full")
         terminal.until(lambda: says(terminal, "lines of differences, shown in the pager)"))
         terminal.until(lambda: "context: " in terminal.screen)
-        assert "+line 99" in (project.home / "paged").read_text(encoding="utf-8")
+        assert "line 99" in (project.home / "paged").read_text(encoding="utf-8")
         assert "line 99" not in terminal.text
 
 
@@ -145,8 +145,8 @@ def test_colours_of_the_themes(project: Project) -> None:
             terminal.send("go")
             terminal.until(f"head{at}")
             terminal.until_idle()
-            (found,) = re.findall(rb"(\x1b\[[1-9][\d;]*m)?# head%d" % at, bytes(terminal.raw))
-            assert found == start
+            found = set(re.findall(rb"(\x1b\[[1-9][\d;]*m)?# head%d" % at, bytes(terminal.raw)))
+            assert found == {start}  # once, or also live before it was final
 
 
 @SIZES
@@ -157,7 +157,6 @@ def test_a_conversation_that_is_taken_up_again_says_what_it_was(
     answer = "\n".join(f"row {n}" for n in range(30))
     with ScriptedServer([*({"text": f"answer {n}"} for n in range(4)), {"text": answer}]) as server:
         drive(project, server.url, [f"question {n}" for n in range(5)])
-    (log,) = project.logs()
     with (
         ScriptedServer([{"text": "went on"}]) as server,
         Terminal(project, server.url, "--continue", columns=columns, rows=rows, term=term) as terminal,
@@ -166,9 +165,7 @@ def test_a_conversation_that_is_taken_up_again_says_what_it_was(
         terminal.until(
             lambda: bool(re.search(r"\ncontext: \d{4} tokens[^\n]*\n\[default\] ", terminal.screen))
         )
-        assert (
-            f"session {log.stem}\n(2 earlier turns)\n> question 2\n  answer 2\n> question 3" in terminal.text
-        )
+        assert "(2 earlier turns)\n› question 2\n  answer 2\n› question 3" in terminal.text
         assert "question 1" not in terminal.text
         assert "\n  row 10\n  … (19 more lines)\n" in terminal.text
         terminal.type("go\n" if term == "dumb" else "go\r")
@@ -183,7 +180,7 @@ def test_resume_at_the_prompt_says_it_too(project: Project) -> None:
     with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()
         terminal.send(f"/resume {log.stem}")
-        terminal.until("> an old question\n  an answer\n")
+        terminal.until("› an old question\n  an answer\n")
         terminal.until(f"Resumed {log.stem}: an old question (1 turn)")
         terminal.until_idle()
 
@@ -194,8 +191,8 @@ def test_a_recap_is_short_however_long_the_lines_were() -> None:
     for width in (20, 40, 80, 200):
         rows = session_lines(event, Texts("en"), width)
         assert all(line_width(row) <= width for row in rows)
-        assert len(rows) <= 1 + (3 + 6) + (3 + 12 + 1)
-        assert plain(rows[1]).startswith("> ask ask")
+        told = next(at for at, row in enumerate(rows) if plain(row).startswith("› ask ask"))
+        assert len(rows) - told <= (3 + 6) + (3 + 12 + 1)
         assert "more lines)" in plain(rows[-2])
         assert plain(rows[-1]) == "  (cancelled)"
 
@@ -271,6 +268,7 @@ def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.M
 
 
 def test_counts_of_one_are_said_as_one(project: Project) -> None:
+    project.configure(ui={"output_lines": 40})
     script = [bash_step("seq 41"), {"text": "x"}]
     with ScriptedServer(script) as server, Terminal(project, server.url, "--mode", "yolo") as terminal:
         terminal.until_idle()

@@ -46,7 +46,7 @@ def test_plain_has_no_live_rows_and_does_all_the_same(project: Project, columns:
         terminal.until_idle()
         raw = terminal.raw.decode()
         assert raw.count("para one") == 1
-        assert raw.count("  hello") == 1
+        assert raw.count("│ hello") == 1
         assert (project.cwd / "made").exists()
         terminal.send("more")
         terminal.until(lambda: len(server.chats) == 3)
@@ -66,11 +66,11 @@ def test_a_dumb_terminal_asks_cancels_and_says_the_same(project: Project, column
         Terminal(project, server.url, term="dumb", columns=columns, rows=rows) as terminal,
     ):
         terminal.until(lambda: terminal.screen.endswith(">"))
-        assert terminal.text.startswith("session ")
+        assert terminal.text.startswith("coder · scripted")
         assert says(terminal, "tokens · model: scripted")
         terminal.type("go\n")
         terminal.until(lambda: says(terminal, "(a reason may follow):"))
-        assert "+hello" in terminal.text
+        assert "+ hello" in terminal.text
         terminal.type("what?\n")
         terminal.until(lambda: says(terminal, "That is no answer: y allows it"))
         terminal.type("no, another name\n")

@@ -130,7 +130,8 @@ def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
 @given(MARKDOWN, st.integers(10, 60))
 def test_rendering_keeps_every_word(text: str, width: int) -> None:
     flow = StreamedText(markdown_rows)
-    shown = "".join(map(plain, flow.feed(text, width) + flow.finish(width)))
+    rows = "".join(map(plain, flow.feed(text, width) + flow.finish(width)))
+    shown = re.sub(r"[\s│]", "", rows)  # a word longer than a row is cut, with a margin between its parts
     assert shown.count("word") == text.count("word")
     assert shown.count("中文") == text.count("中文")
 
@@ -352,6 +353,6 @@ def test_a_tool_s_summary_is_one_row_the_argument_gives_way(width: int) -> None:
     line = tool_lines(event, Texts("en"), width)[0]
     shown = "".join(text for _, text in line)
     assert line_width(line) <= width
-    assert shown.startswith("✓ bash for i ")
-    assert shown.endswith("… → exit 0 · 1.1s")
+    assert shown.startswith("✓ run for i ")
+    assert shown.endswith("… · exit 0 · 1.1s")
     assert command in "".join(text for _, text in tool_lines(event, Texts("en"))[0])

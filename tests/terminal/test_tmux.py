@@ -69,7 +69,7 @@ def test_a_resize_leaves_no_ghosts_of_the_live_rows(project: Project, tmux: Tmux
             time.sleep(0.6)  # tmux itself waits before it tells
         text = tmux.text()
     assert sorted(re.findall(r"d\d\dx", text.replace("\n  ", ""))) == draft
-    assert text.count("[default]") == 2
+    assert text.count("[default]") == 1
     assert text.count("answered") == 1
 
 
@@ -101,14 +101,14 @@ def test_rows_that_a_low_screen_pushed_off_are_erased_when_they_come_back(
         tmux("send-keys", "-t", "t", "/yolo", "Enter")
         tmux.until("[yolo]")
         tmux("send-keys", "-t", "t", "go", "Enter")
-        tmux.until(f"  {lines[-1]}\n")
+        tmux.until(f"  │ {lines[-1]}\n")
         before = tmux.text()
         for rows in (5, 24, 4, 6, 24):
             tmux("resize-window", "-t", "t", "-x", "80", "-y", str(rows))
             time.sleep(0.6)  # tmux itself waits before it tells
-        tmux.until(f"  {lines[-1]}\n")
+        tmux.until(f"  │ {lines[-1]}\n")
         text = tmux.text()
-    assert re.findall(r"^  n\d+x$", text, re.MULTILINE) == [f"  {line}" for line in lines[-5:]]
+    assert re.findall(r"^  │ (n\d+x)$", text, re.MULTILINE) == lines[-5:]
     assert text.count("Esc stops it") == 1
-    head, _, _ = before.partition(f"  {lines[-5]}\n")
+    head, _, _ = before.partition(f"  │ {lines[-5]}\n")
     assert text.startswith(head)  # and nothing of what stood above is gone

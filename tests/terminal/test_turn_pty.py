@@ -33,15 +33,15 @@ def test_tool_calls_are_one_line_each_with_diff_output_or_todos_below(
         terminal.send("go")
         terminal.until("\ndone\n")
         terminal.until_idle()
-        assert "\nI think.\n" in terminal.text
+        assert "\n  I think.\n" in terminal.text
         assert "\n  ☑ write it\n  ▸ test it\n" in terminal.text
         assert "\n✓ write new.txt" in terminal.text
-        assert "\n  +hello\n" in terminal.text
-        assert b"\x1b[32m+hello" in terminal.raw
+        assert "\n  1 + hello\n" in terminal.text
+        assert b"48;5;22mhello" in terminal.raw  # tinted
         command = r"sleep 0\.3; ech.*…" if columns == 40 else r"sleep 0\.3; echo out"  # one row, always
-        assert re.search(rf"\n✓ bash {command} → exit 0 · \d+\.\ds\n", terminal.text)
-        assert "\n  out\n" in terminal.text
-        assert "\n✗ bash exit 3 → exit 3" in terminal.text
+        assert re.search(rf"\n✓ run {command} · exit 0 · \d+\.\ds\n", terminal.text)
+        assert "\n  │ out\n" in terminal.text
+        assert "\n✗ run exit 3 · exit 3" in terminal.text
 
 
 @SIZES
@@ -103,7 +103,7 @@ def test_escapes_of_a_command_are_inert_live_and_in_scrollback(project: Project)
         project.write("seen", "")
         terminal.until("done")
         terminal.until_idle()
-        assert "\n  ␛]2;owned\\x07␛[2Jshown\n" in terminal.text
+        assert "\n  │ ␛]2;owned\\x07␛[2Jshown\n" in terminal.text
         assert "owned" not in "".join(terminal.paper.titles)
 
 

@@ -248,7 +248,9 @@ class IdeSection(Section, frozen=True):
 
 
 class UiSection(Section, frozen=True):
-    """How it looks and reads. `bell` and `notify` call a person who has touched no key for `bell_seconds`."""
+    """How it looks and reads. `bell` and `notify` call a person who has touched no key for `bell_seconds`.
+    `thinking`: all that the model thinks, the first line of each thought, or none. `output_lines`: of a
+    command's output or a diff."""
 
     vim: bool = False
     theme: Theme = "auto"
@@ -258,6 +260,8 @@ class UiSection(Section, frozen=True):
     bell: bool = True
     bell_seconds: Count = 20
     notify: bool = False
+    thinking: Literal["full", "brief", "off"] = "full"
+    output_lines: Count = 500
 
 
 class Config(Section, frozen=True):

@@ -43,18 +43,16 @@ from coder.terminal.render.event_lines import command_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
 from coder.terminal.render.live_rows import LiveRows, live_limit
-from coder.terminal.render.recap import session_lines
+from coder.terminal.render.recap import message_lines, session_lines
 from coder.terminal.render.sanitize import flat, safe
-from coder.terminal.render.theme import Theme, chosen_theme
+from coder.terminal.render.theme import theme_for
 from coder.terminal.render.throttle import Throttle
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, wrap
 from coder.terminal.state import (
     PromptState,
     apply_event,
-    context_line,
     input_sent,
-    prompt_text,
     without_seen_diff,
 )
 
@@ -67,7 +65,7 @@ class Repl:
     def __init__(self, options: Options, settings: Settings, engine: Engine) -> None:
         self.options, self.settings, self.engine = options, settings, engine
         self.texts, self.ui = settings.texts, settings.loaded.config.ui
-        self.theme = Theme(chosen_theme(self.ui.theme, options.environ))
+        self.theme = theme_for(self.ui.theme, options.environ)
         self.state = PromptState(model=engine.view.model, mode=engine.view.mode)
         self.loop = asyncio.get_running_loop()
         self.output = terminal_output()
@@ -76,6 +74,8 @@ class Repl:
         )
         self.editor = self._new_editor()
         self.transcript = Transcript(self.texts, lambda: self._size()[0], self._transcript_rows)
+        self.transcript.folds = not self.ui.plain
+        self.transcript.thinking, self.transcript.output_lines = self.ui.thinking, self.ui.output_lines
         self.live_rows = self._new_live_rows()
         self.actions = Actions(self.editor, self.state, self, self.modes.bar)
         self.live_region = self._new_live_region()
@@ -92,6 +92,7 @@ class Repl:
         self.notifier = Notifier(self.ui, options.environ, name, self.live_region.send)
         self.throttle = Throttle(self._draw)
         self.questions = QuestionQueue()
+        self._first_input = ""  # given on the command line; sent below the session's heading
         self._last_input = ""  # put back into the editor if the engine refuses it
         self._leaving = False
         self._redraw_pending = False  # a frame was skipped while an editor or pager had the terminal
@@ -168,8 +169,8 @@ class Repl:
         self.notifier.opened()
         if self.engine.view.is_waiting:
             input_sent(self.state)
-        elif question:
-            self._send(question)
+        else:
+            self._first_input = question
         self._draw_soon()
         try:
             with contextlib.suppress(EOFError, KeyboardInterrupt):
@@ -202,6 +203,9 @@ class Repl:
         match event:
             case SessionStarted():
                 self.transcript.echo(session_lines(event, self.texts, self.live_region.columns))
+                if first := self._first_input:
+                    self._first_input = ""
+                    self._send(first)
             case CommandDone(command) if command.startswith("/diff") and self._open_pager(event):
                 pass
             case CommandDone(command) if command.split() == ["/help"]:
@@ -332,11 +336,9 @@ class Repl:
     # drawing
 
     def _echo_prompt(self, text: str) -> None:
-        """Copy the prompt and the typed text into the transcript."""
-        first, *others = safe(self.editor.as_typed(text)).split("\n")
-        prompt = ("prompt", prompt_text(self.state, self.live_rows.cwd))
-        lines: list[Line] = [[], context_line(self.state), [prompt, ("strong", first)]]
-        self.transcript.echo([*lines, *([("", f"  {line}")] for line in others)])
+        """Copy the typed text into the transcript."""
+        said = message_lines(self.editor.as_typed(text), self.live_region.columns)
+        self.transcript.echo([[], *said])
 
     def _draw_soon(self) -> None:
         self.throttle.request()

@@ -18,14 +18,14 @@ from coder.record.files import RecordError
 from coder.terminal.ask.question import ask_at_start
 from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.sanitize import safe
-from coder.terminal.render.theme import Theme, chosen_theme
+from coder.terminal.render.theme import theme_for
 
 _USAGE = 2
 _FAILED = 1
 
 
 def run_interactive(options: Options, settings: Settings, resume: str | None, question: str) -> int:
-    theme = Theme(chosen_theme(settings.loaded.config.ui.theme, options.environ))
+    theme = theme_for(settings.loaded.config.ui.theme, options.environ)
     renderer = PlainRenderer(sys.stdout, None, settings.texts, theme)
     try:
         settings = _ask_for_trust(options, settings, renderer)

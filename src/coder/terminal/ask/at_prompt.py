@@ -76,7 +76,7 @@ class ApprovalPrompt:
         question = approval_question(event, self._texts)
         parsed = question.parse(text)
         if parsed is None:
-            self._echo([("note", question.objection)])
+            self._echo([("ask", question.objection)])
             return not text.strip()
         if parsed.answer != "no" and time.monotonic() < self._yes_from:
             return False

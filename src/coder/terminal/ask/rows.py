@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 from coder.policy.visible import MARK, Visible, visible, warnings
 from coder.protocol.events import ApprovalRequested
-from coder.terminal.render.event_lines import diff_span
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line, Span, cut_to, wrap
 from coder.texts import Texts
@@ -29,7 +28,7 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, heigh
     """The subject, every reason and warning, and what `always` would remember. `height`: visible rows; 0 if
     unknown."""
     if about_turn(event):  # the subject is the question
-        question: Line = [("note", visible(texts.of(event.subject)).text)]
+        question: Line = [("ask", visible(texts.of(event.subject)).text)]
         return wrap(question, width) if width else [question]
     reasons = [visible(texts.of(reason)).text for reason in event.reasons]
     remarks = [("", texts.say("approval.reason", reason=reason)) for reason in reasons]
@@ -37,7 +36,7 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, heigh
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))
     tool = safe(event.tool)
-    head: Line = [("note", texts.say("approval.head", tool=tool))]
+    head: Line = [("ask", texts.say("approval.head", tool=tool))]
     shown = DecisionText(tool, texts.of(event.subject), "diff" if event.subject_kind == "diff" else "")
     return [head, *shown.lines(remarks, texts, width, height)]
 
@@ -57,19 +56,17 @@ class DecisionText(NamedTuple):
         body = _body_rows(seen.text, width, diff=self.kind == "diff")
         lines = [row for rows in body for row in rows]
         if height and 1 + len(lines) + len(after) > height:
-            size = _how_much(self.name, seen, texts)
-            part = _row_of(("note", size(len(body))), width)  # measured with the longest number
+            size = _how_much(self.name, seen, len(body) if self.kind else seen.lines, texts)
+            part = _row_of(("ask", size(len(body))), width)  # measured with the longest number
             shown = _last_that_fit(body, height - len(after) - len(part))
-            after += _row_of(("note", size(shown)), width)
-        elif height and len(body) > 1:
-            after += _row_of(("dim", texts.say("approval.all_seen", n=seen.lines)), width)
+            after += _row_of(("ask", size(shown)), width)
         return [*lines, *after]
 
 
-def _how_much(tool: str, seen: Visible, texts: Texts) -> Callable[[int], str]:
+def _how_much(tool: str, seen: Visible, lines: int, texts: Texts) -> Callable[[int], str]:
     if seen.lines == 1:
         return lambda _shown: texts.say("approval.one_part_seen", tool=tool, n=seen.longest)
-    return lambda shown: texts.say("approval.part_seen", tool=tool, shown=shown, n=seen.lines)
+    return lambda shown: texts.say("approval.part_seen", tool=tool, shown=shown, n=lines)
 
 
 def _last_that_fit(body: list[list[Line]], room: int) -> int:
@@ -83,19 +80,22 @@ def _last_that_fit(body: list[list[Line]], room: int) -> int:
 
 def _body_rows(text: str, width: int, *, diff: bool = False) -> list[list[Line]]:
     """The rows of each line."""
+    if diff:
+        from coder.terminal.render.diffs import diff_blocks
+
+        return diff_blocks(text, width, ([("dim", _BEGINS)], [("dim", _GOES_ON)]))
     room = max(1, width - len(_BEGINS)) if width else 0
-    return [_rows_of(line, room, diff) for line in text.removesuffix("\n").split("\n")]
+    return [_rows_of(line, room) for line in text.removesuffix("\n").split("\n")]
 
 
-def _rows_of(line: str, room: int, diff: bool) -> list[Line]:
-    style = diff_span(line)[0] if diff else "strong"
+def _rows_of(line: str, room: int) -> list[Line]:
     rows = cut_to(line, room) if room else [line]
-    return [[("dim", _GOES_ON if at else _BEGINS), *_marked(row, style)] for at, row in enumerate(rows)]
+    return [[("dim", _GOES_ON if at else _BEGINS), *_marked(row)] for at, row in enumerate(rows)]
 
 
-def _marked(row: str, style: str) -> list[Span]:
+def _marked(row: str) -> list[Span]:
     parts = re.split(f"({MARK})", row)
-    return [("note" if at % 2 else style, part) for at, part in enumerate(parts) if part]
+    return [("note" if at % 2 else "strong", part) for at, part in enumerate(parts) if part]
 
 
 def _row_of(span: Span, width: int) -> list[Line]:

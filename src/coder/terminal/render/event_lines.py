@@ -5,6 +5,7 @@ Pure functions. Untrusted text is sanitized with `safe`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from coder.protocol.events import (
@@ -22,55 +23,119 @@ from coder.protocol.events import (
 )
 from coder.protocol.modes import InstantModeExecuted
 from coder.terminal.render.sanitize import flat, safe, safe_output
-from coder.terminal.render.width import Line, clip, line_width, plain, text_width, wrap
-from coder.texts import Texts
+from coder.terminal.render.width import Line, Span, clip, line_width, plain, text_width, wrap
+from coder.texts import Phrase, Texts
 
-MAX_DETAIL = 40  # lines of a command's output under its summary; the model and the record have more
+OUTPUT_LINES = 500  # of a call's output or diff under its summary (`ui.output_lines`)
 _LEAST_ARGUMENT = 8  # columns
+TAB_STOPS = 8  # of the terminal
+_BAR = "  │ "  # before each line of a tool's output
+_CHANGES = ("tool.created", "tool.updated")
+_VERBS = {"bash": "run"}
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
+_ENDED = ("completed", "cancelled")
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 
 
-def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0) -> list[Line]:
-    """The summary (tool, key argument, result, time), then the diff or output. With a `width` the argument
-    is clipped so that the summary fits one row."""
+def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0, most: int = OUTPUT_LINES) -> list[Line]:
+    """The summary (tool, key argument, result, time), then the diff or output, at most `most` lines of it.
+    With a `width` the argument is clipped so that the summary fits one row."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
-    line: Line = [mark, ("", " "), ("strong", safe(event.tool))]
-    rest: Line = []
-    summary = texts.of(event.summary) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
-    if summary:
-        rest.append(("", f" → {safe(summary)}"))
-    if event.duration_ms >= 100:
-        rest.append(("dim", f" · {event.duration_ms / 1000:.1f}s"))
-    if event.argument:
-        argument: Line = [("", f" {safe(event.argument)}")]
+    rest: Line = [*_outcome(event, texts), _time(event.duration_ms)]
+    row = _row(mark, [("strong", verb(event.tool))], flat(event.argument), rest, width)
+    return [row, *detail_lines(event.detail, event.detail_kind, texts, width, most)]
+
+
+def _outcome(event: ToolCallChanged, texts: Texts) -> Line:
+    """The result; of a change to the file that the row names anyway only its size."""
+    said = event.summary
+    if isinstance(said, Phrase) and said.key in _CHANGES and said.values.get("path") == event.argument:
+        return change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
+    summary = texts.of(said) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
+    return [("dim", f" · {flat(summary)}" if summary else "")]
+
+
+def change_size(added: int, removed: int) -> Line:
+    sizes = (("good", f" +{added}" if added else ""), ("bad", f" −{removed}" if removed else ""))
+    return [size for size in sizes if size[1]]
+
+
+def verb(tool: str) -> str:
+    return _VERBS.get(tool, flat(tool))
+
+
+def lookup_line(events: Sequence[ToolCallChanged], texts: Texts, width: int) -> Line:
+    """Look-ups that followed each other, as one row: each tool, and what it was asked for."""
+    named: dict[str, list[str]] = {}
+    for event in events:
+        named.setdefault(event.tool, []).append(flat(event.argument))
+    parts = [_asked_for(verb(tool), names, texts) for tool, names in named.items()]
+    first, _, more = " · ".join(parts).partition(" ")
+    total = sum(event.duration_ms for event in events)
+    return _row(("good", "✓"), [("strong", first)], more, [_time(total)], width)
+
+
+def _asked_for(tool: str, names: list[str], texts: Texts) -> str:
+    names = list(dict.fromkeys(names))
+    if len(names) == 1:
+        return f"{tool} {names[0]}".rstrip()
+    key = "view.files" if tool == "read" else "view.times"
+    return f"{tool} {texts.say(key, n=len(names))} {', '.join(filter(None, names))}"
+
+
+def _row(mark: Span, head: Line, argument: str, rest: Line, width: int) -> Line:
+    line: Line = [mark, ("", " "), *head]
+    if argument:
+        spans: Line = [("", f" {argument}")]
         if width:
-            room = width - line_width(line) - line_width(rest)
-            argument = clip(argument, max(room, _LEAST_ARGUMENT))
-        line += argument
-    return [line + rest, *detail_lines(event.detail, event.detail_kind, texts)]
+            spans = clip(spans, max(width - line_width(line) - line_width(rest), _LEAST_ARGUMENT))
+        line += spans
+    return [span for span in (*line, *rest) if span[1]]
 
 
-def detail_lines(detail: str, kind: str, texts: Texts) -> list[Line]:
+def _time(milliseconds: int) -> Span:
+    return "dim", f" · {milliseconds / 1000:.1f}s"
+
+
+def output_line(line: str) -> Line:
+    return [("bar", _BAR), ("dim", line)]
+
+
+def detail_lines(
+    detail: str, kind: str, texts: Texts, width: int = 0, most: int = OUTPUT_LINES
+) -> list[Line]:
     if not detail:
         return []
     lines = (safe if kind == "diff" else safe_output)(detail).rstrip("\n").split("\n")
+    if len(lines) > most:
+        head, tail = (most, 0) if kind == "diff" else (most - most // 2, most // 2)
+        hidden = texts.say("view.hidden", n=len(lines) - most)
+        lines = [*lines[:head], hidden, *lines[len(lines) - tail :]]
     if kind == "diff":
-        return [[("", "  "), diff_span(line)] for line in lines]
-    if len(lines) > MAX_DETAIL:
-        hidden = texts.say("view.hidden", n=len(lines) - MAX_DETAIL)
-        lines = [*lines[: MAX_DETAIL // 2], hidden, *lines[-MAX_DETAIL // 2 :]]
-    return [[("", "  "), ("dim", line)] for line in lines]
+        return _diff("\n".join(lines), width, heads=False)
+    if width and any(width - len(_BAR) < text_width(line.expandtabs(TAB_STOPS)) <= width for line in lines):
+        return [[("dim", line)] for line in lines]  # a bar would wrap what was made for this width
+    return [output_line(line) for line in lines]
 
 
-def diff_span(line: str) -> tuple[str, str]:
-    if line.startswith(("+++", "---", "diff ", "index ")):
-        return "strong", line
-    if line.startswith("+"):
-        return "good", line
-    if line.startswith("-"):
-        return "bad", line
-    return ("hunk" if line.startswith("@@") else "dim"), line
+def _diff(text: str, width: int, *, heads: bool = True) -> list[Line]:
+    """Imported here: a session without changes needs no syntax colours."""
+    from coder.terminal.render.diffs import diff_lines
+
+    return diff_lines(text, width, heads=heads)
+
+
+def todo_line(todos: list[dict[str, Any]], width: int) -> Line:
+    """How far the list is, as one row: the item that is being worked on, else the next."""
+    done = sum(todo["status"] in _ENDED for todo in todos)
+    open_ = [todo for todo in todos if todo["status"] not in _ENDED]
+    now = next((todo for todo in open_ if todo["status"] == "in_progress"), open_[0] if open_ else None)
+    row: Line = [("dim", f"  ▸ {done}/{len(todos)} "), ("", flat(now["content"]) if now else "")]
+    return clip(row, width)
+
+
+def todos_ended(todos: list[dict[str, Any]]) -> bool:
+    return all(todo["status"] in _ENDED for todo in todos)
 
 
 def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
@@ -83,9 +148,9 @@ def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
     return lines
 
 
-def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
+def verify_lines(event: VerifyChanged, texts: Texts, width: int = 0) -> list[Line]:
     if event.state in ("skipped", "gave_up"):
-        return [[("note", safe(texts.of(event.text)))]]
+        return _wrapped(("note", safe(texts.of(event.text))), width)
     text = texts.say(
         f"view.verify.{event.state}",
         command=safe(event.command),
@@ -93,8 +158,12 @@ def verify_lines(event: VerifyChanged, texts: Texts) -> list[Line]:
         code=event.exit_code,
     )
     if event.state == "failed":
-        return [[("bad", text)], *detail_lines(texts.of(event.text), "output", texts)]
-    return [[("good" if event.state == "passed" else "", text)]]
+        return [*_wrapped(("bad", text), width), *detail_lines(texts.of(event.text), "output", texts, width)]
+    return _wrapped(("good" if event.state == "passed" else "", text), width)
+
+
+def _wrapped(span: Span, width: int) -> list[Line]:
+    return wrap([span], width) if width else [[span]]
 
 
 def command_lines(event: CommandDone, texts: Texts, width: int = 0) -> list[Line]:
@@ -109,7 +178,7 @@ def command_lines(event: CommandDone, texts: Texts, width: int = 0) -> list[Line
         return [_command_line(event, line) for line in safe_output(text).rstrip("\n").split("\n")]
     lines = safe(text).rstrip("\n").split("\n")
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
-        return [[diff_span(line)] for line in lines]
+        return _diff("\n".join(lines), width)
     return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
 
 

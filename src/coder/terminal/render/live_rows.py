@@ -12,7 +12,7 @@ from coder.terminal.input.menu import ROWS as MENU_ROWS
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line, clip, text_width
+from coder.terminal.render.width import Line, clip, clip_left, text_width
 from coder.terminal.state import PromptState, activity, context_line, display_path, prompt_text, seconds
 from coder.texts import Texts
 
@@ -40,12 +40,11 @@ def shortened_path(cwd: str, mode: str, columns: int) -> str:
     around = text_width(f"[{mode}] > ")
     if text_width(cwd) <= max(columns // 2 - around, _SHORTEST):
         return cwd
-    name, room = cwd.rpartition("/")[2], max(columns - around - _TYPING_ROOM, _SHORTEST)
-    if text_width(name) + 2 <= room:
-        return f"…/{name}"
-    while text_width(name) + 1 > room:
-        name = name[1:]
-    return f"…{name}"
+    room = max(columns - around - _TYPING_ROOM, _SHORTEST)
+    name = cwd.rpartition("/")[2]
+    return next(
+        (f"{cut}{name}" for cut in ("…/", "…") if text_width(cut + name) <= room), clip_left(name, room)
+    )
 
 
 class LiveRows:
@@ -100,7 +99,7 @@ class LiveRows:
         if rows < 3:
             return []
         if self.state.approval is not None:
-            waits: Line = [("note", self.texts.say("terminal.question_waits"))]
+            waits: Line = [("ask", self.texts.say("terminal.question_waits"))]
             return self._render([clip(waits, columns)]) if self.editor.in_bar else []
         line = self._busy() if self.state.busy else context_line(self.state)
         if self.hint:
@@ -161,7 +160,7 @@ class LiveRows:
         columns, _ = self.size()
         if self.state.approval is not None:
             question = approval_question(self.state.approval, self.texts)
-            return self.theme.paint("note", question.prompt(columns))
+            return self.theme.paint("ask", question.prompt(columns))
         return self.theme.paint(
             "prompt", prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
         )

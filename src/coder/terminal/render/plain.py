@@ -86,7 +86,7 @@ class PlainRenderer:
             case TodosChanged(todos):
                 self._write_lines(todo_lines(todos, self.columns))
             case VerifyChanged():
-                self._write_lines(verify_lines(event, self.texts))
+                self._write_lines(verify_lines(event, self.texts, self.columns))
             case ApprovalRequested():
                 self._question(event)
             case CommandDone():

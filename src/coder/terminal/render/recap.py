@@ -1,22 +1,27 @@
-"""Recap of a resumed session: its last turns, a few rows each."""
+"""What a session starts with: a heading, and if it is resumed a recap of its last turns."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from coder.protocol.events import PastTurn, SessionStarted
 from coder.terminal.render.sanitize import flat, safe
-from coder.terminal.render.width import Line, wrap
+from coder.terminal.render.theme import filled
+from coder.terminal.render.width import Line, clip_left, line_width, wrap
+from coder.terminal.state import display_path
 from coder.texts import Texts
 
 _ASKED_ROWS = 3
 _ANSWER_ROWS = 6
 _LAST_ANSWER_ROWS = 12
 _STATUSES = ("cancelled", "error", "max_steps", "prompt_limit")
+_LEAST_PATH = 12  # columns
 _MARGIN: Line = [("", "  ")]
 
 
 def session_lines(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
-    """The session's id, and its last turns if it is resumed."""
-    lines: list[Line] = [[("dim", texts.say("view.session", id=flat(event.session_id)))]]
+    """Model, directory and id of the session, and its last turns if it is resumed."""
+    lines = _heading(event, texts, width)
     earlier = event.turns - len(event.recent)
     if event.recent and earlier > 0:
         lines.append([("dim", texts.say("recap.earlier", n=earlier))])
@@ -26,9 +31,25 @@ def session_lines(event: SessionStarted, texts: Texts, width: int) -> list[Line]
     return lines
 
 
+def _heading(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
+    name: Line = [("strong", "coder"), ("dim", f" · {flat(event.model)} · ")]
+    cwd = clip_left(display_path(Path(event.cwd)), max(width - line_width(name), _LEAST_PATH))
+    session = texts.say("view.session", id=flat(event.session_id))
+    hint: Line = [("dim", f"{session} · {texts.say('view.hint')}")]
+    return [*wrap([*name, ("", cwd)], width), *wrap(hint, width)]
+
+
+def message_lines(text: str, width: int) -> list[Line]:
+    """What the person said: marked and tinted, so that turns can be told apart."""
+    rows: list[Line] = []
+    for line in safe(text).split("\n"):
+        first: Line = [("said", "  ")] if rows else [("prompt said", "› ")]
+        rows += wrap([("said", line)], width, first=first, rest=[("said", "  ")])
+    return [filled(row, "said", width) for row in rows]
+
+
 def _turn_lines(turn: PastTurn, limit: int, texts: Texts, width: int) -> list[Line]:
-    asked = _rows(turn.text, "strong", [("prompt", "> ")], width)
-    lines = _beginning(asked, _ASKED_ROWS, texts)
+    lines = _beginning(message_lines(turn.text.strip(), width), _ASKED_ROWS, texts)
     if turn.answer.strip():
         lines += _beginning(_rows(turn.answer, "", _MARGIN, width), limit, texts)
     if turn.status != "ok":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Literal
 
 from coder.protocol.events import (
     AnyEvent,
@@ -22,9 +23,14 @@ from coder.protocol.events import (
 )
 from coder.terminal.ask.rows import approval_lines
 from coder.terminal.render.event_lines import (
+    OUTPUT_LINES,
     command_lines,
+    lookup_line,
+    output_line,
     remark_lines,
+    todo_line,
     todo_lines,
+    todos_ended,
     tool_lines,
     verify_lines,
 )
@@ -36,6 +42,8 @@ from coder.texts import Texts
 
 OUTPUT_ROWS = 5  # of a running command, live
 _OUTPUT_KEPT = 4000  # characters of it that are kept for that
+_GUTTER = 2  # columns before thinking
+_LOOKUPS = ("read", "list", "glob", "grep")
 
 
 class Transcript:
@@ -49,11 +57,18 @@ class Transcript:
         self._streamed: StreamedText | None = None
         self._stream_kind = ""  # "thought" or "content"
         self._pieces: list[str] = []  # text since the last frame
+        self._thought: list[str] = []  # the thought that is being streamed, if only its beginning is shown
         self._finished: list[Line] = []
         self._output = ""
         self._gap = False  # a blank row precedes what follows
         self._below_block = False  # a blank row precedes prose that follows
         self._deferred: list[Line] = []  # remarks deferred until the streamed text ends
+        self._lookups: list[ToolCallChanged] = []  # that follow each other: one row, live until another event
+        self._todos: list[dict[str, Any]] = []
+        self._todos_told = True  # the list in scrollback is the newest
+        self.folds = True  # there is a live region, so that rows can wait in it
+        self.thinking: Literal["full", "brief", "off"] = "full"
+        self.output_lines = OUTPUT_LINES
         self._answering = False  # the newest answer may continue
         self.answer: list[str] = []  # its text, for /copy
 
@@ -62,7 +77,8 @@ class Transcript:
             case Content(text):
                 self._append_text("content", text)
             case Thought(text):
-                self._append_text("thought", text)
+                if text := self._shown_thought(text):
+                    self._append_text("thought", text)
             case ToolOutput(_, text):
                 self._output = (self._output + text)[-_OUTPUT_KEPT:]
             case Recorded() | StateChanged():
@@ -85,12 +101,13 @@ class Transcript:
             case ToolCallChanged():
                 if event.state not in ("scheduled", "executing"):
                     self._output = ""
-                    self._append_block(tool_lines(event, self._texts, self._columns()))
+                    self._tool_call(event)
             case TodosChanged(todos):
-                self._append_block(todo_lines(todos, self._columns()))
+                self._todos_changed(todos)
             case VerifyChanged():
                 self._output = ""
-                self._append_block(verify_lines(event, self._texts))
+                if not self.folds or event.state != "started":  # the status row says that it runs
+                    self._append_block(verify_lines(event, self._texts, self._columns()))
             case ApprovalRequested():
                 self._append_block(approval_lines(event, self._texts, self._columns(), self._rows()))
             case CommandDone():
@@ -103,6 +120,28 @@ class Transcript:
         if len(self._finished) > before:
             self._answering = False
             self._below_block = not isinstance(event, CommandDone | TurnEnded)
+
+    def _tool_call(self, event: ToolCallChanged) -> None:
+        if self.folds and event.state == "success" and not event.detail and event.tool in _LOOKUPS:
+            self._end_stream()
+            self._lookups.append(event)
+            self._answering = False
+        elif not self.folds or event.tool != "todowrite" or event.state != "success":
+            self._append_block(tool_lines(event, self._texts, self._columns(), self.output_lines))
+
+    def _flush_lookups(self) -> None:
+        if self._lookups:
+            row = lookup_line(self._lookups, self._texts, self._columns())
+            self._finished += [[], row] if self._gap else [row]
+            self._gap, self._below_block, self._lookups = False, True, []
+
+    def _todos_changed(self, todos: list[dict[str, Any]]) -> None:
+        """A new list, or one that is done, goes to scrollback; progress is a live row."""
+        new = [todo["content"] for todo in todos] != [todo["content"] for todo in self._todos]
+        self._todos_told = new or todos_ended(todos) or not self.folds
+        self._todos = todos
+        if self._todos_told:
+            self._append_block(todo_lines(todos, self._columns()))
 
     def _remarks(self, event: AnyEvent) -> list[Line]:
         return [row for line in remark_lines(event, self._texts) for row in wrap(line, self._columns())]
@@ -119,24 +158,48 @@ class Transcript:
         self._answering = kind == "content"
         self._pieces.append(text)
 
+    def _shown_thought(self, text: str) -> str:
+        """What `ui.thinking` shows of it: all, the first line of each thought, or nothing."""
+        if self.thinking != "brief":
+            return text if self.thinking == "full" else ""
+        begun = "".join(self._thought)
+        self._thought.append(text)
+        if "\n" in begun.lstrip():
+            return ""
+        line, more, _ = (text if begun.strip() else text.lstrip()).partition("\n")
+        return line + (" …" if more else "")
+
     def _feed_pieces(self) -> None:
         """Parse pending pieces in one batch per frame."""
         if self._streamed is not None and self._pieces:
             text, self._pieces = "".join(self._pieces), []
-            self._append_prose(self._streamed.feed(safe(text), self._columns()))
+            self._append_prose(self._streamed.feed(safe(text), self._prose_columns))
 
     def _append_prose(self, rows: list[Line]) -> None:
         """Append streamed rows, after a blank row where one is due."""
         if rows:
+            self._flush_lookups()
+            rows = self._in_gutter(rows)
             self._finished += [[], *rows] if rows[0] and (self._gap or self._below_block) else rows
             self._gap = self._below_block = False
+
+    @property
+    def _prose_columns(self) -> int:
+        return max(1, self._columns() - (_GUTTER if self._stream_kind == "thought" else 0))
+
+    def _in_gutter(self, rows: list[Line]) -> list[Line]:
+        """Thinking is set off from the answer, which has no margin."""
+        if self._stream_kind != "thought":
+            return rows
+        return [[("", " " * _GUTTER), *row] if row else row for row in rows]
 
     def _end_stream(self) -> None:
         self._feed_pieces()
         if self._streamed is not None:
-            self._append_prose(self._streamed.finish(self._columns()))
+            self._append_prose(self._streamed.finish(self._prose_columns))
             self._gap = self._gap or self._streamed.started
         self._streamed = None
+        self._thought.clear()
         later, self._deferred = self._deferred, []
         self._append_block(later)
 
@@ -144,6 +207,7 @@ class Transcript:
         if not lines:
             return
         self._end_stream()
+        self._flush_lookups()
         if self._gap and lines[0]:
             self._finished.append([])
         self._gap = self._below_block = False
@@ -151,7 +215,11 @@ class Transcript:
 
     def _end_of_turn(self, event: TurnEnded) -> None:
         self._end_stream()
+        self._flush_lookups()
         self._output = ""
+        if not self._todos_told:
+            self._append_block(todo_lines(self._todos, self._columns()))
+            self._todos_told = True
         if event.status == "cancelled":
             self._append_block(wrap([("note", safe(self._texts.of(event.error)))], self._columns()))
         self._gap = self._below_block = self._answering = False
@@ -163,6 +231,7 @@ class Transcript:
             self._append_block(lines)
             return
         self._feed_pieces()
+        self._flush_lookups()
         self._gap = self._gap or (self._streamed is not None and self._streamed.started)
         self._finished += [[], *lines] if self._gap and lines[0] else lines
         self._gap, self._below_block = False, True
@@ -174,20 +243,26 @@ class Transcript:
         since a resize can only spoil what is live."""
         self._feed_pieces()
         if self._streamed is not None and limit:
-            self._append_prose(self._streamed.settle(self._columns()))
+            self._append_prose(self._streamed.settle(self._prose_columns))
         ready, self._finished = self._finished, []
         return ready
 
     def live(self, limit: int) -> list[Line]:
+        if not limit:
+            return []
         width = self._columns()
-        rows = (
-            [clip(row, width) for row in self._streamed.live(width)[-limit:]]
-            if self._streamed is not None
-            else []
-        )
-        if rows and rows[0] and (self._gap or self._below_block):
+        rows: list[Line] = []
+        if self._streamed is not None:
+            rows = self._in_gutter(self._streamed.live(self._prose_columns)[-limit:])
+            rows = [clip(row, width) for row in rows]
+        if rows and rows[0] and (self._gap or self._below_block or self._lookups):
             rows.insert(0, [])
-        if self._output and limit:
+        if self._lookups:
+            rows.insert(0, lookup_line(self._lookups, self._texts, width))
+            rows[:0] = [[]] if self._gap else []
+        if self._output:
             lines = safe_output(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
-            rows += [clip([("dim", f"  {line.expandtabs(4)}")], width) for line in lines]
-        return rows[-limit:] if limit else []
+            rows += [clip(output_line(line.expandtabs(4)), width) for line in lines]
+        if not self._todos_told:
+            rows.append(todo_line(self._todos, width))
+        return rows[-limit:]

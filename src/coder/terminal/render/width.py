@@ -158,6 +158,25 @@ def cut_to(text: str, width: int) -> list[str]:
     return rows
 
 
+def cut_spans(line: Line, width: int, rest: int) -> list[Line]:
+    """Hard-wrap a styled line at `width` columns, and at `rest` from its second row on; keeps all of it."""
+    rows: list[Line] = [[]]
+    left = width
+    for style, text in line:
+        if text.isascii() and len(text) <= left:
+            rows[-1].append((style, text))
+            left -= len(text)
+            continue
+        for char in text:
+            size = char_width(char)
+            if size > left and rows[-1]:
+                rows.append([])
+                left = rest
+            rows[-1].append((style, char))
+            left -= size
+    return [_joined(row) for row in rows]
+
+
 def _joined(row: Line) -> Line:
     """Merge neighbouring spans of the same style."""
     out: Line = []
@@ -184,6 +203,15 @@ def clip(line: Line, width: int) -> Line:
             kept += char
         out.append((style, kept))
     return out
+
+
+def clip_left(text: str, width: int) -> str:
+    """Truncate from the left, with a `…`: of a path the end tells most."""
+    if text_width(text) <= width:
+        return text
+    while text and text_width(text) + 1 > width:
+        text = text[1:]
+    return f"…{text}"
 
 
 def plain(line: Line) -> str:

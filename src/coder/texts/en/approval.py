@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "approval.all_seen": "({n} lines, all on the screen)",
     "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
     "approval.choices_narrow": "Allow? [y]es / [n]o / [a]lways: ",
     "approval.choices_once": "Allow? [y]es / [n]o (a reason may follow): ",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "approval.all_seen": "（共 {n} 行，全部在屏幕上）",
     "approval.choices": "允许吗？[y] 是 / [n] 否（可附理由）/ [a] 总是：",
     "approval.choices_narrow": "允许吗？[y] 是 / [n] 否 / [a] 总是：",
     "approval.choices_once": "允许吗？[y] 是 / [n] 否（可附理由）：",

@@ -1,0 +1,236 @@
+"""How a turn looks: who said what, what hangs together, what is folded, and what yellow means."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from pty_kit import Terminal
+from talk_kit import Gate, says
+
+from coder.protocol.events import (
+    Content,
+    SessionStarted,
+    Thought,
+    TodosChanged,
+    ToolCallChanged,
+    TurnEnded,
+    VerifyChanged,
+)
+from coder.protocol.usage import Usage
+from coder.terminal.render.recap import message_lines, session_lines
+from coder.terminal.render.theme import Theme, colour_depth
+from coder.terminal.render.transcript import Transcript
+from coder.terminal.render.width import line_width, plain
+from coder.texts import Texts
+from kit import ScriptedServer
+from kit.calls import bash_step, call
+from kit.driving import Project
+
+STEPS = ("look around", "mend it", "try it")
+LOOKS = pytest.mark.parametrize(
+    ("columns", "rows", "lang", "light"),
+    [(80, 24, "en", False), (44, 20, "zh", True), (200, 50, "en", True), (44, 20, "en", False)],
+    ids=["80x24 en dark", "44x20 zh light", "200x50 en light", "44x20 en dark"],
+)
+MESSAGE = "please mend what is broken here and say afterwards what the cause of the trouble was"
+YELLOW = re.compile(rb"\x1b\[(?:\d+;)*(?:33|93)(?:;\d+)*m")
+
+
+def todos(*statuses: str) -> list[dict[str, str]]:
+    return [{"content": step, "status": status} for step, status in zip(STEPS, statuses, strict=True)]
+
+
+@LOOKS
+def test_a_turn(project: Project, columns: int, rows: int, lang: str, light: bool) -> None:
+    project.write("a.py", "limit = 1\n")
+    project.write("b.py", "pass\n")
+    last = Gate({"text": "mended, see `a.py`"})
+    script: list[Any] = [
+        {"reasoning": "It is the limit.", "calls": [call("todowrite", todos=todos(*["pending"] * 3))]},
+        {"calls": [call("read", path="a.py"), call("read", path="b.py"), call("grep", pattern="limit")]},
+        bash_step("echo no such limit; exit 1"),
+        {"calls": [call("todowrite", todos=todos("completed", "in_progress", "pending"))]},
+        {"calls": [call("edit", path="a.py", old_string="limit = 1", new_string="limit = 2")]},
+        last,
+        {"calls": [call("todowrite", todos=todos(*["completed"] * 3))]},
+        {"text": "really"},
+    ]
+    environ = {"COLORFGBG": "0;15"} if light else {}
+    with (
+        ScriptedServer(script) as server,
+        Terminal(
+            project, server.url, "--mode", "yolo", "--lang", lang, columns=columns, rows=rows, **environ
+        ) as terminal,
+    ):
+        terminal.until(lambda: "[yolo]" in terminal.screen)
+        terminal.send(MESSAGE)
+        terminal.until("▸ 1/3 mend it")  # live, in place
+        assert terminal.text.count("☐ try it") == 1
+        last.open()
+        terminal.until("mended, see")
+        terminal.until(lambda: "▸ 1/3" not in terminal.screen and "[yolo]" in terminal.screen)
+        assert terminal.text.count("☐ try it") == 2  # the turn ended before the list was done
+        terminal.send("on")
+        terminal.until("really")
+        terminal.until(lambda: terminal.text.count("☑ try it") == 1)
+        text = terminal.text
+    told = [row for row in text.split("\n") if row.startswith(("› ", "  "))]
+    assert told[0].startswith("› please mend")
+    assert says(terminal, MESSAGE)
+    assert all(word in " ".join(told).split() for word in MESSAGE.split())  # no word is broken
+    assert (b"48;5;254" if light else b"48;5;236") in terminal.raw
+    assert text.count("[yolo]") == 1  # the prompt is live only
+    assert "\n  It is the limit.\n" in text
+    files = {"en": "read 2 files: a.py, b.py", "zh": "read 2 个文件： a.py, b.py"}[lang]
+    assert re.search(rf"\n✓ {files[:18]}.*· \d+\.\ds\n", text)
+    assert columns < 60 or f"{files} · grep limit" in text
+    assert re.search(r"\n✗ run echo .* 1 · \d+\.\ds\n  │ no such limit\n", text)
+    assert re.search(r"\n✓ edit a\.py \+1 −1 · \d+\.\ds\n  1 − limit = 1\n  1 \+ limit = 2\n", text)
+    assert "todowrite" not in text
+    assert not YELLOW.search(terminal.raw)
+    assert all(len(row) <= columns for row in text.split("\n"))
+
+
+def test_yellow_is_a_question(project: Project) -> None:
+    with ScriptedServer([bash_step("touch x")]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        assert not YELLOW.search(terminal.raw)
+        terminal.send("go")
+        terminal.until("touch x")
+        terminal.until(lambda: YELLOW.search(terminal.raw) is not None)
+
+
+READ, LIST = ToolCallChanged("1", "read", "success", "a"), ToolCallChanged("2", "list", "success", "d")
+
+
+def transcript(width: int = 60) -> Transcript:
+    return Transcript(Texts("en"), lambda: width)
+
+
+def test_look_ups_wait_in_the_live_region_until_something_else_follows() -> None:
+    page = transcript()
+    page.handle(READ)
+    assert page.drain(5) == []
+    page.handle(LIST)
+    assert [plain(row) for row in page.live(5)] == ["✓ read a · list d · 0.0s"]
+    page.handle(Thought("hm"))
+    assert page.drain(5) == []
+    assert [plain(row) for row in page.live(5)] == ["✓ read a · list d · 0.0s", "", "  hm"]
+    page.handle(ToolCallChanged("3", "read", "error", "gone", "no such file"))
+    assert [plain(row) for row in page.drain(5)] == [
+        *("✓ read a · list d · 0.0s", "", "  hm", "", "✗ read gone · no such file · 0.0s"),
+    ]
+    assert page.live(5) == []
+
+
+def test_without_a_live_region_nothing_waits() -> None:
+    page = transcript()
+    page.folds = False
+    for event in (READ, READ, TodosChanged(todos(*["pending"] * 3))):
+        page.handle(event)
+    page.drain(0)
+    page.handle(TodosChanged(todos("completed", "pending", "pending")))
+    assert plain(page.drain(0)[0]) == "  ☑ look around"
+
+
+@pytest.mark.parametrize(
+    ("thinking", "shown"),
+    [("full", ["  one", "  two", "", "x"]), ("brief", ["  one …", "", "x"]), ("off", ["x"])],
+)
+def test_how_much_thinking_is_shown(thinking: Any, shown: list[str]) -> None:
+    page = transcript()
+    page.thinking = thinking
+    for piece in ("on", "e\ntw", "o"):
+        page.handle(Thought(piece))
+    page.handle(Content("x"))
+    page.handle(TurnEnded(1, "ok", "", 1, Usage(), 0))
+    assert [plain(row) for row in page.drain(5)] == shown
+
+
+def test_settings_reach_the_screen(project: Project) -> None:
+    project.configure(ui={"thinking": "off", "output_lines": 4})
+    script = [{"reasoning": "secretly", "calls": bash_step("seq 1000 1100")["calls"]}, {"text": "done"}]
+    with (
+        ScriptedServer(script) as server,
+        Terminal(project, server.url, "--mode", "yolo") as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("\ndone\n")
+        assert "  │ 1001\n  │ … 97 lines not shown …\n  │ 1099\n" in terminal.text
+        assert "secretly" not in terminal.text
+
+
+@pytest.mark.parametrize("width", [77, 80, 83])
+def test_a_bar_wraps_nothing_that_was_made_for_this_width(width: int) -> None:
+    printed = ToolCallChanged("1", "bash", "success", "x", detail=f"a\n{'=' * 80}\n", detail_kind="output")
+    page = transcript(width)
+    page.handle(printed)
+    rows = [plain(row) for row in page.drain(0)][1:]
+    assert rows[0] == ("a" if width >= 80 else "  │ a")
+    assert width < 80 or max(map(len, rows)) == 80
+
+
+def test_a_message_is_marked_and_never_broken_in_a_word() -> None:
+    for width in (20, 44, 80):
+        rows = message_lines("words that are to stay whole\n  and an indented line", width)
+        assert plain(rows[0]).startswith("› words")
+        assert all(line_width(row) <= width for row in rows)
+        assert " ".join(" ".join(map(plain, rows))[2:].split()).startswith(
+            "words that are to stay whole and an"
+        )
+        assert all("\x1b[K" in Theme("dark", 1).line(row) for row in rows if line_width(row) < width)
+    (full,) = message_lines("x" * 18, 20)  # erasing from the margin would take the last character
+    assert "\x1b[K" not in Theme("dark", 1).line(full)
+
+
+def test_a_start_says_name_model_directory_and_a_hint() -> None:
+    started = SessionStarted("id", "/very/long/path/to/a/project/somewhere", "m", "default", "balanced")
+    rows = [plain(row) for row in session_lines(started, Texts("en"), 30)]
+    assert rows[0] == "coder · m · …project/somewhere"
+    assert "/help" in " ".join(rows[1:])
+
+
+@pytest.mark.parametrize(
+    ("environ", "depth"),
+    [
+        ({"TERM": "xterm"}, 0),
+        ({"TERM": "xterm-256color"}, 1),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, 2),
+    ],
+)
+def test_tints_need_colours(environ: dict[str, str], depth: int) -> None:
+    assert colour_depth(environ) == depth
+    painted = Theme("dark", depth).paint("keyword added", "x")
+    assert ("48;" in painted) == bool(depth)
+    assert Theme("none", depth).paint("added", "x") == "x"
+
+
+def test_the_sandbox_is_explained_once_a_machine(project: Project) -> None:
+    script = [bash_step("echo one"), {"text": "first"}, bash_step("echo two"), {"text": "second"}]
+    with ScriptedServer(script) as server:
+        for answer in ("first", "second"):
+            done = project.coder("--mode", "yolo", "--once", "go", url=server.url)
+            assert answer in done.stdout
+            explained = "run in a sandbox" in done.stderr
+            assert explained is (answer == "first" or ": none (" in done.stderr)
+
+
+def test_git_status_stays_as_it_was(project: Project) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=project.cwd, check=True)
+    with ScriptedServer([{"text": "hi"}]) as server:
+        project.coder("--once", "go", url=server.url)
+    assert project.logs()
+    command = ["git", "status", "--porcelain", "--untracked-files=all"]
+    assert subprocess.run(command, cwd=project.cwd, check=True, capture_output=True).stdout == b""
+
+
+def test_no_word_of_a_verification_is_broken() -> None:
+    page = transcript(44)
+    page.handle(VerifyChanged("skipped", text=f"{'word ' * 12}incomprehensibly"))
+    rows = page.drain(0)
+    assert all(line_width(row) <= 44 for row in rows)
+    assert plain(rows[-1]).endswith("incomprehensibly")
