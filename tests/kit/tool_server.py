@@ -3,6 +3,7 @@ wire does. Its one line of state: a file named in `TOOL_SERVER_LOG` gets a line 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ TOOLS: dict[str, dict[str, str]] = {
     "sleep": {"seconds": "number"},
     "big": {"characters": "integer"},
     "environment": {},
+    "picture": {"path": "string"},
     "fail": {},
     "die": {},
 }
@@ -48,6 +50,11 @@ def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method != "tools/call":
         return {"error": {"code": -32601, "message": "unknown method"}}
     log(f"call {params['name']}")
+    if params["name"] == "picture":  # any bytes, as an image twice
+        data = base64.b64encode(Path(params["arguments"]["path"]).read_bytes()).decode("ascii")
+        image = {"type": "image", "data": data, "mimeType": "image/png"}
+        resource = {"uri": "shot://1", "blob": data, "mimeType": "image/png"}
+        return {"result": {"content": [image, {"type": "resource", "resource": resource}]}}
     text, failed = call(params["name"], params.get("arguments", {}))
     return {"result": {"content": [{"type": "text", "text": text}], "isError": failed}}
 

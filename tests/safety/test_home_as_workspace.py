@@ -102,11 +102,11 @@ def test_attachments_leave_it_out_and_say_so(project: Project) -> None:
     home = str(project.home.relative_to(project.cwd))
     workspace = DirectoryWorkspace(project.cwd, person=str(project.home), own=str(project.home / ".coder"))
     for text in (f"see @{home}/.ssh/id_rsa", f"see @{home}/.netrc", f"see @{home}/by-another-name/id_rsa"):
-        message, notes = expand(text, workspace)
+        message, notes, _ = expand(text, workspace)
         assert message == text
         assert [note.key for note in notes] == ["attach.closed"]
     for text in (f"all of @{home}", "all of @**/*"):
-        message, notes = expand(text, workspace)
+        message, notes, _ = expand(text, workspace)
         assert SECRET not in message
         assert "not the correct horse" in message
         assert {note.key for note in notes} == {"attach.closed"}

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import re
+from base64 import b64encode
 from typing import Any
 
 import acp
 import pytest
-from acp.schema import EmbeddedResourceContentBlock, ImageContentBlock, TextResourceContents
+from acp.schema import (
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    TextResourceContents,
+)
 from acp_kit import Editor, converse, editor
 
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project
+from kit.images import png
 
 
 def test_a_conversation(project: Project) -> None:
@@ -344,9 +352,9 @@ def test_what_a_prompt_brings_along(project: Project) -> None:
         web = acp.resource_link_block(name="docs", uri="https://example.org/docs")
         embedded = EmbeddedResourceContentBlock(type="resource", resource=resource)
         await ed.prompt(session, "look at", link, "and", web, "with", embedded)
-        image = ImageContentBlock(type="image", data="AAAA", mime_type="image/png")
-        with pytest.raises(acp.RequestError, match="Pictures and sound cannot be read"):
-            await ed.prompt(session, "see", image)
+        sound = AudioContentBlock(type="audio", data="AAAA", mime_type="audio/wav")
+        with pytest.raises(acp.RequestError, match="Sound cannot be heard"):
+            await ed.prompt(session, "hear", sound)
         with pytest.raises(acp.RequestError, match="holds no text"):
             await ed.prompt(session, "  ")
 
@@ -358,6 +366,33 @@ def test_what_a_prompt_brings_along(project: Project) -> None:
     assert "print('on disk')" in message
     assert '<resource name="buffer.py (lines 3-4)">\nunsaved = True\n&lt;/resource>\n</resource>' in message
     assert len(server.chats) == 1
+
+
+def test_images_of_a_prompt(project: Project) -> None:
+    project.configure(provider={"models": {"scripted": {"images": True}}})
+    data = b64encode(png()).decode("ascii")
+
+    async def scenario(ed: Editor) -> None:
+        capabilities = ed.hello.agent_capabilities
+        assert capabilities is not None
+        assert capabilities.prompt_capabilities is not None
+        assert capabilities.prompt_capabilities.image
+        session = await ed.new()
+        broken = ImageContentBlock(type="image", data="AAAA", mime_type="image/png")
+        image = ImageContentBlock(type="image", data=data, mime_type="image/png")
+        blob = BlobResourceContents(uri=f"file://{project.cwd}/a.png", blob=data, mime_type="image/png")
+        embedded = EmbeddedResourceContentBlock(type="resource", resource=blob)
+        await ed.prompt(session, "see", image, broken, embedded)
+        await ed.prompt(session, image)
+
+    server = converse(project, [{"text": "seen"}] * 2, scenario)
+    both, alone = (chat["messages"][-1]["content"] for chat in server.chats)
+    url = f"data:image/png;base64,{data}"
+    assert [part["image_url"]["url"] for part in both[1:]] == [url, url]
+    assert both[0]["text"].startswith("see a.png\n\n[image image-1: PNG, 8×6,")
+    assert "[image a.png: PNG, 8×6," in both[0]["text"]
+    assert "[not shown: image-2 is no image" in both[0]["text"]
+    assert alone[1]["image_url"]["url"] == url
 
 
 def test_the_persons_own_shell(project: Project) -> None:

@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def expanded(text: str, root: Path) -> tuple[str, list[str]]:
-    message, notes = expand(text, DirectoryWorkspace(root))
+    message, notes, _ = expand(text, DirectoryWorkspace(root))
     return message, [str(note) for note in notes]
 
 
@@ -153,7 +153,7 @@ def test_the_same_file_twice_is_put_in_once(root: Path) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_expanded_without_fault_and_kept(text: str) -> None:
-    message, _ = expand(text, DirectoryWorkspace(Path("/nonexistent-workspace")))
+    message, *_ = expand(text, DirectoryWorkspace(Path("/nonexistent-workspace")))
     assert message.startswith(text)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.tables import columns
-from coder.config.models import context_window_of, dialect_of, window_for
+from coder.config.models import context_window_of, dialect_of, sees_images, window_for
 from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, Price, price_of
 from coder.engine.setup import Settings, listed_models, provider_of
@@ -22,7 +22,8 @@ _REACH_SECONDS = 5
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A model of a provider. `in_use`: it answers now. Not `window_known`: the window is a guess."""
+    """A model of a provider. `in_use`: it answers now. Not `window_known`: the window is a guess. `images`
+    None: not known, they are tried."""
 
     provider: str
     model: str
@@ -33,6 +34,7 @@ class Row(msgspec.Struct, frozen=True):
     price: Price | None
     dialect: str
     keeps_reasoning: bool
+    images: bool | None
 
 
 def run(arguments: list[str]) -> int:
@@ -92,12 +94,14 @@ def _row(settings: Settings, provider: Provider, model: str, in_use: bool) -> Ro
         price=price_of(config.budget.prices, model),
         dialect=dialect_of(config, settings.home, provider.base_url, model),
         keeps_reasoning=wire != "chat",
+        images=sees_images(config, model),
     )
 
 
 def _table(rows: list[Row], settings: Settings) -> Iterator[str]:
     say = settings.texts.say
-    head = [say(f"cli.models.{name}") for name in ("provider", "model", "wire", "window", "price", "dialect")]
+    names = ("provider", "model", "wire", "window", "price", "dialect", "images")
+    head = [say(f"cli.models.{name}") for name in names]
     cells = [
         [
             row.provider,
@@ -106,6 +110,7 @@ def _table(rows: list[Row], settings: Settings) -> Iterator[str]:
             f"{row.context_window}{'' if row.window_known else '?'}",
             _shown(row.price),
             row.dialect,
+            "?" if row.images is None else say(f"cli.models.{'sees' if row.images else 'blind'}"),
         ]
         for row in rows
     ]

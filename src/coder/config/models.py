@@ -1,4 +1,4 @@
-"""Tokenizer and context window of models, by name.
+"""Tokenizer and context window of models, and whether they see images, by name.
 
 Names carry vendor, date, size and quantisation; the longest known prefix matches. Unknown models use
 o200k_base and `runtime.context_window` or the default.
@@ -7,6 +7,7 @@ o200k_base and `runtime.context_window` or the default.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -114,6 +115,39 @@ _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
 }
 
 
+# Of the models above those that see, by their beginnings, and the exceptions.
+# fmt: off
+_SEE: Final = (
+    "chatgpt", "claude", "gemini", "gemma-3", "gemma-4", "gemma3", "gemma4", "gpt-4-turbo", "gpt-4.1",
+    "gpt-4.5", "gpt-4o", "gpt-5", "grok-4", "kimi-k2.5", "kimi-k2.6", "kimi-k3", "kimi-latest", "llama-4",
+    "llama4", "magistral", "ministral-3", "mistral-large-3", "mistral-medium", "mistral-small", "o1", "o3",
+    "o4", "qwen3.5", "qwen3.6",
+)
+_BLIND: Final = (
+    "claude-2", "claude-instant", "gemma-3-1b", "gemma-3-270m", "gemma3:1b", "gemma3:270m",
+    "magistral-medium-2506", "magistral-small-2506", "mistral-medium-2312", "mistral-small-24",
+    "mistral-small-2501", "o1-mini", "o1-preview", "o3-mini",
+)
+# fmt: on
+_SEEING_WORD: Final = (
+    r"vision|(?:^|[-_.\d])vl(?:$|[-_.:\d])|\dv(?:$|[-_:])|llava|pixtral|minicpm-v|moondream|multimodal"
+)
+
+
+def sees_images(config: Config, model: str) -> bool | None:
+    """Whether the model takes images; None where that is not known."""
+    own = config.provider.models.get(model)
+    if own is not None and own.images is not None:
+        return own.images
+    name = _bare(model)
+    if re.search(_SEEING_WORD, name):
+        return True
+    seeing, blind, known = (_longest(name, beginnings) for beginnings in (_SEE, _BLIND, _KNOWN))
+    if seeing or blind:
+        return seeing > blind
+    return False if known else None
+
+
 def tokenizer_of(model: str) -> str:
     """The tokenizer for this model, exact or approximate."""
     return known_tokenizer(model) or DEFAULT_TOKENIZER
@@ -194,7 +228,15 @@ def is_small(model: str) -> bool:
 
 
 def _known(model: str) -> tuple[str, int | None] | None:
+    name = _bare(model)
+    length = _longest(name, _KNOWN)
+    return _KNOWN[name[:length]] if length else None
+
+
+def _bare(model: str) -> str:
     name = file_name(model) if is_local(model) else model
-    name = name.strip().lower().rpartition("/")[2]  # OpenRouter and local servers prefix the vendor
-    beginnings = [beginning for beginning in _KNOWN if name.startswith(beginning)]
-    return _KNOWN[max(beginnings, key=len)] if beginnings else None
+    return name.strip().lower().rpartition("/")[2]  # OpenRouter and local servers prefix the vendor
+
+
+def _longest(name: str, beginnings: Iterable[str]) -> int:
+    return max((len(beginning) for beginning in beginnings if name.startswith(beginning)), default=0)

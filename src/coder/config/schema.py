@@ -51,11 +51,12 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ModelSection(Section, frozen=True):
     """What suits one model, by its name; `coder tune` finds it out. `few`: the tools that a small model can
-    keep apart, and a shorter prompt."""
+    keep apart, and a shorter prompt. `images` unset: what is known of the model, else it is tried."""
 
     dialect: Dialect = "auto"
     tools: ToolSet = "all"
     context_window: Positive | None = None
+    images: bool | None = None
 
 
 class ProviderSection(Section, frozen=True):

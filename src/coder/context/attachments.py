@@ -1,22 +1,28 @@
-"""Expand `@path`: append the contents of files, directories and globs named in a message.
+"""Expand `@path`: append the contents of files, directories and globs named in a message, images beside it.
 
 The text stays as written; the contents follow it. Sizes are bounded, ignored files are skipped, and omissions
-are reported in a note.
+are reported in a note. A message that is nothing but paths of images, as a terminal writes dropped files, is
+taken as if each had its `@`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from coder.config.errors import shown
 from coder.fs.safe_open import open_file
+from coder.protocol.messages import Image
 from coder.texts import Phrase
 from coder.tools.base import ClosedPlace, OutsideWorkspace, Workspace
+from coder.tools.images.formats import HEAD, media_type_of
 from coder.tools.search.globs import BadGlob, matcher
 from coder.tools.search.ignore import Place, Rules
 from coder.tools.search.walk import Walk
@@ -31,6 +37,7 @@ _MARKS = ".,;:!?)]}'\"»”’。，、；：！？）】》」"
 _WIDE = re.compile("[”’。，、；：！？）】》」]")
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1|\Z)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_IMAGE_NAME = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp)", re.IGNORECASE)
 _COMMAND = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@(?:"([^"\n]+)(?:"|$)|((?:\\.|[^\s\\])+))', re.MULTILINE)
 
 
@@ -41,17 +48,46 @@ class _Taken(msgspec.Struct):
     notes: list[Phrase] = []
     seen: set[str] = set()
     room: int = MAX_TOTAL_BYTES
+    images: list[Image] = []
 
 
-def expand(text: str, workspace: Workspace) -> tuple[str, list[Phrase]]:
-    """The message with the contents of its paths, and notes for the person. Blocking: run it off the event
-    loop."""
+class Expanded(NamedTuple):
+    """A message with the contents of its paths, notes for the person, and images."""
+
+    text: str
+    notes: list[Phrase]
+    images: list[Image]
+
+
+def expand(text: str, workspace: Workspace) -> Expanded:
+    """Blocking: run it off the event loop."""
     taken = _Taken()
-    for name in named(text):
+    for name in named(text) or dropped(text):
         _attach(name, workspace, taken)
-    if not taken.parts:
-        return text, taken.notes
-    return "\n\n".join([text, *taken.parts]), taken.notes
+    return Expanded("\n\n".join([text, *taken.parts]), taken.notes, taken.images)
+
+
+def dropped(text: str) -> list[str]:
+    """The paths of a message that is nothing but absolute paths or `file:` URLs of images, as terminals quote
+    and escape them; else none."""
+    if len(text) > 10_000 or not _IMAGE_NAME.search(text):
+        return []
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    paths = [_path_of_url(word) if word.startswith("file:") else word for word in words]
+    alone = all(path.startswith("/") and _IMAGE_NAME.fullmatch(Path(path).suffix) for path in paths)
+    return list(dict.fromkeys(paths)) if alone else []
+
+
+def _path_of_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    path = unquote(parts.path)
+    return path if parts.netloc in ("", "localhost") and "\0" not in path else ""
 
 
 def named(text: str) -> list[str]:
@@ -100,7 +136,8 @@ def _attach_directory(name: str, path: Path, workspace: Workspace, taken: _Taken
     if _ignored(path, workspace.root, is_directory=True):
         taken.notes.append(Phrase("attach.ignored", name=name))
     else:
-        _attach_many(name, _files(workspace, path, taken), workspace, taken)
+        # Pictures of a whole directory would be sent unasked.
+        _attach_many(name, _files(workspace, path, taken), workspace, taken, images=False)
 
 
 def _attach_named_file(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
@@ -121,14 +158,16 @@ def _attach_glob(pattern: str, workspace: Workspace, taken: _Taken) -> None:
     _attach_many(pattern, found, workspace, taken)
 
 
-def _attach_many(name: str, paths: Iterator[Path], workspace: Workspace, taken: _Taken) -> None:
+def _attach_many(
+    name: str, paths: Iterator[Path], workspace: Workspace, taken: _Taken, *, images: bool = True
+) -> None:
     count = left_out = 0
     for path in paths:
         count += 1
         if count > MAX_FILES or taken.room <= 0:
             left_out += 1
         else:
-            _attach_file(path, workspace, taken)
+            _attach_file(path, workspace, taken, images=images)
     if not count:
         taken.notes.append(Phrase("attach.nothing", name=name))
     elif left_out:
@@ -136,18 +175,22 @@ def _attach_many(name: str, paths: Iterator[Path], workspace: Workspace, taken: 
         taken.parts.append(f"[{left_out} more files of {name} are not shown; read or search those you need]")
 
 
-def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
+def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: bool = True) -> None:
     name = workspace.show(path)
     if name in taken.seen:
         return
     taken.seen.add(name)
     limit = min(MAX_FILE_BYTES, taken.room)
-    if limit <= 0:
-        taken.notes.append(Phrase("attach.full", name=name))
-        return
     try:
         with os.fdopen(open_file(path), "rb") as file:
-            data = file.read(limit + 1)
+            head = file.read(HEAD)
+            if images and media_type_of(head):
+                _attach_image(name, head, file, taken)
+                return
+            if limit <= 0:
+                taken.notes.append(Phrase("attach.full", name=name))
+                return
+            data = head + file.read(limit + 1 - len(head))
         # Cut between lines: a split character would look like another encoding.
         cut = len(data) > limit
         content = load(data[:limit].rpartition(b"\n")[0] or data[:limit] if cut else data).text
@@ -162,9 +205,27 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken) -> None:
     taken.room -= min(len(data), limit)
     end = "\n[the file goes on; read the rest with the read tool]" if cut else ""
     # Escaped: neither name nor content can close the block.
-    path_shown = shown(name).replace('"', "&quot;")
+    path_shown = _in_quotes(name)
     body = content.rstrip("\n").replace("</file>", "&lt;/file>")
     taken.parts.append(f'<file path="{path_shown}">\n{body}{end}\n</file>')
+
+
+def _attach_image(name: str, head: bytes, file: BinaryIO, taken: _Taken) -> None:
+    from coder.tools.images.fit import Unusable, described, fits_beside, read_image, too_many
+
+    try:
+        image = read_image(name, head, file)
+        if not fits_beside(taken.images, image):
+            raise too_many(name)
+    except Unusable as fault:
+        taken.notes.append(fault.phrase)
+        return
+    taken.images.append(image)
+    taken.parts.append(f'<image path="{_in_quotes(name)}">{described(image)}</image>')
+
+
+def _in_quotes(name: str) -> str:
+    return shown(name).replace('"', "&quot;")
 
 
 def _files(workspace: Workspace, directory: Path, taken: _Taken) -> Iterator[Path]:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 import msgspec
 
 from coder.context.tokens import PER_MESSAGE, TokenCounter, byte_length
-from coder.protocol.messages import Message, ToolSpec
+from coder.protocol.messages import Image, Message, ToolSpec
 
-_IMAGE = 1500  # tokens of an image, about: providers count by its size
+_PIXELS = 750  # a token, about
+_MOST = 4800  # tokens of an image: what is larger is scaled down by the provider
+_USUAL = 1500  # of an image of unknown size
 
 
 class Conversation:
@@ -26,6 +28,7 @@ class Conversation:
         self.counter = counter
         self.messages: list[Message] = []
         self.unanswered = 0
+        self.has_images = False
         self.bytes = len(msgspec.json.encode(list(tools)))
         self._tools = tools
         self._counted = 0  # messages included in `_tokens`
@@ -44,6 +47,7 @@ class Conversation:
     def append(self, message: Message) -> None:
         self.messages.append(message)
         self.unanswered += 1
+        self.has_images = self.has_images or bool(message.images)
         self.bytes += _bytes(message)
 
     def append_response(self, message: Message) -> None:
@@ -54,6 +58,7 @@ class Conversation:
     def replace(self, messages: list[Message]) -> None:
         """After compaction or a change of the head; the newest messages are unchanged."""
         self.messages = list(messages)
+        self.has_images = any(message.images for message in messages)
         self.unanswered = min(self.unanswered, len(messages))
         self.bytes = len(msgspec.json.encode(list(self._tools))) + sum(map(_bytes, messages))
         self._counted, self._tokens = 0, -1
@@ -91,7 +96,7 @@ def count_unanswered(messages: Sequence[Message]) -> int:
 
 
 def message_tokens(counter: TokenCounter, message: Message) -> int:
-    count = PER_MESSAGE + counter.count(message.content) + _IMAGE * len(message.images)
+    count = PER_MESSAGE + counter.count(message.content) + sum(map(_image_tokens, message.images))
     if message.opaque is not None:
         count += len(msgspec.json.encode(message.opaque)) // 4
     for call in message.tool_calls:
@@ -99,8 +104,13 @@ def message_tokens(counter: TokenCounter, message: Message) -> int:
     return count
 
 
+def _image_tokens(image: Image) -> int:
+    """About: providers count by the size in pixels, each in its own way."""
+    return min(_MOST, 100 + image.width * image.height // _PIXELS) if image.width else _USUAL
+
+
 def _bytes(message: Message) -> int:
-    size = PER_MESSAGE + byte_length(message.content) + _IMAGE * len(message.images)
+    size = PER_MESSAGE + byte_length(message.content) + sum(map(_image_tokens, message.images))
     if message.opaque is not None:
         size += len(msgspec.json.encode(message.opaque))
     for call in message.tool_calls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -98,7 +98,7 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
         with turn.busy(Phrase("stopped.model")), session.budget.waiting_for(turn.model, size):
             await _stream(session, turn, answer)
     except ModelError as error:
-        if fall_back(session, turn, error):
+        if _images_refused(session, turn, error) or fall_back(session, turn, error):
             if answer.text_parts:
                 _begin_again(session, answer)
             return await ask_model(session, turn)
@@ -114,6 +114,22 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     turn.answer, turn.unfinished, turn.finish_reason = answer.whole_text, "", answer.finish_reason
     agent.emit(Finished(answer.finish_reason))
     return answer
+
+
+def _images_refused(session: Session, turn: Turn, error: ModelError) -> bool:
+    if not session.conversation.has_images:
+        return False
+    from coder.engine.images import refused
+
+    return refused(session, turn, error)
+
+
+def _messages(session: Session, turn: Turn) -> Sequence[Message]:
+    if not session.conversation.has_images:
+        return session.conversation.messages
+    from coder.engine.images import messages_for
+
+    return messages_for(session, turn)
 
 
 def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> entries.Assistant:
@@ -136,7 +152,7 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
     agent = session.agent
     request = ModelRequest(
         model=turn.model,
-        messages=session.conversation.messages,
+        messages=_messages(session, turn),
         tools=agent.specs,
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session) or agent.effort or None,
         max_output_tokens=agent.config.provider.max_output_tokens,

@@ -11,6 +11,7 @@ from coder.engine.turn import run_turn
 from coder.engine.turn_state import NOTHING_ASKED, Words
 from coder.protocol.entries import InstantMode
 from coder.protocol.events import InputDone
+from coder.protocol.messages import Image
 from coder.protocol.modes import SetModeState, SetValue, TriggerInstantMode
 from coder.protocol.ops import UserInput
 from coder.record.files import valid_text
@@ -21,8 +22,8 @@ Work = UserInput | SetModeState | TriggerInstantMode
 async def run_op(agent: Agent, op: Work) -> InputDone:
     """Run one op to completion."""
     match op:
-        case UserInput(text, attached, pasted):
-            return await run_input(agent, text, attached, pasted)
+        case UserInput(text, attached, pasted, images):
+            return await run_input(agent, text, attached, pasted, images)
         case SetModeState():
             return InputDone(ok=not (await set_modes(agent.session, op)).errors)
         case TriggerInstantMode():
@@ -30,7 +31,11 @@ async def run_op(agent: Agent, op: Work) -> InputDone:
 
 
 async def run_instant(
-    agent: Agent, op: TriggerInstantMode, leftover: str = "", attached: str = ""
+    agent: Agent,
+    op: TriggerInstantMode,
+    leftover: str = "",
+    attached: str = "",
+    images: Sequence[Image] = (),
 ) -> InputDone:
     """Use an instant mode's prompt as the person's message; its model and effort apply to that turn. What the
     person said of it are the values that they gave."""
@@ -43,11 +48,13 @@ async def run_instant(
     given = " ".join(value.value for value in op.variables.values() if isinstance(value, SetValue))
     instant = InstantMode(mode_id=executed.mode_id, values=executed.values)
     words = Words(typed=given, said=given)
-    turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, words, instant)
+    turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, words, instant, images)
     return InputDone(ok=turn.status == "ok", refused=turn.refused)
 
 
-async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequence[str] = ()) -> InputDone:
+async def run_input(
+    agent: Agent, text: str, attached: str = "", pasted: Sequence[str] = (), images: Sequence[Image] = ()
+) -> InputDone:
     """`!` is the person's shell, `/` a command or a custom mode, anything else a turn."""
     # Lone surrogates would fail in the HTTP client and the tokenizer.
     text, attached = valid_text(text).strip(), valid_text(attached).strip()
@@ -63,18 +70,18 @@ async def run_input(agent: Agent, text: str, attached: str = "", pasted: Sequenc
 
         answer = await run_slash_command(agent, text)
         if isinstance(answer, InstantLine):
-            return await run_instant(agent, answer.op, answer.leftover, attached)
+            return await run_instant(agent, answer.op, answer.leftover, attached, images)
         if isinstance(answer, ServerPrompt):
             words, instant = Words(answer.said, answer.said), answer.instant
-            turn = await run_turn(agent.session, answer.text, NOTHING_ASKED, attached, words, instant)
+            turn = await run_turn(agent.session, answer.text, NOTHING_ASKED, attached, words, instant, images)
             return InputDone(ok=turn.status == "ok", refused=turn.refused)
         agent.emit(answer)
         if not (attached and answer.ok and "mode_id" in answer.data):
             return InputDone(ok=answer.ok, exit=bool(answer.data.get("exit")))
         text = ""  # the mode is active: the attachment is the message
-    if not text and not attached:
+    if not (text or attached or images):
         return InputDone()
     typed = without_pastes(text, [valid_text(piece).strip() for piece in pasted])
     words = Words(typed=typed, said=typed or text or attached)
-    turn = await run_turn(agent.session, text, attached=attached, words=words)
+    turn = await run_turn(agent.session, text, attached=attached, words=words, sent=images)
     return InputDone(ok=turn.status == "ok", refused=turn.refused)

@@ -77,6 +77,7 @@ def _take_over(session: Session, state: Replay) -> None:
     session.title = state.title
     session.usage = state.usage
     session.mode_state = state.mode_state
+    session.images.recorded = set(state.images)
     session.budget.spent = state.cost
     if not session.agent.mode_chosen and state.mode == "plan":  # looser modes are not restored
         session.agent.mode = "plan"

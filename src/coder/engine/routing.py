@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from coder.config.models import window_for
+from coder.config.models import sees_images, window_for
 from coder.engine.plan import is_complex
 from coder.engine.session import Session
 from coder.engine.side_request import one_of, side_request
@@ -64,6 +64,8 @@ def _use(session: Session, turn: Turn, model: str) -> None:
     turn.model = session.model_in_use = model
     agent = session.agent
     agent.chosen = msgspec.structs.replace(agent.chosen, window=window_for(agent.config, model))
+    blind = model in session.images.refused or sees_images(agent.config, model) is False
+    session.context.sees_images = not blind
 
 
 def _too_long_for_fast(session: Session) -> Tier | None:

@@ -22,7 +22,7 @@ from coder.context.tokens import TokenCounter
 from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redact import SessionSecrets
-from coder.engine.turn_state import NOTHING_ASKED, Turn
+from coder.engine.turn_state import NOTHING_ASKED, ImageState, Turn
 from coder.fs.digest import digest
 from coder.protocol import entries
 from coder.protocol.events import (
@@ -35,7 +35,14 @@ from coder.protocol.events import (
     TodosChanged,
 )
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Message, ToolCall, tool_message, with_instructions
+from coder.protocol.messages import (
+    Image,
+    Message,
+    ToolCall,
+    chat_positions,
+    tool_message,
+    with_instructions,
+)
 from coder.protocol.usage import Tokens, Usage
 from coder.record.files import RecordError
 from coder.record.log import SessionLog, now
@@ -140,6 +147,7 @@ class Session:
         self.model_in_use = agent.chosen.name  # of the newest request; another where routing chose
         self.told_servers: set[str] = set()  # MCP servers whose instructions the model has
         self.next_notes: list[str] = []  # what the model should know with the next message
+        self.images = ImageState()
 
     @property
     def undo(self) -> UndoJournal:
@@ -330,13 +338,20 @@ class Session:
         self.log.append(modes or entries.Instructions(), text, role="user")
         self.conversation.replace(messages)
 
-    def add_user(self, text: str, entry: entries.TurnStart) -> None:
+    def add_user(self, text: str, entry: entries.TurnStart, images: Sequence[Image] = ()) -> None:
         """A person's input."""
         self.title = self.title or title_of(text)
-        self.log.append(entry, text, role="user")
+        self.log.append(replace(entry, images=self._record_images(images)), text, role="user")
         if not entry.refused:
             message = text if entry.message is None else entry.message
-            self.conversation.append(Message(role="user", content=message))
+            self.conversation.append(Message(role="user", content=message, images=list(images)))
+
+    def _record_images(self, images: Sequence[Image]) -> list[str]:
+        if not images:
+            return []
+        from coder.engine.images import record
+
+        return record(self, images)
 
     def add_assistant(self, message: Message, entry: entries.Assistant, raw: str = "") -> None:
         """`raw`: the model's original text, if the message was parsed from it (salvage, dialects)."""
@@ -372,8 +387,11 @@ class Session:
     ) -> HistoryEvent:
         """`sent`: the call as the model sent it. `shown`: show a changed todo list to the person."""
         entry = entries.Observation(tool=call.name, call_id=call.id, ok=result.ok, denied=result.denied)
-        event = self.log.append(entry, result.for_model, more=result.meta)
-        self.conversation.append(tool_message(sent or call, result.for_model))
+        more = result.meta
+        if result.images:
+            more = {**more, "images": self._record_images(result.images)}
+        event = self.log.append(entry, result.for_model, more=more)
+        self.conversation.append(tool_message(sent or call, result.for_model, result.images))
         if call.name == "todowrite" and result.ok and shown:
             self.agent.emit(TodosChanged(todos=result.meta["todos"]))
         return event
@@ -461,7 +479,10 @@ class Session:
             "turns": self.log.turn,
             "tokens": Tokens.of(self.usage),
         }
-        if opaque := {str(at): m.opaque for at, m in enumerate(self.conversation.messages) if m.opaque}:
+        said = self.conversation.messages
+        if opaque := {
+            str(at): m.opaque for at, m in zip(chat_positions(said), said, strict=True) if m.opaque
+        }:
             meta["opaque"] = opaque  # by message, since no other provider's request may carry it
         try:
             agent.place.store.write_snapshot(

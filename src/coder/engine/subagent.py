@@ -57,6 +57,8 @@ class _IntoParent:
         self.kind = kind
 
     def append(self, event: HistoryEvent) -> None:
+        if isinstance(event.entry, entries.Image):
+            return  # for its own model alone, and its conversation is not resumed
         inner = entries.Inner(type=event.type, step=event.step, role=event.role, meta=event.meta)
         entry = entries.Subagent(task_id=self.task_id, agent=self.kind, event=inner)
         self.parent.log.append(entry, event.content)

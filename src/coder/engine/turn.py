@@ -23,7 +23,7 @@ from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol import entries
 from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
-from coder.protocol.messages import tool_message
+from coder.protocol.messages import Image, tool_message
 from coder.protocol.usage import Tokens
 from coder.record.files import RecordError
 from coder.record.replay import INTERRUPTED
@@ -38,20 +38,31 @@ async def run_turn(
     attached: str = "",
     words: Words | None = None,
     instant: entries.InstantMode | None = None,
+    sent: Sequence[Image] = (),
 ) -> Turn:
     """Run a message to its answer. Whatever happens, the turn's end is recorded.
     `attached` is part of the message, but not of what the person said. `words`: what they said of `text`;
-    all of it where that is not told. `instant`: the mode that `text` was rendered from; its `@` are text."""
+    all of it where that is not told. `instant`: the mode that `text` was rendered from; its `@` are text.
+    `sent`: images of the front end's."""
     if session.agent.ide is not None:
         await session.agent.ide.settle()
     await settle_git(session)
-    expanded = text if instant else await _with_resources(session, await _with_files(session, text))
-    message = "\n\n".join(part for part in (expanded, attached) if part)
+    images: list[Image] = []
+    expanded = text if instant else await _with_resources(session, await _with_files(session, text, images))
+    lines = await _with_images(session, sent, images) if sent else ""
+    message = "\n\n".join(part for part in (expanded, attached, lines) if part)
     refused = too_long(session, message)
     blocked = await _blocked_by_hook(session, text or attached)
     words = words or Words(text, text)
     turn = _begin(
-        session, text or attached, message, asks, words, refused=bool(refused or blocked), instant=instant
+        session,
+        text or attached or lines,
+        message,
+        asks,
+        words,
+        refused=bool(refused or blocked),
+        instant=instant,
+        images=images,
     )
 
     async def work() -> None:
@@ -109,17 +120,27 @@ async def _with_resources(session: Session, text: str) -> str:
     return await with_resources(session, text)
 
 
-async def _with_files(session: Session, text: str) -> str:
-    """The text with the files that it names with `@` put in."""
-    if "@" not in text:
+async def _with_files(session: Session, text: str, images: list[Image]) -> str:
+    """The text with the files that it names with `@` put in; those that are images go to `images`."""
+    if "@" not in text and not text.startswith(("/", "file:", "'/", '"/')):  # a dropped file's path
         return text
     from coder.context.attachments import expand
 
     agent = session.agent
-    message, notes = await asyncio.to_thread(expand, text, agent.place.workspace)
+    message, notes, found = await asyncio.to_thread(expand, text, agent.place.workspace)
     for note in notes:
         agent.emit(Notice(note, "warning"))
+    images += found
     return message
+
+
+async def _with_images(session: Session, sent: Sequence[Image], images: list[Image]) -> str:
+    """Add what the front end sent; a line of the message for each."""
+    from coder.engine.images import received
+
+    taken, lines = await received(session, sent)
+    images += taken
+    return "\n".join(lines)
 
 
 def _begin(
@@ -131,6 +152,7 @@ def _begin(
     *,
     refused: bool,
     instant: entries.InstantMode | None,
+    images: Sequence[Image],
 ) -> Turn:
     """Record the message; one that is `refused` does not become part of the conversation."""
     agent = session.agent
@@ -155,7 +177,8 @@ def _begin(
         message=message if message != text and not refused else None,
         instant=_redacted(instant, redact),
     )
-    session.add_user(text, entry)
+    session.add_user(text, entry, () if refused else images)
+    turn.images = [image.name for image in images]
     agent.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
 

@@ -26,6 +26,15 @@ class Words(msgspec.Struct, frozen=True):
     said: str = ""
 
 
+class ImageState:
+    """Of a session: which images its record has, and what is known of models and images."""
+
+    def __init__(self) -> None:
+        self.recorded: set[str] = set()  # ids
+        self.refused: set[str] = set()  # models whose server refused images
+        self.told: set[str] = set()  # models of which the person was told whether they see
+
+
 class Turn:
     """A running turn."""
 
@@ -47,6 +56,7 @@ class Turn:
         self.usage = Usage()
         self.edited: set[str] = set()
         self.changed_by_commands: set[str] = set()
+        self.images: list[str] = []  # names of those in the message
         self.checks = Checks()
         self.named_checks: list[str] | None = None  # those in the person's words, once read
         self.unverified: Phrase | None = None  # why no verification ran, to report at the end

@@ -35,7 +35,8 @@ def read_result(name: str, tool: str, result: Json) -> CallOutcome:
     if len(content) > _MOST_PARTS:
         texts.append(f"[… {len(content) - _MOST_PARTS:,} more parts left out]")
     text = head_and_tail("\n".join(texts), _LONGEST) or _NOTHING
-    return CallOutcome(text=text, ok=result.get("isError") is not True, parts=parts)
+    images = [(words, data) for words, part in zip(texts, content, strict=False) if (data := _image_of(part))]
+    return CallOutcome(text=text, ok=result.get("isError") is not True, parts=parts, images=images)
 
 
 def _pretty(structured: Any) -> str:
@@ -62,6 +63,16 @@ def read_part(part: Any) -> tuple[str, Json] | None:
         return _link(part)
     word = single_line(kind, 40)
     return f"[{word}, not shown: this client does not know it]", {"type": word}
+
+
+def _image_of(part: Json) -> str:
+    """The Base64 of an image, sent as such or as a resource; else empty."""
+    if part.get("type") == "image":
+        return str(part.get("data"))
+    resource = part.get("resource")
+    if isinstance(resource, dict) and isinstance(resource.get("blob"), str):
+        return str(resource["blob"]) if _mime(resource).startswith("image/") else ""
+    return ""
 
 
 def _blob(kind: str, mime: str, data: str, where: str) -> tuple[str, Json]:

@@ -53,11 +53,13 @@ class RemoteTool(msgspec.Struct, frozen=True):
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """A call's result: text for the model; kinds and sizes of its parts for the record."""
+    """A call's result: text for the model; kinds and sizes of its parts for the record. `images`: what stands
+    for each in the text, and its Base64."""
 
     text: str
     ok: bool
     parts: list[Json]
+    images: list[tuple[str, str]] = []
 
 
 class Hello(msgspec.Struct, frozen=True):

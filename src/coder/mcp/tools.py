@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
-from coder.protocol.messages import FunctionSpec, ToolSpec
+from coder.protocol.messages import FunctionSpec, Image, ToolSpec
 from coder.texts import Phrase, head_and_tail
 from coder.tools.base import (
     MCP_PREFIX,
@@ -67,7 +68,10 @@ class McpTool(Tool):
             "parts": outcome.parts,
             "duration_ms": round((time.monotonic() - begun) * 1000),
         }
-        text, kept = _bounded(outcome.text or "(no output)", context)
+        text, images = outcome.text, tuple[Image, ...]()
+        if outcome.images and context.sees_images:
+            text, images = await asyncio.to_thread(_with_images, text, outcome.images)
+        text, kept = _bounded(text or "(no output)", context)
         if kept is not None:
             meta["output_file"] = str(kept)
         return summed_up(
@@ -77,7 +81,27 @@ class McpTool(Tool):
             detail=text,
             detail_kind="output",
             meta=meta,
+            images=images,
         )
+
+
+def _with_images(text: str, sent: Sequence[tuple[str, str]]) -> tuple[str, tuple[Image, ...]]:
+    """The images that can be shown; in the text each is named in its place."""
+    from coder.tools.images.fit import Unusable, decoded, described, fits_beside, too_many
+
+    taken: list[Image] = []
+    for number, (words, data) in enumerate(sent, 1):
+        name = f"image {number}"
+        try:
+            image = decoded(data, name)
+            if not fits_beside(taken, image):
+                raise too_many(name)
+        except Unusable as fault:
+            text = text.replace(words, f"[not shown: {fault}]", 1)
+        else:
+            taken.append(image)
+            text = text.replace(words, f"[{name}: {described(image)}, shown beside this result]", 1)
+    return text, tuple(taken)
 
 
 def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:

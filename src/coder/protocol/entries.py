@@ -79,9 +79,21 @@ class InstantMode(_Part, frozen=True, kw_only=True):
     values: dict[str, str] = {}
 
 
+class Image(Entry, frozen=True, kw_only=True):
+    """An image; its content is Base64. The inputs and results after it name it by `image_id`, once or
+    more."""
+
+    image_id: str
+    media_type: str
+    name: str = ""
+    width: int = 0
+    height: int = 0
+
+
 class TurnStart(Entry, frozen=True, kw_only=True):
     """An input. `message`: what the model got, where that differs; `said`: the person's own words, where they
-    differ; `refused`: not part of the conversation; `instant`: the mode that the content is rendered from."""
+    differ; `refused`: not part of the conversation; `instant`: the mode that the content is rendered from;
+    `images`: their ids."""
 
     prompt_id: str
     tokens: PromptTokens
@@ -90,6 +102,7 @@ class TurnStart(Entry, frozen=True, kw_only=True):
     refused: bool = False
     message: str | None = None
     instant: InstantMode | None = None
+    images: list[str] = []
 
 
 class SentCall(_Part, frozen=True, kw_only=True):
@@ -164,6 +177,7 @@ class Observation(Entry, frozen=True, kw_only=True):
     changed: list[str] = msgspec.field(default_factory=list)  # files that a command changed
     dry_run: bool = False
     todos: list[dict[str, Any]] | None = None
+    images: list[str] = []  # ids
 
     @property
     def changed_files(self) -> list[ChangedFile]:
@@ -381,6 +395,7 @@ class Accepted(Entry, frozen=True, kw_only=True):
 AnyEntry = (
     SessionStart
     | SessionEnd
+    | Image
     | TurnStart
     | Assistant
     | Action

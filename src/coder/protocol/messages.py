@@ -33,11 +33,13 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An image; `data` is base64."""
+    """An image; `data` is base64, `width` and `height` are pixels, where known."""
 
     media_type: str
     data: str
     name: str = ""
+    width: int = 0
+    height: int = 0
 
     @property
     def url(self) -> str:
@@ -142,6 +144,18 @@ def chat_messages(messages: Sequence[Message]) -> list[Message | dict[str, Any]]
         else:
             said.append(message)
     return [*said, _shown("Images of the results above:", waiting)] if waiting else said
+
+
+def chat_positions(messages: Sequence[Message]) -> list[int]:
+    """The index of each message in `chat_messages`."""
+    positions: list[int] = []
+    added, waiting = 0, False
+    for at, message in enumerate(messages):
+        if waiting and message.role != "tool":
+            added, waiting = added + 1, False
+        waiting = waiting or (message.role == "tool" and bool(message.images))
+        positions.append(at + added)
+    return positions
 
 
 def _shown(text: str, images: Sequence[Image]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from coder.protocol.base import Op
+from coder.protocol.messages import Image
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 
 
@@ -15,11 +16,13 @@ class UserInput(Op, frozen=True):
 
     `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded.
     `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex.
+    `images`: of a message, beside its text.
     """
 
     text: str
     attached: str = ""
     pasted: list[str] = msgspec.field(default_factory=list)
+    images: list[Image] = msgspec.field(default_factory=list)
 
 
 class Cancel(Op, frozen=True):

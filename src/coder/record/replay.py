@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from coder.protocol import messages
 from coder.protocol.entries import (
     Accepted,
     Action,
@@ -17,6 +18,7 @@ from coder.protocol.entries import (
     Assistant,
     Command,
     Compaction,
+    Image,
     Instructions,
     ModeState,
     Note,
@@ -66,6 +68,7 @@ class Replay:
         self.notes: list[str] = []  # to prepend to the next message
         self.turn_open = False
         self.pending_approval: Approval | None = None
+        self.images: dict[str, messages.Image] = {}  # by id
         self._open_calls: dict[str, ToolCall] = {}
 
     @property
@@ -117,6 +120,10 @@ class Replay:
             case ModeState() as entry:
                 self.messages = with_instructions(self.messages, event.content)
                 self.mode_state = entry
+            case Image() as entry:
+                self.images[entry.image_id] = messages.Image(
+                    entry.media_type, event.content, entry.name, entry.width, entry.height
+                )
             case Accepted():
                 # A foreign record's pending calls were never approved by this person.
                 self.close_open_calls()
@@ -134,7 +141,11 @@ class Replay:
         self.turn_open = True
         if not entry.refused:
             self.notes = []
-            self._message(Message(role="user", content=entry.message or event.content))
+            images = self._images_of(entry)
+            self._message(Message(role="user", content=entry.message or event.content, images=images))
+
+    def _images_of(self, entry: TurnStart | Observation) -> list[messages.Image]:
+        return [self.images[name] for name in entry.images if name in self.images]
 
     def _assistant(self, event: HistoryEvent, entry: Assistant) -> None:
         whole = (c for c in entry.tool_calls if c.id and c.name and c.arguments is not None)
@@ -154,7 +165,7 @@ class Replay:
         call = self._open_calls.pop(entry.call_id, None)
         if call is None:
             return
-        self.messages.append(tool_message(call, event.content))
+        self.messages.append(tool_message(call, event.content, self._images_of(entry)))
         if entry.tool == "todowrite" and entry.ok:
             self.todos = entry.todos or []
             if entry.by == "engine":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -160,14 +160,14 @@ def _was_used(info: SessionInfo) -> bool:
 def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD)
+            head = list(_first_lines(file))
             file.seek(max(0, stat.st_size - _TAIL))
             tail = file.read(_TAIL)
     except OSError:
         return None
     title, created_at, turns = "", "", 0
     decoder = msgspec.json.Decoder(HistoryEvent)
-    for line in head.splitlines():
+    for line in head:
         event = _event(decoder, line)
         if event is not None:
             created_at = created_at or event.ts
@@ -192,6 +192,18 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
         turns=turns,
         bytes=stat.st_size,
     )
+
+
+def _first_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Those within `_HEAD` bytes, not counting images, which are recorded before the input that has them."""
+    room = _HEAD
+    while room > 0 and (line := file.readline(room)):
+        if b'"type":"image"' in line[:300]:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(1 << 20)
+        else:
+            room -= len(line)
+            yield line
 
 
 def _event(decoder: msgspec.json.Decoder[HistoryEvent], line: bytes) -> HistoryEvent | None:

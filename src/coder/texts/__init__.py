@@ -46,6 +46,7 @@ PARTS: Final = (
     "context",
     "fault",
     "hooks",
+    "image",
     "job",
     "local",
     "lookback",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from coder.protocol.messages import FunctionSpec, ToolSpec
+from coder.protocol.messages import FunctionSpec, Image, ToolSpec
 from coder.texts import Phrase, Said, shortened
 from coder.tools.seen import FileStamps
 
@@ -43,6 +43,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     )
     # Files whose content the model knows as soon as it has been told this, since it shows all that is new.
     learned: tuple[tuple[Path, bytes], ...] = ()
+    images: tuple[Image, ...] = ()  # for the model, beside the text
 
     @property
     def said(self) -> Said:
@@ -174,6 +175,7 @@ class ToolContext:
         self.wrap_command: Callable[[list[str]], list[str]] = list
         self.start_task: TaskStarter | None = None  # None where a subagent may not be started
         self.jobs: Jobs | None = None  # what runs in the background; None where nothing may
+        self.sees_images = False  # whether the model that answers does
 
 
 class Tool:

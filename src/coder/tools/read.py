@@ -9,7 +9,7 @@ DEFAULT_LIMIT = 2000
 
 
 class Read(Tool):
-    """A page of a text file."""
+    """A page of a text file, or an image."""
 
     kind = "looks"
     touches = "files"
@@ -18,7 +18,7 @@ class Read(Tool):
     spec = base.spec(
         "read",
         f"Read a text file as numbered lines (number, tab, text): up to {DEFAULT_LIMIT} lines or 256 KB; "
-        "a last line [has_more …] names the offset that continues. A folder is listed.",
+        "a last line [has_more …] names the offset that continues. A folder is listed, an image shown.",
         {
             "path": {"type": "string"},
             "offset": {

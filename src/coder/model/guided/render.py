@@ -25,7 +25,7 @@ from coder.model.guided.state import (
     succeeded,
     task_of,
 )
-from coder.protocol.messages import INSTRUCTIONS, Message, ToolCall
+from coder.protocol.messages import INSTRUCTIONS, Image, Message, ToolCall
 
 PROMPT = """\
 You work in a folder of files. Each answer is one JSON action, for example:
@@ -51,23 +51,25 @@ def rendered(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if message.role == "user":
             watch = watch if is_note(message.content) else Watch()
-            _add(out, "user", _said(message.content))
+            _add(out, "user", _said(message.content), message.images)
         elif message.role == "assistant":
             calls.update({call.id: call for call in message.tool_calls})
             _add(out, "assistant", _done(message))
         elif message.role == "tool" and message.tool_call_id in calls:
-            _add(out, "user", _result(calls[message.tool_call_id or ""], message.content, failed, watch))
+            result = _result(calls[message.tool_call_id or ""], message.content, failed, watch)
+            _add(out, "user", result, message.images)
     return out
 
 
-def _add(messages: list[Message], role: Any, text: str) -> None:
+def _add(messages: list[Message], role: Any, text: str, images: Sequence[Image] = ()) -> None:
     if not text:
         return
     last = messages[-1]
     if last.role == role:
-        messages[-1] = Message(role=role, content=f"{last.content}\n{text}")
+        content = f"{last.content}\n{text}"
+        messages[-1] = Message(role=role, content=content, images=[*last.images, *images])
     else:
-        messages.append(Message(role=role, content=text))
+        messages.append(Message(role=role, content=text, images=list(images)))
 
 
 def _said(text: str) -> str:

@@ -113,7 +113,8 @@ def _append(messages: list[Message], message: Message) -> None:
     """Merge consecutive messages of one role: many chat templates require alternation."""
     last = messages[-1] if messages else None
     if last is not None and last.role == message.role and message.role in ("user", "assistant"):
-        messages[-1] = Message(role=message.role, content=f"{last.content}\n\n{message.content}")
+        content, images = f"{last.content}\n\n{message.content}", [*last.images, *message.images]
+        messages[-1] = Message(role=message.role, content=content, images=images)
     else:
         messages.append(message)
 
@@ -125,7 +126,8 @@ def _as_text(message: Message, names: dict[str, str]) -> Message:
         tool = message.name or names.get(message.tool_call_id or "", "")
         # Escape the closing tag, so that a result cannot end the observation (prompt injection).
         content = _CLOSING.sub("&lt;/observation", message.content)
-        return Message(role="user", content=f'<observation tool="{tool}">\n{content}\n</observation>')
+        text = f'<observation tool="{tool}">\n{content}\n</observation>'
+        return Message(role="user", content=text, images=message.images)
     return message
 
 

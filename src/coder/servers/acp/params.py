@@ -87,11 +87,15 @@ class Text(_Block, frozen=True, tag="text"):
 
 
 class Image(_Block, frozen=True, tag="image"):
-    """Unsupported; its data is dropped."""
+    """An image; `data` is Base64."""
+
+    data: str
+    mime_type: str = ""
+    uri: str | None = None
 
 
 class Audio(_Block, frozen=True, tag="audio"):
-    """Unsupported too."""
+    """Unsupported; its data is dropped."""
 
 
 class Link(_Block, frozen=True, tag="resource_link"):

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from coder.protocol import messages
 from coder.servers.acp.params import Audio, Block, Contents, Image, Link, Resource, Text
 
 # About 48,000 tokens, as for files named with `@`.
@@ -27,6 +28,7 @@ class Message(msgspec.Struct, frozen=True):
     attached: str
     cut: list[str] = []  # names of truncated resources
     binary: list[str] = []
+    images: list[messages.Image] = []
 
 
 class CannotRead(Exception):
@@ -34,9 +36,9 @@ class CannotRead(Exception):
 
 
 def message_of(blocks: Sequence[Block], root: Path) -> Message:
-    """Raises `CannotRead` for images and audio."""
+    """Raises `CannotRead` for audio."""
     message_text, attached = "", list[str]()
-    cut, binary = list[str](), list[str]()
+    cut, binary, images = list[str](), list[str](), list[messages.Image]()
     room = MAX_ATTACHED
     for block in blocks:
         match block:
@@ -48,6 +50,9 @@ def message_of(blocks: Sequence[Block], root: Path) -> Message:
             case Resource(resource):
                 shown = _shown(resource.uri, root)
                 message_text = _joined(message_text, shown) if message_text else message_text
+                if resource.text is None and (resource.mime_type or "").startswith("image/"):
+                    images.append(messages.Image(resource.mime_type or "", resource.blob or "", shown))
+                    continue
                 if resource.text is None:
                     binary.append(shown)
                     continue
@@ -55,19 +60,28 @@ def message_of(blocks: Sequence[Block], root: Path) -> Message:
                     cut.append(shown)
                 attached.append(_attached(resource, shown, room))
                 room = max(0, room - len(resource.text))
-            case Image() | Audio():
+            case Image(data, mime_type, uri):
+                images.append(messages.Image(mime_type, data, _shown(uri, root) if uri else ""))
+            case Audio():
                 raise CannotRead
-    return _guarded(message_text, attached, alone=len(blocks) == 1, cut=cut, binary=binary)
+    alone = len(blocks) == 1
+    return _guarded(message_text, attached, alone=alone, cut=cut, binary=binary, images=images)
 
 
 def _guarded(
-    message_text: str, attached: list[str], *, alone: bool, cut: list[str], binary: list[str]
+    message_text: str,
+    attached: list[str],
+    *,
+    alone: bool,
+    cut: list[str],
+    binary: list[str],
+    images: list[messages.Image],
 ) -> Message:
     """`!` runs a shell command without the policy, so it must be the only line of the only block. A page
     that begins with an image (`![logo](…)`) is attached instead."""
     if message_text.lstrip().startswith("!") and not (alone and "\n" not in message_text.strip()):
         message_text, attached = "", [message_text, *attached]
-    return Message(message_text, "\n\n".join(attached), cut, binary)
+    return Message(message_text, "\n\n".join(attached), cut, binary, images)
 
 
 def _no_command(shown: str) -> str:

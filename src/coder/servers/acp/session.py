@@ -153,7 +153,7 @@ class EditorSession:
             message = message_of(blocks, self.engine.view.root)
         except CannotRead:
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.text_only")) from None
-        if not message.text.strip() and not message.attached.strip():
+        if not (message.text.strip() or message.attached.strip() or message.images):
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.empty_prompt"))
         for name in message.cut:
             self.updates.remark(self.texts.say("acp.resource_cut", name=name))
@@ -164,7 +164,7 @@ class EditorSession:
             return {"stopReason": "end_turn"}
         if self._questions and self._inputs and self._inputs[0].kind == "rest":
             self.engine.submit(Cancel())  # the person ignored the question
-        item = self._submit(_Input("prompt", UserInput(message.text, message.attached)))
+        item = self._submit(_Input("prompt", UserInput(message.text, message.attached, [], message.images)))
         return await item.done
 
     def _submit(self, item: _Input) -> _Input:

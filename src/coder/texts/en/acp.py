@@ -24,7 +24,7 @@ TEXTS: dict[str, str] = {
     "acp.resource_binary": "{name} is not text, and was left out.",
     "acp.resource_cut": "{name} is too long to be sent whole; the model gets its beginning.",
     "acp.terminal": "This speaks JSON-RPC with an editor, which starts it by itself; Ctrl+D ends it.",
-    "acp.text_only": "Pictures and sound cannot be read here; describe them, or name a text file.",
+    "acp.text_only": "Sound cannot be heard here; write down what was said.",
     "acp.turn.allow": "Go on",
     "acp.turn.always": "Go on, and do not ask again",
     "acp.turn.reject": "Stop",

@@ -20,6 +20,8 @@ TEXTS: dict[str, str] = {
     "tool.about.write": "create or replace a file",
     "tool.bad_pattern": "invalid pattern: {why}",
     "tool.binary": "binary file, {size}",
+    "tool.blind": "an image, and the model cannot see images",
+    "tool.image": "image: {about}",
     "tool.changed_since": "{path} changed on disk",
     "tool.created": "created {path} (+{added} -{deleted})",
     "tool.deleted": "deleted {path} (+{added} -{deleted})",

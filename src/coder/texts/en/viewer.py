@@ -14,6 +14,7 @@ TEXTS: dict[str, str] = {
     "viewer.end": "{status} · {n} steps · {tokens} tokens",
     "viewer.end.one": "{status} · 1 step · {tokens} tokens",
     "viewer.failed": "failed",
+    "viewer.image": "image {name} ({width}×{height})",
     "viewer.job": "job {job} {state}: {command}",
     "viewer.loop": "loop detected",
     "viewer.more": "{n} more characters",

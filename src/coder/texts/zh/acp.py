@@ -22,7 +22,7 @@ TEXTS: dict[str, str] = {
     "acp.resource_binary": "{name} 不是文本，已略去。",
     "acp.resource_cut": "{name} 过长，无法全部发送；模型只得到开头部分。",
     "acp.terminal": "这里与编辑器以 JSON-RPC 通信，由编辑器自行启动；Ctrl+D 结束。",
-    "acp.text_only": "这里无法读取图片和声音；请用文字描述，或指明一个文本文件。",
+    "acp.text_only": "这里听不了声音；请把内容写成文字。",
     "acp.turn.allow": "继续",
     "acp.turn.always": "继续，且不再询问",
     "acp.turn.reject": "停止",

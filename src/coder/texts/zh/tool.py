@@ -20,6 +20,8 @@ TEXTS: dict[str, str] = {
     "tool.about.write": "新建或替换文件",
     "tool.bad_pattern": "模式无效：{why}",
     "tool.binary": "二进制文件，{size}",
+    "tool.blind": "是图片，而这个模型看不了图片",
+    "tool.image": "图片：{about}",
     "tool.changed_since": "{path} 在磁盘上已被改动",
     "tool.created": "新建 {path}（+{added} -{deleted}）",
     "tool.deleted": "删除 {path}（+{added} -{deleted}）",

@@ -13,6 +13,7 @@ TEXTS: dict[str, str] = {
     "viewer.denied": "已拒绝",
     "viewer.end": "{status} · {n} 步 · {tokens} 个 token",
     "viewer.failed": "失败",
+    "viewer.image": "图片 {name}（{width}×{height}）",
     "viewer.job": "任务 {job} {state}：{command}",
     "viewer.loop": "检测到循环",
     "viewer.more": "还有 {n} 个字符",

@@ -18,6 +18,7 @@ from coder.process.output import PRIVATE_KEY_MARKER
 from coder.texts import Phrase
 from coder.tools.base import Arguments, ToolContext, ToolResult, failed, summed_up
 from coder.tools.changes import SEEN_BYTES
+from coder.tools.images.formats import HEAD, media_type_of
 from coder.tools.paths import (
     Stop,
     clean,
@@ -121,7 +122,7 @@ def _read(
             try:
                 page = _page(file, path, offset, limit, context, stopped)
             except NotText:
-                return _binary(file, name)
+                return _image(file, name, context) or _binary(file, name)
     except Cancelled:
         return failed("reading was stopped", path=name)
     except (OSError, ValueError) as error:
@@ -262,6 +263,28 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
     key = "tool.lines" if page.total is None else "tool.lines_of"
     phrase = Phrase(key, first=page.first, last=last, total=page.total)
     return summed_up(phrase, text, meta=meta, around=page.around)
+
+
+def _image(file: BinaryIO, name: str, context: ToolContext) -> ToolResult | None:
+    """None for other binary files."""
+    file.seek(0)
+    head = file.read(HEAD)
+    if not media_type_of(head):
+        return None
+    from coder.tools.images.fit import Unusable, described, read_image
+
+    if not context.sees_images:
+        what = (
+            f"{name} is an image ({size_words(os.fstat(file.fileno()).st_size)}), and you cannot see images"
+        )
+        return failed(what, Phrase("tool.blind"), path=name, binary=True)
+    try:
+        image = read_image(name, head, file)
+    except Unusable as fault:
+        return failed(str(fault), fault.phrase, path=name, binary=True)
+    about = described(image)
+    text = f"{name} is an image ({about}), shown beside this result"
+    return summed_up(Phrase("tool.image", about=about), text, meta={"path": name}, images=(image,))
 
 
 def _binary(file: BinaryIO, name: str) -> ToolResult:

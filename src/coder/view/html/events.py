@@ -76,10 +76,6 @@ class Renderer:
                 return self.say("viewer.check", command=command or "-", state=state)
             case entries.Compaction(tokens_before=before, tokens_after=after):
                 return self.say("viewer.compaction", before=before, after=after)
-            case entries.SessionStart(model=model, cwd=cwd):
-                return self.say("viewer.session", id=event.session_id, when=event.ts, model=model, cwd=cwd)
-            case entries.SessionEnd():
-                return self.say("viewer.session_end", when=event.ts)
             case entries.Approval() as entry:
                 return self._approval(entry)
             case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
@@ -93,6 +89,16 @@ class Renderer:
                 return self.say("viewer.loop")
             case entries.State() as entry:
                 return " · ".join(f"{name}: {value}" for name, value in msgspec.to_builtins(entry).items())
+        return self._around_turns(event)
+
+    def _around_turns(self, event: HistoryEvent) -> str:
+        match event.entry:
+            case entries.SessionStart(model=model, cwd=cwd):
+                return self.say("viewer.session", id=event.session_id, when=event.ts, model=model, cwd=cwd)
+            case entries.SessionEnd():
+                return self.say("viewer.session_end", when=event.ts)
+            case entries.Image(name=name, width=width, height=height):
+                return self.say("viewer.image", name=name, width=width, height=height)
         return ""
 
     def _approval(self, entry: entries.Approval) -> str:

@@ -1,0 +1,1 @@
+"""Images for models that see: recognized by their bytes, checked, brought within the providers' limits."""
