@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from coder.engine.commands.table import COMMANDS
-from coder.protocol.events import CommandDone, InputDone, StateChanged
+from coder.protocol.events import ApprovalRequested, CommandDone, InputDone, StateChanged
+from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -47,6 +49,46 @@ def test_model_takes_effect_at_once_and_is_kept(project: Project) -> None:
     config = json.loads((project.cwd / ".coder" / "config.json").read_text(encoding="utf-8"))
     assert config == {"provider": {"model": "other"}}
     assert "other" in said(driver)[1]
+
+
+@pytest.mark.parametrize(("answer", "model"), [("no", "scripted"), ("yes", "scriptde")])
+def test_a_model_that_the_server_does_not_list_is_asked_about(
+    project: Project, answer: Literal["yes", "no"], model: str
+) -> None:
+    asked: list[str] = []
+
+    def reply(question: ApprovalRequested) -> ApprovalReply:
+        asked.append(str(question.subject))
+        assert not question.can_always
+        return ApprovalReply(question.approval_id, answer)
+
+    async def talk(url: str) -> None:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        await driver.send("/model scriptde", reply)
+        await driver.send("/model scripted", reply)
+        if answer == "yes":
+            await driver.send("/model scriptde", reply)
+        await driver.send("hi", reply)
+        await driver.close()
+
+    with ScriptedServer([{"text": "a"}]) as server:
+        asyncio.run(talk(server.url))
+        assert [chat["model"] for chat in server.chats] == [model]
+    question = "The server has no model scriptde on its list; near to it: scripted.\nUse it all the same?"
+    assert asked == [question] * (2 if answer == "yes" else 1)
+    config = project.cwd / ".coder" / "config.json"
+    assert json.loads(config.read_text(encoding="utf-8")) == {"provider": {"model": model}}
+
+
+def test_where_nobody_can_be_asked_it_is_said(project: Project) -> None:
+    """So it is not, where the server has no list, and of a model that the settings know."""
+    driver = run(project, "/model scriptde", "/model auto")
+    assert "no model scriptde on its list" in said(driver)[0]
+    assert "list" not in said(driver)[1]
+    project.configure(provider={"models": {"known": {"tools": "few"}}})
+    assert said(run(project, "/model known")) == ["Model: known"]
+    assert said(drive(project, "http://127.0.0.1:1/v1", ["/model other"])) == ["Model: other"]
 
 
 def test_model_that_cannot_be_kept_is_in_force_all_the_same(project: Project) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -149,6 +149,7 @@ class Agent:
         self.preset: Preset = config.permission.preset
         self._effort: str = config.provider.effort
         self.wanted = asyncio.Event()  # set by the first input; background work waits for it
+        self.list_models: Callable[[], Awaitable[list[str]]] | None = None  # asks the server; may fail
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by the opener before first use
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _PROVIDERS_VARIABLES = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
 SMALL_WINDOW = 16_384  # tokens up to which a model gets few tools and a short prompt
+_LIST_SECONDS = 3  # to wait for a server's list of models, with a person waiting for `/model`
 _SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
 
@@ -148,6 +149,7 @@ def open_agent(
     )
     if options.temperature is not None:
         agent.extra = {"temperature": options.temperature}
+    agent.list_models = partial(listed_models, provider, _LIST_SECONDS)
     _connect(agent, options, provider)
     _add_hooks(agent, settings)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written

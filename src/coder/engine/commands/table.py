@@ -11,6 +11,7 @@ import msgspec
 
 from coder.config.schema import OPERATING_MODES
 from coder.engine.agent import Agent
+from coder.engine.approval import ask_to_go_on, somebody_to_ask
 from coder.engine.commands.diff import show_diff
 from coder.engine.commands.hooks import hooks_command
 from coder.engine.commands.jobs import ps_command, stop_command
@@ -31,6 +32,7 @@ from coder.engine.commands.status import status_command
 from coder.engine.commands.undo import redo_command, undo_command
 from coder.engine.commands.usage import budget_text, context_text, effort_text, loop_text
 from coder.engine.compact import compact_text
+from coder.model.base import ModelError
 from coder.protocol import entries
 from coder.protocol.events import CommandDone
 from coder.texts import Joined, Phrase, Said, catalogue
@@ -112,11 +114,33 @@ async def _model(agent: Agent, args: str) -> Reply:
         return Reply(Phrase("model.one_name"), ok=False, data={"usage": True})
     from coder.config.save import save_model
 
+    unlisted = await _unlisted(agent, args)
+    if unlisted and somebody_to_ask(agent.session):
+        question = [unlisted, Phrase("model.use_it")]
+        if await ask_to_go_on(agent.session, question, can_always=False) == "no":
+            return Reply(Phrase("model.unchanged", model=agent.chosen.name), ok=False)
+        unlisted = None
     agent.use_model(args)
     agent.session.record_state()
     problem = save_model(agent.root, args)
-    lines: list[Said] = [Phrase("model.set", model=args), *([problem] if problem else [])]
+    lines: list[Said] = [Phrase("model.set", model=args), *filter(None, [unlisted, problem])]
     return Reply(Joined([*lines, *_model_of_mode(agent)]))
+
+
+async def _unlisted(agent: Agent, name: str) -> Phrase | None:
+    """Where the server lists its models, and not this one; with the nearest that it has."""
+    if name in ("auto", agent.chosen.name, *agent.config.provider.models) or agent.list_models is None:
+        return None
+    try:
+        names = await agent.list_models()
+    except (ModelError, TimeoutError):
+        return None
+    if not names or name in names:
+        return None
+    import difflib
+
+    near = difflib.get_close_matches(name, names, 3, 0.4) or names[:3]
+    return Phrase("model.not_listed", model=name, names=", ".join(near))
 
 
 def _model_of_mode(agent: Agent) -> list[Said]:
