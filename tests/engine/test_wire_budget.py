@@ -10,8 +10,8 @@ import pytest
 from coder.protocol.events import CommandDone, Failed, Notice, StateChanged, TurnEnded
 from coder.protocol.ops import Cancel, UserInput
 from coder.protocol.usage import Usage
-from kit import ScriptedServer
-from kit.driving import Driver, Project, of
+from kit import Chaos, ScriptedServer
+from kit.driving import Driver, Project, drive, of
 from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
 
 LIST = {"name": "list", "arguments": {}}
@@ -74,6 +74,22 @@ def test_cached_and_uncached_tokens_are_told_apart(project: Project) -> None:
     assert answer["meta"]["tokens"]["cached"] == 900
     assert answer["meta"]["cost_usd"] == pytest.approx((100 * 10 + 900 * 1 + 10 * 20) / 1e6)
     assert "900" in of(driver.seen, CommandDone)[0].text
+
+
+@pytest.mark.parametrize(("own", "price"), [({}, 12.5), ({"cache_write": 20.0}, 20.0)])
+def test_what_goes_into_the_providers_cache_costs_more(
+    project: Project, own: dict[str, float], price: float
+) -> None:
+    prices = {"claude": {"input": 10.0, "cached_input": 1.0, "output": 20.0, **own}}
+    project.configure(budget={"prices": prices}, provider={"wire": "messages"})
+    counted = {"input_tokens": 100, "cache_creation_input_tokens": 300, "cache_read_input_tokens": 600}
+    with Chaos([{"text": "a", "usage": counted}], wire="messages") as server:
+        drive(project, server.url, ["hi"], model="claude-opus-5")
+    (answer,) = project.of_type("assistant")
+    tokens = answer["meta"]["tokens"]
+    assert (tokens["prompt"], tokens["cached"], tokens["written"]) == (1_000, 600, 300)
+    cost = (100 * 10 + 300 * price + 600 * 1 + tokens["completion"] * 20) / 1e6
+    assert answer["meta"]["cost_usd"] == pytest.approx(cost)
 
 
 def test_what_tools_added_since_the_last_count_is_in_the_estimate(project: Project) -> None:

@@ -149,17 +149,22 @@ class SandboxSection(Section, frozen=True):
 
 
 class Price(Section, frozen=True):
-    """USD per million tokens. `cached_input` unset: as `input`."""
+    """USD per million tokens. `cached_input` unset: as `input`. `cache_write` unset: 1.25 times `input`, as
+    Anthropic asks; others do not count what they put into their cache."""
 
     input: Usd = 0.0
     cached_input: Usd | None = None
     output: Usd = 0.0
+    cache_write: Usd | None = None
 
-    def cost(self, prompt: int, completion: int, cached: int = 0) -> float:
-        """In USD; `cached` is the part of the prompt that came from the provider's cache."""
+    def cost(self, prompt: int, completion: int, cached: int = 0, written: int = 0) -> float:
+        """In USD; of the prompt `cached` tokens came from the provider's cache and `written` went into it."""
         cached = min(cached, prompt)
-        cached_price = self.input if self.cached_input is None else self.cached_input
-        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / 1_000_000
+        written = min(written, prompt - cached)
+        read_price = self.input if self.cached_input is None else self.cached_input
+        write_price = 1.25 * self.input if self.cache_write is None else self.cache_write
+        plain = (prompt - cached - written) * self.input
+        return (plain + cached * read_price + written * write_price + completion * self.output) / 1_000_000
 
 
 def price_of(prices: Mapping[str, Price], model: str) -> Price | None:

@@ -29,7 +29,9 @@ class Budget:
     def cost(self, model: str, usage: Usage) -> float | None:
         """None where the model has no price."""
         price = self.price_of(model)
-        return None if price is None else price.cost(usage.prompt, usage.completion, usage.cached)
+        if price is None:
+            return None
+        return price.cost(usage.prompt, usage.completion, usage.cached, usage.written)
 
     def add(self, model: str, usage: Usage) -> float | None:
         cost = self.cost(model, usage)

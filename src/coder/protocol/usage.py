@@ -8,7 +8,8 @@ NOT_ASKED = "none"  # `source` of a step for which no request was made
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens of one request, or the sum of several.
+    """Tokens of one request, or the sum of several. Of the prompt `cached` came from the provider's cache,
+    `written` were put into it, where that costs.
 
     `source` says who counted: the provider's `usage`, or the local tokenizer where it sent none.
     """
@@ -18,6 +19,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     total: int = 0
     cached: int = 0
     source: str = ""
+    written: int = 0
 
     @property
     def cached_share(self) -> float | None:
@@ -30,6 +32,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             completion=self.completion + other.completion,
             total=self.total + other.total,
             cached=self.cached + other.cached,
+            written=self.written + other.written,
         )
 
 
@@ -50,11 +53,14 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     cached: int = 0
     source: str = ""
     local: LocalTokens | None = None
+    written: int = 0
 
     @classmethod
     def of(cls, usage: Usage, local: LocalTokens | None = None) -> Tokens:
-        return cls(usage.prompt, usage.completion, usage.total, usage.cached, usage.source, local)
+        return cls(
+            usage.prompt, usage.completion, usage.total, usage.cached, usage.source, local, usage.written
+        )
 
     @property
     def usage(self) -> Usage:
-        return Usage(self.prompt, self.completion, self.total, self.cached)
+        return Usage(self.prompt, self.completion, self.total, self.cached, written=self.written)

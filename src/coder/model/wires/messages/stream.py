@@ -164,6 +164,7 @@ class MessageStream(AnswerStream):
         self._counts |= {name: value for name, value in usage.items() if isinstance(value, int)}
         counts = self._counts
         cached = count(counts, "cache_read_input_tokens")
-        prompt = count(counts, "input_tokens") + count(counts, "cache_creation_input_tokens") + cached
+        written = count(counts, "cache_creation_input_tokens")
+        prompt = count(counts, "input_tokens") + written + cached
         completion = count(counts, "output_tokens")
-        self._usage = Usage(prompt, completion, prompt + completion, cached, "provider")
+        self._usage = Usage(prompt, completion, prompt + completion, cached, "provider", written)
