@@ -14,8 +14,10 @@ import pytest
 
 from coder.cli import SUBCOMMANDS
 from coder.tools.registry import built_in_tools
-from kit import ScriptedServer
+from kit import Chaos, ScriptedServer
 from kit.driving import Project
+from kit.fakes import WIRES
+from kit.wire_talk import MODELS
 
 # Runs the command as its entry point does; tells which modules there are when the event of the audit hook
 # comes (the connection to the provider) or, without one, at the end.
@@ -120,6 +122,16 @@ def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> N
     shell = ["coder.policy.shell.judge", "coder.policy.shell.syntax", "coder.engine.commands.table"]
     unused = ["coder.model.scripted", "coder.servers", "coder.texts.zh", "coder.terminal.start"]
     assert under(ours, [*others, *shell, *unused]) == []
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_of_the_wires_only_the_one_in_use_is_loaded(project: Project, wire: str) -> None:
+    project.configure(provider={"wire": wire})
+    with Chaos([{"text": "hi"}], wire=wire) as server:
+        modules = loaded(project, "socket.connect", "--once", "hi", "--model", MODELS[wire], url=server.url)
+        assert len(server.requests) == 1
+    found = {name.split(".")[3] for name in modules if name.startswith("coder.model.wires.")}
+    assert found - {"client", "parts"} == {"chat_completions" if wire == "chat" else wire}
 
 
 def test_of_the_tools_only_the_declarations_are_loaded(at_first_request: list[str]) -> None:

@@ -17,6 +17,7 @@ from coder.model.base import (
     Completed,
     ModelError,
     ModelRequest,
+    Progress,
     ReasoningDelta,
     TextDelta,
 )
@@ -472,3 +473,17 @@ def test_cancelling_closes_the_request() -> None:
             await run(server)
 
     asyncio.run(main())
+
+
+def test_llama_cpp_tells_how_far_it_has_read_a_long_prompt() -> None:
+    """Other servers are not asked to: a field that they do not know may be refused."""
+    named = {
+        **played({"content": "a"}),
+        "headers": {"Content-Type": "text/event-stream", "Server": "llama.cpp"},
+    }
+    reading = {"choices": [{"delta": {}}], "prompt_progress": {"total": 400, "processed": 100}}
+    slow = {**named, "body": f"data: {json.dumps(reading)}\n\n{named['body']}"}
+    with ScriptedServer([played({"content": "a"}), named, slow]) as server:
+        chunks = talk(server, times=3)
+        assert ["return_progress" in chat for chat in server.chats] == [False, False, True]
+    assert [chunk for chunk in chunks if isinstance(chunk, Progress)] == [Progress("reading", 0.25)]

@@ -168,7 +168,7 @@ def test_a_paused_turn_goes_on_by_itself() -> None:
     (chunks,), sent = talk("messages", [paused, {"text": ", found it.", "reasoning": "so"}])
     assert text_of(chunks) == "Searching, found it."
     assert end_of(chunks).finish_reason == "stop"
-    assert end_of(chunks).usage == Usage(20, 8, 28, 10)
+    assert end_of(chunks).usage == Usage(20, 8, 28, 10, written=4)
     assert [m["role"] for m in sent[1].json["messages"]] == ["user", "assistant"]
     assert sent[1].json["messages"][1]["content"][0]["type"] == "thinking"
     opaque = end_of(chunks).opaque

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, cast
 
@@ -20,7 +21,7 @@ from coder.model.base import (
 )
 from coder.model.make import Wire, make_wire
 from coder.protocol.usage import Usage
-from kit import Chaos, text_of
+from kit import Chaos, chaos, collect, text_of
 from kit.fakes import WIRES, stream_of
 from kit.wire_talk import CALLS, NATIVE, TEXT, TURN, calls_of, end_of, request_of, talk
 
@@ -36,7 +37,7 @@ def test_text_reasoning_parallel_calls_and_usage(wire: str) -> None:
     assert [chunk.call.id for chunk in chunks if isinstance(chunk, CallReady)] == ["call_one", "call_two"]
     end = end_of(chunks)
     assert end.finish_reason == "tool_calls"
-    assert end.usage == Usage(10, 4, 14, 5, "provider")
+    assert end.usage == Usage(10, 4, 14, 5, "provider", 2 if wire == "messages" else 0)
     assert end.model == "m"
 
 
@@ -138,6 +139,26 @@ def test_a_broken_answer_is_asked_for_again_and_seen_once(wire: str, fault: str)
     assert text_of(chunks) == TEXT
     assert calls_of(chunks) == [("read", {"path": "ä" * 30}), ("read", {"path": "b"})]
     assert not any(isinstance(chunk, Restarted) for chunk in chunks)
+
+
+def test_no_fault_of_the_kit_is_left_out() -> None:
+    assert chaos.__doc__ is not None
+    named = re.findall(r"^ {4}(\w+) {2,}", chaos.__doc__, re.MULTILINE)
+    assert set(named) == {*WHOLE, *BROKEN, "html", "silent"}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_server_that_falls_silent_is_not_waited_for_without_end(wire: str) -> None:
+    async def run(url: str) -> None:
+        model = make_wire(cast(Wire, wire), url, timeout_ms=50)
+        try:
+            await collect(model, request_of(wire))
+        finally:
+            await model.close()
+
+    with Chaos([{**TURN, "fault": "silent"}], wire=wire) as server, pytest.raises(ModelError) as raised:
+        asyncio.run(run(server.url))
+    assert (raised.value.kind, raised.value.retryable) == ("timeout", True)
 
 
 @pytest.mark.parametrize("wire", NATIVE)

@@ -52,4 +52,4 @@ def _window(data: Any) -> int:
     places += [first.get("meta")] if isinstance(first, dict) else []
     told = [place for place in places if isinstance(place, dict)]
     found = (place.get(name) for place in told for name in _FIELDS)
-    return next((value for value in found if isinstance(value, int) and value > 0), 0)
+    return next((value for value in found if type(value) is int and value > 0), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,7 +57,7 @@ class SentCall(Protocol):
     def arguments(self) -> str: ...
 
 
-class AnswerStream:
+class AnswerStream(ABC):
     """One answer: decoded events in, chunks out.
 
     `ended`: the finish reason has arrived; `done`: nothing follows; `error`: the server's error object. Tool
@@ -74,16 +75,16 @@ class AnswerStream:
         self._cited: set[str] = set()
         self._out: list[Chunk] = []
 
+    @abstractmethod
     def event(self, data: Any) -> None:
         """One decoded event."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self, data: Any) -> bool:
         """A complete, non-streamed answer; false if it is none."""
-        raise NotImplementedError
 
-    def calls(self) -> Sequence[SentCall]:
-        raise NotImplementedError
+    @abstractmethod
+    def calls(self) -> Sequence[SentCall]: ...
 
     def opaque(self) -> Opaque | None:
         """What the provider wants back with this answer, where there is such."""
@@ -123,13 +124,16 @@ class AnswerStream:
         return wanted
 
 
-class HttpWire:
+class HttpWire(ABC):
     """A `ChatModel` for one server, without retries (see `RetryingModel`).
 
-    A wire defines `url`, `models_url`, `body` and `answer`, and overrides what its API does otherwise.
+    A wire defines `models_url`, `body` and `answer`, sets `urls` or defines `url`, and overrides what its API
+    does otherwise.
     """
 
     key_header = "authorization"  # in lower case
+    server = ""  # what it called itself in its newest answer
+    urls: Sequence[str] = ()  # candidates, for an address that may lack its version; the first is in use
 
     def __init__(
         self,
@@ -193,14 +197,15 @@ class HttpWire:
 
     # what a wire defines
 
+    @abstractmethod
     def prepare(self) -> None:
         """Set what the wire itself keeps."""
 
     def url(self, model: str) -> str:
-        raise NotImplementedError
+        return self.urls[0]
 
-    def models_url(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def models_url(self) -> str: ...
 
     def model_names(self, data: Any) -> list[str]:
         """The names in the answer to `models_url`."""
@@ -216,14 +221,14 @@ class HttpWire:
             return {"Authorization": f"Bearer {self.key}"}
         return {self.key_header: self.key}
 
-    def body(self, request: ModelRequest) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def body(self, request: ModelRequest) -> bytes: ...
 
-    def answer(self, request: ModelRequest) -> AnswerStream:
-        raise NotImplementedError
+    @abstractmethod
+    def answer(self, request: ModelRequest) -> AnswerStream: ...
 
-    def adapt(self, status: int, body: bytes, model: str) -> bool:
-        """After a refusal: whether the next request will do without what this server refused."""
+    def leave_out(self, body: bytes, model: str) -> bool:
+        """After a refusal (400, 422): whether the next request will do without what this server refused."""
         return False
 
     # asking
@@ -234,14 +239,21 @@ class HttpWire:
             url, head = self.url(request.model), self._head(request.prompt_id)
             response = await self._http.request("POST", url, head, self.body(request))
             if response.status < 400:
+                self.server = response.headers.get("server", "")
                 return response
             try:
                 body = await response.read(_ERROR_LIMIT)
                 response.release()
             finally:
                 response.abort()
-            if not self.adapt(response.status, body, request.model):
+            if not self._adapt(response.status, body, request.model):
                 raise self._refusal(response, body, request.model)
+
+    def _adapt(self, status: int, body: bytes, model: str) -> bool:
+        if status == 404 and len(self.urls) > 1 and b'"error"' not in body:
+            self.urls = self.urls[1:]
+            return True
+        return status in (400, 422) and self.leave_out(body, model)
 
     def _head(self, prompt_id: str) -> dict[str, str]:
         head = {

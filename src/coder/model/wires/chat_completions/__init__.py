@@ -22,27 +22,25 @@ class ChatCompletions(HttpWire):
     """The wire that most servers speak."""
 
     def prepare(self) -> None:
-        self._urls = endpoints(self.base_url, _PATH)
+        self.urls = endpoints(self.base_url, _PATH)
         self._include_usage = True
         self._limit_name = "max_completion_tokens"
 
     def url(self, model: str) -> str:
         base = azure_base(self.base_url, model)
-        return self._urls[0] if base == self.base_url else endpoints(base, _PATH)[0]
+        return self.urls[0] if base == self.base_url else endpoints(base, _PATH)[0]
 
     def models_url(self) -> str:
         base = azure_base(self.base_url)
-        return (self._urls[0] if base == self.base_url else endpoints(base, _PATH)[0]).replace(
+        return (self.urls[0] if base == self.base_url else endpoints(base, _PATH)[0]).replace(
             _PATH, "/models"
         )
 
-    def adapt(self, status: int, body: bytes, model: str) -> bool:
-        if status in (400, 422) and self._include_usage and b"stream_options" in body:
+    def leave_out(self, body: bytes, model: str) -> bool:
+        if self._include_usage and b"stream_options" in body:
             self._include_usage = False
-        elif status in (400, 422) and b"max_completion_tokens" in body and self._limit_name != _OLD_LIMIT:
+        elif b"max_completion_tokens" in body and self._limit_name != _OLD_LIMIT:
             self._limit_name = _OLD_LIMIT
-        elif status == 404 and len(self._urls) > 1 and b'"error"' not in body:
-            self._urls = self._urls[1:]  # a bare host that does without `/v1`
         else:
             return False
         return True
@@ -58,6 +56,8 @@ class ChatCompletions(HttpWire):
         body["stream"] = True
         if self._include_usage:
             body["stream_options"] = {"include_usage": True}
+        if self.server == "llama.cpp":
+            body["return_progress"] = True  # of a long prompt, before the first token
         body.update(request.extra)
         return msgspec.json.encode(body)
 

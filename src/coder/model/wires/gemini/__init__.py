@@ -42,16 +42,12 @@ class Gemini(HttpWire):
     def answer(self, request: ModelRequest) -> GeminiStream:
         return GeminiStream(used_ids(request), self.origin, request.model)
 
-    def adapt(self, status: int, body: bytes, model: str) -> bool:
+    def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
-        if (
-            status == 400
-            and re.search(rb"thinking[ _]?(level|budget)", body, re.IGNORECASE)
-            and before.effort
-        ):
+        if before.effort and re.search(rb"thinking[ _]?(level|budget)", body, re.IGNORECASE):
             after = msgspec.structs.replace(before, effort=False)
-        elif status == 400 and re.search(rb"thinking|includeThoughts", body, re.IGNORECASE):
+        elif re.search(rb"thinking|includeThoughts", body, re.IGNORECASE):
             after = Limits(thinking=False, effort=False)
         self._limits[model] = after
         return after != before

@@ -26,14 +26,11 @@ class Messages(HttpWire):
     key_header = "x-api-key"
 
     def prepare(self) -> None:
-        self._urls = _urls(self.base_url)
+        self.urls = _urls(self.base_url)
         self._limits: dict[str, Limits] = {}  # by model
 
-    def url(self, model: str) -> str:
-        return self._urls[0]
-
     def models_url(self) -> str:
-        base, _, query = self._urls[0].partition("?")
+        base, _, query = self.urls[0].partition("?")
         return f"{base.removesuffix(_PATH)}/models?{query or 'limit=1000'}"
 
     def authorization(self) -> dict[str, str]:
@@ -45,12 +42,7 @@ class Messages(HttpWire):
     def answer(self, request: ModelRequest) -> MessageStream:
         return MessageStream(used_ids(request), self.origin, request.model)
 
-    def adapt(self, status: int, body: bytes, model: str) -> bool:
-        if status == 404 and len(self._urls) > 1 and b'"error"' not in body:
-            self._urls = self._urls[1:]
-            return True
-        if status not in (400, 422):
-            return False
+    def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
         if found := _OUTPUT_LIMIT.search(body):

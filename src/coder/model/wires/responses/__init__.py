@@ -17,14 +17,11 @@ class Responses(HttpWire):
     """What the server refused of a request (summaries, reasoning, effort) is left out from then on."""
 
     def prepare(self) -> None:
-        self._urls = endpoints(azure_base(self.base_url), _PATH)
+        self.urls = endpoints(azure_base(self.base_url), _PATH)
         self._limits: dict[str, Limits] = {}  # by model
 
-    def url(self, model: str) -> str:
-        return self._urls[0]
-
     def models_url(self) -> str:
-        return self._urls[0].replace(_PATH, "/models")
+        return self.urls[0].replace(_PATH, "/models")
 
     def body(self, request: ModelRequest) -> bytes:
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
@@ -32,12 +29,7 @@ class Responses(HttpWire):
     def answer(self, request: ModelRequest) -> ResponseStream:
         return ResponseStream(used_ids(request), self.origin, request.model)
 
-    def adapt(self, status: int, body: bytes, model: str) -> bool:
-        if status == 404 and len(self._urls) > 1 and b'"error"' not in body:
-            self._urls = self._urls[1:]
-            return True
-        if status not in (400, 422):
-            return False
+    def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
         if before.summary and (b"reasoning.summary" in body or b"reasoning summar" in body):
