@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 
 from coder.context.ide.context import CHANGES, FULL
 from coder.protocol.events import CommandDone, TurnEnded
-from kit import ScriptedServer
+from kit import Chaos, ScriptedServer
 from kit.companion import TOKEN, FakeEditor
 from kit.driving import Driver, Project, of
+from kit.fakes import WIRES
+from kit.prefix import grows
 from kit.validity import check_conversation
 
 LIST = {"name": "list", "arguments": {}}
@@ -78,14 +81,22 @@ def note_in(message: str) -> Any:
     return json.loads(message.split("```json\n")[1].split("\n```")[0])
 
 
-def play(root: Path, script: list[Any], use: Callable[[Scene], Awaitable[None]], **announced: Any) -> Scene:
+def play(
+    root: Path,
+    script: list[Any],
+    use: Callable[[Scene], Awaitable[None]],
+    wire: str = "chat",
+    **announced: Any,
+) -> Scene:
     async def run() -> Scene:
         place = Place(root)
+        if wire != "chat":
+            place.configure(ide={"enabled": True}, provider={"wire": wire})
         editor = FakeEditor(place.cwd)
         await editor.start()
         editor.announce(place.temporary, **announced)
         editor.state = {"workspaceState": {"openFiles": [place.file("a.py", 5, isActive=True)]}}
-        async with ScriptedServer(script) as server:
+        async with Chaos(script, wire=wire) as server:
             scene = Scene(place, server, editor)
             try:
                 await use(scene)
@@ -93,7 +104,7 @@ def play(root: Path, script: list[Any], use: Callable[[Scene], Awaitable[None]],
                 await scene.driver.close()
                 await editor.stop()
         assert {end.status for end in of(scene.driver.seen, TurnEnded)} <= {"ok"}
-        for chat in scene.server.chats:
+        for chat in scene.server.chats if wire == "chat" else ():
             check_conversation(chat["messages"])
         return scene
 
@@ -123,6 +134,22 @@ def test_whole_first_then_changes_then_nothing(tmp_path: Path) -> None:
     scene = play(tmp_path, [{"text": "ok"}] * 4, use)
     first, second = (chat["messages"] for chat in scene.server.chats[:2])
     assert second[: len(first)] == first  # told with the new message, never by changing an old one
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_note_changes_what_was_sent_before(tmp_path: Path, wire: str) -> None:
+    async def use(scene: Scene) -> None:
+        await scene.begin()
+        await scene.driver.send("one")
+        await scene.show(scene.place.file("b.py", 9, isActive=True, selectedText="def"))
+        await scene.driver.send("two")
+        await scene.show(scene.place.file("c.py", 11, isActive=True))
+        await scene.driver.send("three")
+
+    sent = play(tmp_path, [{"calls": [LIST]}, *[{"text": "ok"}] * 3], use, wire).server.requests
+    assert len(sent) == 4
+    assert json.dumps(sent[-1].json).count("```json") == 3
+    assert all(grows(wire, before, after) for before, after in pairwise(sent))
 
 
 def test_never_while_a_tool_call_is_open(tmp_path: Path) -> None:

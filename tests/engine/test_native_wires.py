@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,14 +11,19 @@ from typing import Any
 
 import pytest
 
-from kit import Chaos, Recorded
+from kit import Chaos
 from kit.driving import Driver, Project, drive
 from kit.fakes import WIRES
+from kit.images import png
+from kit.prefix import grows, split
 from kit.validity import check_conversation
 from kit.wire_talk import MODELS, NATIVE
 
 SIGNED = "U0lHTkVE"
-LIST = {"chat": "messages", "messages": "messages", "responses": "input", "gemini": "contents"}
+
+
+def base64(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
 
 
 def looks(path: str = "a.txt", **more: Any) -> dict[str, Any]:
@@ -37,26 +43,10 @@ def ready(project: Project) -> Project:
 
 
 def use(project: Project, wire: str, **sections: Any) -> None:
-    project.configure(provider={"wire": wire}, workflow={"require_todo_for_complex": False}, **sections)
-
-
-def without_marks(value: Any) -> Any:
-    """Marks tell where to cut the cache; they are no part of what is cached."""
-    if isinstance(value, dict):
-        return {key: without_marks(one) for key, one in value.items() if key != "cache_control"}
-    return [without_marks(one) for one in value] if isinstance(value, list) else value
-
-
-def grows(wire: str, before: Recorded, after: Recorded) -> bool:
-    """Whether the provider's cache of the one request serves the other: no byte before its end differs."""
-    (head, said), (head_after, said_after) = (_split(wire, one.json) for one in (before, after))
-    return head == head_after and said_after.startswith(said[:-1])
-
-
-def _split(wire: str, body: dict[str, Any]) -> tuple[str, str]:
-    plain = without_marks(body)
-    said = plain.pop(LIST[wire])
-    return json.dumps(plain), json.dumps(said)
+    models = {"m": {"images": True}}  # the model of Chat Completions
+    project.configure(
+        provider={"wire": wire, "models": models}, workflow={"require_todo_for_complex": False}, **sections
+    )
 
 
 @pytest.mark.parametrize("wire", NATIVE)
@@ -127,8 +117,10 @@ def test_the_first_request_is_small(ready: Project, wire: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_every_request_begins_as_the_one_before(ready: Project, wire: str) -> None:
-    """Across steps, mode switches, an undo, a resume and the end of a compaction."""
+    """Across steps, mode switches, an undo, images, a resume and the end of a compaction."""
     use(ready, wire)
+    ready.write("shot.png", png())
+    ready.write("other.png", png(9, 9))
     write = {"name": "write", "arguments": {"path": "b.txt", "content": "beta\n"}}
     script = [
         looks(text="First I look."),
@@ -136,7 +128,8 @@ def test_every_request_begins_as_the_one_before(ready: Project, wire: str) -> No
         {"text": "Written."},
         {"text": "Planned."},
         {"text": "Undone, I see."},
-        looks(),
+        {"text": "A square."},
+        looks("shot.png"),
         {"text": "Resumed."},
         {"text": "A summary of all that."},
         looks(),
@@ -144,17 +137,22 @@ def test_every_request_begins_as_the_one_before(ready: Project, wire: str) -> No
         {"text": "And on."},
     ]
     with Chaos(script, wire=wire) as server:
-        run(ready, server, ["write b.txt", "/mode plan", "plan on", "/mode default", "/undo", "what now?"])
+        run(
+            ready,
+            server,
+            ["write b.txt", "/mode plan", "plan on", "/mode default", "/undo", "what now?", "@other.png"],
+        )
         (log,) = ready.logs()
         run(ready, server, ["look again", "/compact", "go on", "and on"], resume=log.stem)
         sent = list(server.requests)
     assert not Path(ready.cwd / "b.txt").exists()
     at = next(n for n, one in enumerate(sent) if "tools" not in one.json)  # the summary is asked for apart
     before, after = sent[:at], sent[at + 1 :]
-    assert (len(before), len(after)) == (7, 3)
+    assert (len(before), len(after)) == (8, 3)
+    assert all(data in json.dumps(before[-1].json) for data in map(base64, (png(), png(9, 9))))
     for earlier, later in [*pairwise(before), *pairwise(after)]:
         assert grows(wire, earlier, later)
-    assert _split(wire, before[-1].json)[0] == _split(wire, after[0].json)[0]
+    assert split(wire, before[-1].json)[0] == split(wire, after[0].json)[0]
 
 
 @pytest.mark.parametrize(
