@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ RECORDS = sorted((Path(__file__).parents[1] / "record" / "fixtures" / "old_recor
 LONG = " ".join(f"w{n}" for n in range(900))  # about 2,000 tokens
 PRICES = {"scripted": {"input": 10.0, "cached_input": 1.0, "output": 30.0}}
 PLAIN = {"require_todo_for_complex": False}
+SQUARE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4AWPQCKgAIgYIBQAZDgPB4tqgNwAAAABJRU5ErkJggg=="
+)
 SERVER = str(Path(__file__).parent / "tool_server.py")
 
 
@@ -357,6 +361,14 @@ def native(project: Project) -> None:
         drive(project, server.url, ["/effort high", "what is in a.txt?"], mode="yolo", preset="yolo")
 
 
+def with_images(project: Project) -> None:
+    """Named in a message and read, by a model whose provider counts what goes into its cache."""
+    project.configure(provider={"wire": "messages"})
+    project.write("a.png", b64decode(SQUARE))
+    with Chaos([one("read", path="a.png"), {"text": "a square"}], wire="messages") as server:
+        drive(project, server.url, ["what is on @a.png?"], model="claude-opus-5")
+
+
 def accepted(project: Project) -> None:
     """Somebody else's record, that the person took for their own."""
     session = play(project, [{"text": "hello"}], "hi")
@@ -375,7 +387,7 @@ SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
         work, asking, cut_off, compacted, checked, in_modes, with_subagents, with_jobs, with_mcp, routed,
-        in_circles, failing, in_xml, native, accepted, with_hooks, by_command,
+        in_circles, failing, in_xml, native, with_images, accepted, with_hooks, by_command,
     )
 }  # fmt: skip
 

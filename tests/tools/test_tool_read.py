@@ -125,10 +125,10 @@ def test_other_encodings_are_read_and_named(world: World, encoding: str, text: s
 
 
 def test_binary_file_gets_kind_and_size(world: World) -> None:
-    path = world.put("a.png", b"\x89PNG\r\n\x1a\n" + bytes(3000))
-    result = world.call(Read(), path="a.png")
+    path = world.put("a.sqlite", b"SQLite format 3\0" + bytes(3000))
+    result = world.call(Read(), path="a.sqlite")
     assert not result.ok
-    assert "PNG image" in result.for_model
+    assert "SQLite database" in result.for_model
     assert "2.9 KB" in result.for_model
     assert not world.context.files.known(path)
 

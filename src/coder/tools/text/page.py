@@ -304,9 +304,6 @@ def _binary(file: BinaryIO, name: str) -> ToolResult:
 
 
 _KINDS = (
-    (b"\x89PNG", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
     (b"%PDF", "PDF document"),
     (b"PK\x03\x04", "ZIP archive"),
     (b"\x1f\x8b", "gzip data"),
