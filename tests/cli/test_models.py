@@ -15,7 +15,7 @@ PRICES = {"gpt-5.5": {"input": 2.0, "cached_input": 0.2, "output": 8.0}}
 def test_what_is_known_and_what_is_guessed(project: Project) -> None:
     project.configure(
         budget={"prices": PRICES},
-        provider={"models": {"small": {"context_window": 4096, "dialect": "guided"}}},
+        provider={"models": {"small": {"context_window": 4096, "dialect": "guided", "images": False}}},
     )
     environ = {"ANTHROPIC_API_KEY": "sk-ant-1", "CODER_MODEL": "gpt-5.5"}
     with ScriptedServer(model="unheard-of") as server:
@@ -24,7 +24,9 @@ def test_what_is_known_and_what_is_guessed(project: Project) -> None:
         shown = project.coder("models", url=server.url, env=environ).stdout
     assert list(rows)[:3] == ["gpt-5.5", "small", "unheard-of"]
     assert rows["gpt-5.5"]["in_use"] is True
-    assert rows["gpt-5.5"]["price"] == PRICES["gpt-5.5"]
+    assert rows["gpt-5.5"]["price"] == {**PRICES["gpt-5.5"], "cache_write": None}
+    seeing = {name: rows[name]["images"] for name in ("gpt-5.5", "small", "unheard-of")}
+    assert seeing == {"gpt-5.5": True, "small": False, "unheard-of": None}
     assert (rows["gpt-5.5"]["context_window"], rows["gpt-5.5"]["window_known"]) == (1_050_000, True)
     assert (rows["small"]["context_window"], rows["small"]["dialect"]) == (4096, "guided")
     assert (rows["unheard-of"]["window_known"], rows["unheard-of"]["price"]) == (False, None)

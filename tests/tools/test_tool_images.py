@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib.util
 import io
 import os
@@ -10,6 +11,7 @@ import struct
 import tracemalloc
 import zlib
 from base64 import b64decode
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World
 
+from coder.protocol.messages import Image
 from coder.tools.images import fit
-from coder.tools.images.fit import MAX_FILE_BYTES, Unusable, decoded, fitted
+from coder.tools.images.fit import MAX_FILE_BYTES, Batch, Unusable, decoded, fitted
 from coder.tools.images.formats import Broken, measured
 from coder.tools.read import Read
 from kit.images import bmp, chunk, gif, png, png_of
@@ -152,6 +155,7 @@ def bombs() -> dict[str, bytes]:
         "gif": b"GIF89a" + struct.pack("<HHBBB", 65_535, 65_535, 0, 0, 0) + b";",
         "text": head[:33] + text + head[33:],
         "empty": png_of(0, 10, zeros),
+        "chunks": head[:33] + chunk(b"tEXt", b"") * 200_000 + head[33:],
     }
 
 
@@ -166,6 +170,33 @@ def test_a_bomb_is_not_decoded(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_of_too_many_the_rest_is_not_even_looked_at() -> None:
+    looked: list[int] = []
+
+    def look(number: int) -> Image:
+        looked.append(number)
+        return fitted(png() if number % 2 else png()[:-3])
+
+    batch = Batch()
+    for number in range(500):
+        with contextlib.suppress(Unusable):
+            batch.add("x", partial(look, number))
+    assert looked == list(range(10))
+    assert len(batch.images) == 5
+
+
+@needs_pillow
+def test_what_pillow_warns_of_does_not_reach_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    import warnings
+
+    exif = b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + bytes(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with contextlib.suppress(Unusable):
+            fitted(saved("JPEG", 2500, 10, exif=exif))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_base64_that_is_none_or_endless() -> None:

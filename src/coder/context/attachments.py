@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -27,6 +27,9 @@ from coder.tools.search.globs import BadGlob, matcher
 from coder.tools.search.ignore import Place, Rules
 from coder.tools.search.walk import Walk
 from coder.tools.text.file import NotText, load
+
+if TYPE_CHECKING:
+    from coder.tools.images.fit import Batch
 
 # About 12,000 tokens for one file and 48,000 for all; larger files are read in parts with a tool.
 MAX_FILE_BYTES = 48_000
@@ -48,7 +51,7 @@ class _Taken(msgspec.Struct):
     notes: list[Phrase] = []
     seen: set[str] = set()
     room: int = MAX_TOTAL_BYTES
-    images: list[Image] = []
+    images: Batch | None = None
 
 
 class Expanded(NamedTuple):
@@ -64,7 +67,9 @@ def expand(text: str, workspace: Workspace) -> Expanded:
     taken = _Taken()
     for name in named(text) or dropped(text):
         _attach(name, workspace, taken)
-    return Expanded("\n\n".join([text, *taken.parts]), taken.notes, taken.images)
+    return Expanded(
+        "\n\n".join([text, *taken.parts]), taken.notes, taken.images.images if taken.images else []
+    )
 
 
 def dropped(text: str) -> list[str]:
@@ -211,16 +216,14 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: boo
 
 
 def _attach_image(name: str, head: bytes, file: BinaryIO, taken: _Taken) -> None:
-    from coder.tools.images.fit import Unusable, described, fits_beside, read_image, too_many
+    from coder.tools.images.fit import Batch, Unusable, described, read_image
 
+    taken.images = taken.images or Batch()
     try:
-        image = read_image(name, head, file)
-        if not fits_beside(taken.images, image):
-            raise too_many(name)
+        image = taken.images.add(name, lambda: read_image(name, head, file))
     except Unusable as fault:
         taken.notes.append(fault.phrase)
         return
-    taken.images.append(image)
     taken.parts.append(f'<image path="{_in_quotes(name)}">{described(image)}</image>')
 
 

@@ -48,7 +48,7 @@ class Conversation:
         self.messages.append(message)
         self.unanswered += 1
         self.has_images = self.has_images or bool(message.images)
-        self.bytes += _bytes(message)
+        self.bytes += message_bytes(message)
 
     def append_response(self, message: Message) -> None:
         """Append the model's response to all messages before it."""
@@ -60,7 +60,7 @@ class Conversation:
         self.messages = list(messages)
         self.has_images = any(message.images for message in messages)
         self.unanswered = min(self.unanswered, len(messages))
-        self.bytes = len(msgspec.json.encode(list(self._tools))) + sum(map(_bytes, messages))
+        self.bytes = len(msgspec.json.encode(list(self._tools))) + sum(map(message_bytes, messages))
         self._counted, self._tokens = 0, -1
 
     def tokens(self) -> int:
@@ -109,7 +109,8 @@ def _image_tokens(image: Image) -> int:
     return min(_MOST, 100 + image.width * image.height // _PIXELS) if image.width else _USUAL
 
 
-def _bytes(message: Message) -> int:
+def message_bytes(message: Message) -> int:
+    """No fewer than the tokens."""
     size = PER_MESSAGE + byte_length(message.content) + sum(map(_image_tokens, message.images))
     if message.opaque is not None:
         size += len(msgspec.json.encode(message.opaque))

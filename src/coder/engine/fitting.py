@@ -4,15 +4,15 @@ with a notice."""
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 
-from coder.context.conversation import message_tokens
-from coder.context.tokens import byte_length
+from coder.context.conversation import message_bytes, message_tokens
 from coder.engine.session import Session
 from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
-from coder.protocol.messages import Message, head_length
+from coder.protocol.messages import Image, Message, head_length
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
@@ -29,17 +29,18 @@ def crowded(session: Session) -> bool:
     return settings.auto and session.conversation.exceeds(floor)
 
 
-def too_long(session: Session, message: str) -> Phrase | None:
+def too_long(session: Session, text: str, images: Sequence[Image] = ()) -> Phrase | None:
     """Why a message would not fit even alone, or None."""
     limit = session.agent.prompt_limit
     conversation = session.conversation
-    if conversation.bytes + byte_length(message) <= limit:  # no text has more tokens than bytes
+    message = Message(role="user", content=text, images=list(images))
+    if conversation.bytes + message_bytes(message) <= limit:  # no text has more tokens than bytes
         return None
     head = conversation.messages[: head_length(conversation.messages)]
     fixed = conversation.fixed_tokens(head)
     if fixed >= limit:
         return Phrase("guard.fixed_too_long", count=fixed, limit=limit)
-    count = fixed + message_tokens(conversation.counter, Message(role="user", content=message))
+    count = fixed + message_tokens(conversation.counter, message)
     return Phrase("guard.message_too_long", count=count, limit=limit) if count > limit else None
 
 
@@ -48,16 +49,20 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
     same response still to come."""
     conversation = session.conversation
     limit = _RESULTS_SHARE * session.agent.prompt_limit
-    if conversation.bytes + byte_length(result.for_model) <= limit:
+    message = Message(role="tool", content=result.for_model, images=list(result.images))
+    if conversation.bytes + message_bytes(message) <= limit:
         return result
     count = conversation.counter.count
-    size = count(result.for_model)
+    size = message_tokens(conversation.counter, message)
     head = conversation.messages[: head_length(conversation.messages)]
     newest = conversation.messages[len(conversation.messages) - conversation.unanswered :]
     taken = conversation.fixed_tokens(head) + sum(message_tokens(conversation.counter, m) for m in newest)
     room = max(_SHORTEST, (limit - taken) / (waiting + 1))
     if size <= room:
         return result
+    if result.images:
+        text = f"{result.for_model}\n[no image is shown: the context window has no room for it]"
+        return fitted(session, msgspec.structs.replace(result, for_model=text, images=()), waiting)
     kept = kept_whole(session, result.for_model)
     half = int(len(result.for_model) * (room - _SHORTEST / 4) / size) // 2
     cut = _ends(result.for_model, half, kept)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -20,7 +21,7 @@ from coder.protocol import entries
 from coder.protocol.events import Notice
 from coder.protocol.messages import Image, Message
 from coder.texts import Phrase
-from coder.tools.images.fit import Unusable, decoded, described, fits_beside, too_many
+from coder.tools.images.fit import Batch, Unusable, decoded, described
 
 _REQUEST_BYTES = 16_000_000  # of Base64: the lowest limit is 20 MB for a whole request (Gemini)
 _BLIND = "[{n} not shown here: you cannot see images]"
@@ -56,19 +57,15 @@ async def received(session: Session, images: Sequence[Image]) -> tuple[list[Imag
 
 
 def _received(images: Sequence[Image]) -> tuple[list[Image], list[Phrase]]:
-    taken: list[Image] = []
+    taken = Batch()
     notes: list[Phrase] = []
     for number, image in enumerate(images, 1):
         name = image.name or f"image-{number}"
         try:
-            fit = decoded(image.data, name)
-            if not fits_beside(taken, fit):
-                raise too_many(name)
+            taken.add(name, partial(decoded, image.data, name))
         except Unusable as fault:
             notes.append(fault.phrase)
-        else:
-            taken.append(fit)
-    return taken, notes
+    return taken.images, notes
 
 
 def sees(session: Session, model: str) -> bool | None:

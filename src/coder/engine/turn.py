@@ -51,7 +51,7 @@ async def run_turn(
     expanded = text if instant else await _with_resources(session, await _with_files(session, text, images))
     lines = await _with_images(session, sent, images) if sent else ""
     message = "\n\n".join(part for part in (expanded, attached, lines) if part)
-    refused = too_long(session, message)
+    refused = too_long(session, message, images)
     blocked = await _blocked_by_hook(session, text or attached)
     words = words or Words(text, text)
     turn = _begin(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,21 +88,18 @@ class McpTool(Tool):
 
 def _with_images(text: str, sent: Sequence[tuple[str, str]]) -> tuple[str, tuple[Image, ...]]:
     """The images that can be shown; in the text each is named in its place."""
-    from coder.tools.images.fit import Unusable, decoded, described, fits_beside, too_many
+    from coder.tools.images.fit import Batch, Unusable, decoded, described
 
-    taken: list[Image] = []
+    taken = Batch()
     for number, (words, data) in enumerate(sent, 1):
         name = f"image {number}"
         try:
-            image = decoded(data, name)
-            if not fits_beside(taken, image):
-                raise too_many(name)
+            image = taken.add(name, partial(decoded, data, name))
         except Unusable as fault:
             text = text.replace(words, f"[not shown: {fault}]", 1)
         else:
-            taken.append(image)
             text = text.replace(words, f"[{name}: {described(image)}, shown beside this result]", 1)
-    return text, tuple(taken)
+    return text, tuple(taken.images)
 
 
 def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:

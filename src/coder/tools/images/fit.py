@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import io
 import os
+import threading
+import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from coder.protocol.messages import Image
@@ -36,6 +38,9 @@ _NAMES = {
 }
 
 
+_decoding = threading.Lock()
+
+
 class Unusable(Fault):
     """Why an image cannot be sent."""
 
@@ -59,9 +64,11 @@ def fitted(data: bytes, name: str = "") -> Image:
         if picture.media_type == "image/bmp" or len(data) > MAX_BYTES or _side(picture) > MAX_SIDE:
             raise Unusable("image.needs_pillow", name=name) from None
         return _image(data, picture, name)
+    warnings.filterwarnings("ignore", module="PIL")  # of odd files; the terminal is not theirs
     try:
-        # Only these decoders: every further one is attack surface.
-        with PIL.Image.open(io.BytesIO(data), formats=[_NAMES[picture.media_type]]) as opened:
+        # Only these decoders: every further one is attack surface. One image at a time: each may take
+        # 200 MB.
+        with _decoding, PIL.Image.open(io.BytesIO(data), formats=[_NAMES[picture.media_type]]) as opened:
             _check_pixels(opened.width, opened.height, name)
             return _scaled(opened, name)
     except Unusable:
@@ -87,13 +94,24 @@ def read_image(name: str, head: bytes, file: BinaryIO) -> Image:
     return fitted(head + file.read(MAX_FILE_BYTES + 1 - len(head)), name)
 
 
-def fits_beside(others: Sequence[Image], image: Image) -> bool:
-    """Whether a message with those images takes one more."""
-    return len(others) < MAX_IMAGES and sum(map(_size, (*others, image))) <= MAX_TOTAL_BYTES
+class Batch:
+    """The images of one message or result. Those that are too many are not looked at."""
 
+    def __init__(self) -> None:
+        self.images: list[Image] = []
+        self._tried = 0
+        self._room = MAX_TOTAL_BYTES
 
-def too_many(name: str) -> Unusable:
-    return Unusable("image.too_many", name=name, count=MAX_IMAGES, megabytes=MAX_TOTAL_BYTES // 1_000_000)
+    def add(self, name: str, make: Callable[[], Image]) -> Image:
+        """Raises `Unusable`, and what `make` does."""
+        self._tried += 1
+        image = make() if self._tried <= MAX_IMAGES else None
+        if image is None or _size(image) > self._room:
+            megabytes = MAX_TOTAL_BYTES // 1_000_000
+            raise Unusable("image.too_many", name=name, count=MAX_IMAGES, megabytes=megabytes)
+        self._room -= _size(image)
+        self.images.append(image)
+        return image
 
 
 def too_large(name: str) -> Unusable:
@@ -128,11 +146,11 @@ def _scaled(opened: Pixels, name: str) -> Image:
     """The first frame, upright, at most `_SIDE` a side: PNG, or JPEG where that is too large."""
     from PIL import ImageOps
 
-    opened.draft("RGB", (_SIDE, _SIDE))  # a JPEG is decoded at about the size that is needed
-    pixels = ImageOps.exif_transpose(opened)
-    clear = "A" in pixels.getbands() or "transparency" in pixels.info
-    pixels = pixels.convert("RGBA" if clear else "RGB")
-    pixels.thumbnail((_SIDE, _SIDE))
+    clear = "A" in opened.getbands() or "transparency" in opened.info
+    mode = "RGBA" if clear else "RGB"
+    pixels: Pixels = opened if opened.mode in ("RGB", "RGBA", "L") else opened.convert(mode)
+    pixels.thumbnail((_SIDE, _SIDE))  # in place, and of a JPEG without decoding all of it
+    pixels = ImageOps.exif_transpose(pixels).convert(mode)
     size = pixels.size
     for form, options in (("PNG", {}), ("JPEG", {"quality": 85}), ("JPEG", {"quality": 60})):
         out = io.BytesIO()
