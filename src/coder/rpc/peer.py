@@ -7,6 +7,7 @@ runs before its first `await` runs in the order in which messages came.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
@@ -127,7 +128,7 @@ class _OnlyId(msgspec.Struct):
     id: Id = None
 
 
-class Peer:
+class Peer(ABC):
     """The other side, strictly: who asks it, and what it may ask. Subclasses send."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
@@ -139,15 +140,15 @@ class Peer:
 
     # for subclasses
 
+    @abstractmethod
     def send(self, message: Json, session: str = "") -> None:
         """On its way, after all that was said in its session before."""
-        raise NotImplementedError
 
     def repaired(self, line: bytes) -> bytes | None:
         """A line that is no JSON as JSON, where it can be guessed."""
         return None
 
-    def log(self, text: str) -> None:
+    def log(self, text: str) -> None:  # noqa: B027 (optional)
         """What is wrong, and is nobody's answer."""
 
     # what comes in

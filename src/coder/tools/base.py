@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -178,7 +179,7 @@ class ToolContext:
         self.sees_images = False  # whether the model that answers does
 
 
-class Tool:
+class Tool(ABC):
     """One tool. Policy, trust, ledger, undo, subagents and front ends rely on what it declares here.
 
     The defaults describe a tool of which nothing is known.
@@ -220,8 +221,9 @@ class Tool:
         """What the call would do, for the approval."""
         return Preview(f"{self.spec.function.name} {self.argument(args)}".rstrip())
 
+    @abstractmethod
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        raise NotImplementedError
+        """Never raises: what goes wrong is a result as well."""
 
 
 def _short(value: object) -> str:
