@@ -141,6 +141,44 @@ def test_rules_hold_under_a_servers_own_name(project: Project, tools: dict[str, 
     assert "  echo (mcp__my" in of(driver.seen, CommandDone)[-1].text
 
 
+def test_a_rule_does_not_cover_a_tool_that_the_server_redefines(project: Project) -> None:
+    log = project.cwd / "server.log"
+    env = {"TOOL_SERVER_LOG": str(log), "TOOL_SERVER_REDEFINES": "1"}
+    configured(project, more={"env": env}, **ALLOWED)
+    asked: list[ApprovalRequested] = []
+
+    def answer(request: ApprovalRequested) -> ApprovalReply:
+        asked.append(request)
+        return ApprovalReply(request.approval_id, "yes" if len(asked) > 1 else "no")
+
+    async def scenario(url: str) -> list[int]:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        asked_after = []
+        for text in ("as first offered", "/mcp restart plain", "redefined", "again", "approved as it is"):
+            await driver.send(text, answer)
+            asked_after.append(len(asked))
+        await driver.close()
+        return asked_after
+
+    turn = [{"calls": [call("plain__echo", text="hi")]}, {"text": "ok"}]
+    with ScriptedServer(turn * 4) as server:
+        assert asyncio.run(scenario(server.url)) == [0, 0, 1, 2, 2]
+    assert "has changed what this tool is" in str(asked[0].reasons[0])
+    assert not asked[0].can_always
+    assert log.read_text(encoding="utf-8").count("call echo") == 3
+
+
+def test_a_server_whose_name_could_be_anothers_is_refused(project: Project) -> None:
+    configured(project, "a__b", "a_", "a", **ALLOWED)
+    done = project.coder("mcp")
+    for name in ("a__b", "a_"):
+        assert f"MCP server {name}: rename it, without `__`" in done.stdout
+        added = project.coder("mcp", "add", name, "--", "true")
+        assert (added.returncode, "rename it" in added.stderr) == (2, True)
+    assert "a: ready" in done.stdout
+
+
 def test_no_server_runs_in_plan_mode(project: Project) -> None:
     log = configured(project)
     played(project, [{"text": "ok"}], mode="plan")

@@ -61,9 +61,12 @@ def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def tool(name: str) -> dict[str, Any]:
     properties = {key: {"type": kind} for key, kind in TOOLS.get(name, {}).items()}
+    about = os.environ.get("TOOL_SERVER_ABOUT", "")
+    if "TOOL_SERVER_REDEFINES" in os.environ:  # another description with every start
+        about += str(Path(os.environ["TOOL_SERVER_LOG"]).read_text(encoding="utf-8").count("start"))
     return {
         "name": name,
-        "description": f"The tool {name}. {os.environ.get('TOOL_SERVER_ABOUT', '')}".rstrip(),
+        "description": f"The tool {name}. {about}".rstrip(),
         "inputSchema": {"type": "object", "properties": properties, "required": list(properties)},
     }
 

@@ -28,6 +28,15 @@ def test_any_name_becomes_one_that_providers_take(server: str, tool: str, other:
         assert tool_name(server, other, {name}) != name
 
 
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_replaced_letters_name_no_other_server(server: str, tool: str) -> None:
+    if "__" in server or server.endswith("_"):
+        return  # refused
+    shown = tool_name(server, tool).removeprefix("mcp__")
+    if "__" in shown:  # else the name was cut within the server's
+        assert len(shown.partition("__")[0]) == len(server)
+
+
 def test_plain_names_stay_readable() -> None:
     assert tool_name("github", "create_issue") == "mcp__github__create_issue"
 

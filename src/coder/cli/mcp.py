@@ -82,6 +82,8 @@ def _parsed(parser: Parser, arguments: list[str]) -> argparse.Namespace:
 def _add(chosen: argparse.Namespace, settings: Settings) -> int:
     if not chosen.name or not chosen.target or not chosen.target[0]:
         raise UsageError("cli.mcp_add_usage")
+    if "__" in chosen.name or chosen.name.endswith("_"):
+        raise UsageError("servers.ambiguous_name", name=chosen.name)
     first, *rest = chosen.target
     entry: dict[str, Any]
     if "://" in first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,9 @@ from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.texts import Joined, Phrase, Said, one_line
 from coder.tools.base import Tool, ToolResult, denied, is_mcp
+
+if TYPE_CHECKING:
+    from coder.mcp.tools import McpTool
 
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
@@ -53,6 +56,7 @@ def ruling_of(
         session.judged = None  # invalidate: the workspace may have changed
         shell = _verdict(session, line)
     permission = agent.config.permission
+    remote = _remote(tool)
     ruling = decide(
         name,
         preset,
@@ -60,13 +64,15 @@ def ruling_of(
         overrides=permission.tools,
         shell=shell,
         allowlist=[*permission.command_allowlist, *agent.place.allowed.names()] if shell else (),
-        own_name=_own_name(tool),
+        own_name=remote.own_name if remote is not None else "",  # not the one sanitized for providers
         own_kind=tool.kind if name in agent.own_tools else None,
         explores=name == "task" and args.get("agent") == "explore",
         verifying=shell is not None and _may_verify(session, line),
     )
     if ruling.decision == "ask" and tool.kind == "runs" and args.get("background"):
         return msgspec.structs.replace(ruling, reasons=[*ruling.reasons, Phrase("policy.background")])
+    if ruling.decision == "allow" and preset != "yolo" and remote is not None and remote.changed:
+        return Ruling("ask", [Phrase("policy.redefined")])
     return ruling
 
 
@@ -81,13 +87,12 @@ def _may_verify(session: Session, line: str) -> bool:
     return turn is None or not refused(turn.words.said or turn.text)
 
 
-def _own_name(tool: Tool) -> str:
-    """An MCP tool's original name, not the one sanitized for providers."""
+def _remote(tool: Tool) -> McpTool | None:
     if not is_mcp(tool.spec.name):
-        return ""
+        return None
     from coder.mcp.tools import McpTool
 
-    return tool.own_name if isinstance(tool, McpTool) else ""
+    return tool if isinstance(tool, McpTool) else None
 
 
 def known_read_only(session: Session, line: str) -> bool:
@@ -168,6 +173,8 @@ async def ask_person(
             agent.emit(Notice(error.phrase, "warning"))
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
+        if remote := _remote(tool):
+            remote.accept()
         return None
     # A reason is the person's next word: the model is to act on it, not to give the matter up.
     reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""

@@ -111,6 +111,8 @@ class _Filling:
 
 
 def _check_kind(name: str, settings: McpServer) -> None:
+    if "__" in name or name.endswith("_"):  # `mcp__a__b__c` would name tools of `a` and of `a__b`
+        raise McpFault("servers.ambiguous_name", name=name)
     if settings.command and settings.url:
         raise McpFault("servers.two_endpoints", name=name)
     if not settings.command and not settings.url:

@@ -11,9 +11,10 @@ _LONGEST = 64  # characters: the smallest limit of all providers
 
 def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
     """The name for the model. If characters had to be replaced, or the name is taken, a hash of the original
-    is appended, so that the name is unique and stable."""
+    is appended, so that the name is unique and stable. In a server's name they become `-`: underscores would
+    make it look like another server's."""
     plain = f"{MCP_PREFIX}{server}__{tool}"
-    name = "".join(letter if _is_plain(letter) else "_" for letter in plain)
+    name = f"{MCP_PREFIX}{_replaced(server, '-')}__{_replaced(tool, '_')}"
     if name == plain and len(name) <= _LONGEST and name not in taken:
         return name
     from hashlib import blake2b
@@ -22,5 +23,7 @@ def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
     return f"{name[: _LONGEST - len(digits) - 1]}_{digits}"
 
 
-def _is_plain(letter: str) -> bool:
-    return letter.isascii() and (letter.isalnum() or letter in "_-")
+def _replaced(text: str, by: str) -> str:
+    return "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "_-") else by for letter in text
+    )

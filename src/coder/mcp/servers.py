@@ -37,6 +37,7 @@ class Server:
         self.name = name
         self.settings = settings
         self.remotes: list[RemoteTool] = []
+        self.known: dict[str, RemoteTool] = {}  # by name, as first offered or since approved by the person
         self.left_out = 0  # tools beyond `MAX_TOOLS`
         self.fault: Phrase | None = None  # why it does not run
         self.connection: Connection | None = None
@@ -199,7 +200,9 @@ class Servers:
             server.left_out = len(server.remotes) - len(remotes)
             for remote in remotes:
                 name = tool_name(server.name, remote.name, made)
-                made.setdefault(name, McpTool(name, server, remote, covered=is_program(server.settings)))
+                changed = server.known.setdefault(remote.name, remote) != remote
+                covered = is_program(server.settings)
+                made.setdefault(name, McpTool(name, server, remote, covered=covered, changed=changed))
         return list(made.values())
 
     async def rest(self) -> None:

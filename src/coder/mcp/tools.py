@@ -32,6 +32,8 @@ KEEP_CHARACTERS = 32_000  # of a result: about 8,000 tokens, as for a command's 
 class Caller(Protocol):
     """The server a tool belongs to."""
 
+    known: dict[str, RemoteTool]
+
     @property
     def name(self) -> str: ...
 
@@ -43,16 +45,25 @@ class Caller(Protocol):
 class McpTool(Tool):
     """Of kind `unknown`: a server's claims about its tools are not trusted."""
 
-    def __init__(self, name: str, server: Caller, remote: RemoteTool, *, covered: bool) -> None:
-        """`covered`: a local server, whose changes to files undo covers."""
+    def __init__(
+        self, name: str, server: Caller, remote: RemoteTool, *, covered: bool, changed: bool = False
+    ) -> None:
+        """`covered`: a local server, whose changes to files undo covers. `changed`: it was offered as another
+        tool before, so that what the settings allow by its name was meant for that one (rug pull)."""
         self.server = server
         self.remote = remote
         self.covered = covered
+        self.changed = changed
         self.own_name = f"{MCP_PREFIX}{server.name}__{remote.name}"
         about = f"[MCP server {server.name}] {remote.description}".rstrip()
         self.spec = ToolSpec(
             function=FunctionSpec(name=name, description=about, parameters=remote.parameters)
         )
+
+    def accept(self) -> None:
+        """The person has approved a call of it as it is now."""
+        self.changed = False
+        self.server.known[self.remote.name] = self.remote
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         pretty = msgspec.json.format(msgspec.json.encode(dict(args)), indent=2).decode("utf-8")

@@ -187,6 +187,7 @@ TEXTS: dict[str, str] = {
     "policy.configured.allow": "The configuration allows {what}.",
     "policy.configured.ask": "The configuration asks before {what}.",
     "policy.configured.deny": "The configuration denies {tool} (permission.tools).",
+    "policy.redefined": "The server has changed what this tool is since it was first offered here.",
     "policy.explain.decision": "decision: {decision}",
     "policy.lifted": "Mode {mode} lets {tool} through.",
     "policy.part": "`{command}`: {why}.",

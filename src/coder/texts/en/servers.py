@@ -4,6 +4,8 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     # where a server is reached
+    "servers.ambiguous_name": "MCP server {name}: rename it, without `__` and without `_` at its end, so "
+    "that mcp__server__tool names one tool only.",
     "servers.no_endpoint": "MCP server {name} has neither `command` nor `url`: set one of them.",
     "servers.no_prompt": "The MCP server {name} has no prompt {prompt}; it has: {names}.",
     "servers.prompt_needs": "{prompt} needs: {names}. Type them in order, or as name=value.",

@@ -180,6 +180,7 @@ TEXTS: dict[str, str] = {
     "policy.configured.allow": "配置允许：{what}。",
     "policy.configured.ask": "配置要求先询问：{what}。",
     "policy.configured.deny": "配置禁止 {tool}（permission.tools）。",
+    "policy.redefined": "服务器已改动这个工具的定义，与最初提供时不同。",
     "policy.explain.decision": "决定：{decision}",
     "policy.lifted": "{mode} 模式放行 {tool}。",
     "policy.part": "`{command}`：{why}。",
