@@ -1,4 +1,4 @@
-"""Tools and commands of installed packages, by entry points."""
+"""Tools, commands and providers of installed packages, by entry points."""
 
 from __future__ import annotations
 
@@ -65,3 +65,89 @@ def test_a_package_in_the_workspace_is_not_loaded(project: Project) -> None:
         names = [tool["function"]["name"] for tool in server.chats[0]["tools"]]
     assert "shout" not in names
     assert "loud_tools" not in project.coder("doctor", env={"PYTHONPATH": str(project.cwd)}).stdout
+
+
+PROVIDER = """
+from coder.model.base import CallReady, Completed, TextDelta
+from coder.protocol.messages import tool_call
+
+class Parrot:
+    def __init__(self, key):
+        self.key = key
+
+    async def stream(self, request):
+        said = request.messages[-1]
+        if "raise" in str(said.content):
+            raise RuntimeError("the parrot sleeps")
+        if said.role == "tool":
+            yield TextDelta(f"key {self.key}, model {request.model}, told: {said.content}")
+        else:
+            yield CallReady(tool_call("c1", "bash", '{"command": "touch made"}'))
+        yield Completed("stop")
+
+    async def list_models(self):
+        return ["grey-parrot"]
+
+def make(*, api_key, headers, timeout_ms):
+    return Parrot(api_key)
+"""
+PROVIDERS = "[coder.providers]\nparrot = bird:make\nbroken = bird:missing\n"
+
+
+def installed_provider(directory: Path) -> dict[str, str]:
+    (directory / "bird-2.0.dist-info").mkdir(parents=True)
+    (directory / "bird-2.0.dist-info" / "entry_points.txt").write_text(PROVIDERS, encoding="utf-8")
+    (directory / "bird.py").write_text(PROVIDER, encoding="utf-8")
+    return {"PYTHONPATH": str(directory), "PARROT_API_KEY": "seed-12345"}
+
+
+def test_a_packages_provider_answers_under_the_policy(project: Project) -> None:
+    env = {**installed_provider(project.home / "site"), "CODER_MODEL": ""}
+    done = project.coder("--once", "go", url="plugin:parrot", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "key seed-12345, model grey-parrot" in done.stdout
+    assert "needs a person's approval" in done.stdout
+    assert not (project.cwd / "made").exists()
+    listed = project.coder("doctor", url="plugin:parrot", env=env).stdout
+    assert "providers: parrot (bird-2.0)" in listed
+    assert "grey-parrot" in listed
+
+
+def test_a_provider_that_is_missing_or_fails_is_told_in_a_sentence(project: Project) -> None:
+    env = installed_provider(project.home / "site")
+    unknown = project.coder("--once", "go", url="plugin:heron", env=env)
+    assert unknown.returncode == 2
+    assert (
+        "No installed package offers the provider heron (coder.providers); there are: parrot"
+        in unknown.stderr
+    )
+    broken = project.coder("--once", "go", url="plugin:broken", env=env)
+    assert "broken of the package bird:missing cannot be used: AttributeError" in broken.stderr
+    raised = project.coder("--once", "please raise", url="plugin:parrot", env=env)
+    assert raised.returncode == 1
+    assert "parrot: RuntimeError: the parrot sleeps" in raised.stderr
+    assert "Traceback" not in broken.stderr + raised.stderr
+
+
+def test_a_project_names_no_provider_before_it_is_trusted_and_brings_none(project: Project) -> None:
+    installed_provider(project.cwd)
+    project.configure(provider={"base_url": "plugin:parrot"})
+    done = project.coder("--once", "go", env={"PYTHONPATH": str(project.cwd)})
+    assert "No installed package offers the provider parrot" in done.stderr
+    project.write(".coder/config.json", '{"provider": {"base_url": "plugin:parrot"}}')
+    project.configure(provider={})
+    env = installed_provider(project.home / "site")
+    assert "is not trusted" in project.coder("--once", "go", env=env).stderr
+
+
+def test_the_documented_provider_works(project: Project) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "add-provider.md").read_text(encoding="utf-8")
+    code = page.partition('```python title="coder_basket.py"\n')[2].partition("```")[0]
+    site = project.home / "site"
+    (site / "basket-1.dist-info").mkdir(parents=True)
+    points = "[coder.providers]\nbasket = coder_basket:make\n"
+    (site / "basket-1.dist-info" / "entry_points.txt").write_text(points, encoding="utf-8")
+    (site / "coder_basket.py").write_text(code, encoding="utf-8")
+    done = project.coder("--once", "hello", url="plugin:basket", env={"PYTHONPATH": str(site)})
+    assert "You said: " in done.stdout
+    assert "hello" in done.stdout

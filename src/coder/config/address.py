@@ -24,12 +24,21 @@ def check_address(text: str, where: str) -> None:
         raise ConfigError("config.bad_value", where=where, found=f'"{short}"', allowed=allowed)
 
 
+def plugin_of(text: str) -> str:
+    """The name of an installed package's provider, of an address such as `plugin:basket`; else empty."""
+    name = text.removeprefix("plugin:")
+    plain = name and name.isascii() and all(char.isalnum() or char in "._-" for char in name)
+    return name if plain and name != text else ""
+
+
 def host_of(text: str) -> str:
     """The host of an address that has passed `check_address`."""
     return urlsplit(text).hostname or ""
 
 
 def _problem(text: str) -> str:
+    if plugin_of(text):
+        return ""
     if any(char.isspace() or not char.isprintable() for char in text):
         return "config.url_space"
     if not text.lower().startswith(("http://", "https://")):

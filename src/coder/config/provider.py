@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from coder.config.address import check_address, host_of, is_header_value
+from coder.config.address import check_address, host_of, is_header_value, plugin_of
 from coder.config.errors import ConfigError
 from coder.config.models import FETCHED, PREFIX, is_local, tokenizer_of
 from coder.config.schema import Config, Wire
@@ -33,6 +33,7 @@ class Provider(msgspec.Struct, frozen=True):
     wire: Wire = "auto"
     key_from: str = ""  # the variable or setting that holds the key
     base_from: str = ""  # the same for a custom URL
+    factory: str = ""  # where an installed package makes its own model: `module:attribute`
 
     def __repr__(self) -> str:
         """Omits key and headers, so that logs cannot leak them."""
@@ -146,12 +147,16 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
     if not key and known:
         key = _value(environ, known.key_variable)
         key_from = known.key_variable if key else ""
+    if not key and (plugin := plugin_of(base)):
+        variable = _letters(plugin) + "_API_KEY"
+        key = _value(environ, variable)
+        key_from = variable if key else ""
     if not model and known:
         model = _value(environ, known.model_variable) or (known.model if is_theirs else "")
     if not is_header_value(key):
         raise ConfigError("config.bad_header", where="provider.api_key (CODER_API_KEY, …)")
     return Provider(
-        name=known.name if known else host_of(base),
+        name=known.name if known else host_of(base) or plugin_of(base),
         base_url=base.rstrip("/"),
         api_key=key,
         model=model,
@@ -210,6 +215,11 @@ def azure_base(base_url: str, model: str = "") -> str:
 def _named(setting: str, environ: Mapping[str, str], variable: str, key: str) -> str:
     """The origin of a value: `load` has copied the variable into the setting."""
     return variable if not setting or setting == _value(environ, variable) else key
+
+
+def _letters(name: str) -> str:
+    """A name as part of a variable's."""
+    return "".join(char if char.isalnum() else "_" for char in name).upper()
 
 
 def _value(environ: Mapping[str, str], variable: str) -> str:

@@ -1,29 +1,32 @@
-"""Tools and commands of installed packages, by the entry points `coder.tools` and `coder.commands`.
+"""Tools, commands and providers of installed packages, by their entry points.
 
 Loaded only where a package has any (`setup.installed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from coder.config.errors import ConfigError
 from coder.engine.setup import Plugin, installed
+from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, closing
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Said
 from coder.tools.base import Tool, ToolContext, is_mcp
 
 if TYPE_CHECKING:
+    from coder.config.provider import Provider
     from coder.engine.agent import Agent
     from coder.engine.session import Session
 
 RunCommand = Callable[[str, ToolContext], Awaitable[str] | str]
 
 
-def _loaded(plugin: Plugin) -> Any:
+def _loaded(value: str) -> Any:
     from importlib import import_module
 
-    module, _, attribute = plugin.value.partition(":")
+    module, _, attribute = value.partition(":")
     found: Any = import_module(module.strip())
     for name in filter(None, attribute.strip().split(".")):
         found = getattr(found, name)
@@ -38,7 +41,7 @@ def add_tools(session: Session) -> None:
         if plugin.group != "coder.tools":
             continue
         try:
-            made = _loaded(plugin)
+            made = _loaded(plugin.value)
             tools = [made] if isinstance(made, Tool) else list(made())
         except Exception as error:  # somebody else's code
             _tell(agent, plugin, f"{type(error).__name__}: {error}")
@@ -62,7 +65,7 @@ async def run_command(session: Session, name: str, args: str) -> tuple[Said, boo
     if plugin is None:
         return None
     try:
-        answer = _loaded(plugin)(args, session.context)
+        answer = _loaded(plugin.value)(args, session.context)
         return str(await answer if hasattr(answer, "__await__") else answer), True
     except Exception as error:  # somebody else's code
         why = f"{type(error).__name__}: {error}"
@@ -72,3 +75,53 @@ async def run_command(session: Session, name: str, args: str) -> tuple[Said, boo
 def _tell(agent: Agent, plugin: Plugin, why: Said) -> None:
     said = Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=why)
     agent.emit(Notice(said, "warning"))
+
+
+def provider_model(provider: Provider, timeout_ms: int) -> PackageModel:
+    """Raises `ConfigError`."""
+    try:
+        make = _loaded(provider.factory)
+        made = make(api_key=provider.api_key, headers=dict(provider.headers), timeout_ms=timeout_ms)
+        made.stream  # noqa: B018 (fails here, not with the first request)
+    except Exception as error:  # somebody else's code
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError("plugins.failed", name=provider.name, package=provider.factory, why=why) from None
+    return PackageModel(provider.name, made)
+
+
+class PackageModel:
+    """A package's model. Whatever it raises is a failed request, never a failed program."""
+
+    def __init__(self, name: str, inner: ChatModel) -> None:
+        self._name = name
+        self._inner = inner
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        try:
+            async with closing(self._inner.stream(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ModelError:
+            raise
+        except Exception as error:
+            raise self._fault(error) from error
+
+    async def list_models(self) -> list[str]:
+        """None where it does not tell."""
+        tell = getattr(self._inner, "list_models", None)
+        if tell is None:
+            return []
+        try:
+            return [name for name in await tell() if isinstance(name, str)]
+        except ModelError:
+            raise
+        except Exception as error:
+            raise self._fault(error) from error
+
+    async def close(self) -> None:
+        close = getattr(self._inner, "close", None)
+        if close is not None:
+            await close()
+
+    def _fault(self, error: Exception) -> ModelError:
+        return ModelError(f"{self._name}: {type(error).__name__}: {error}", kind="protocol")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.config.address import plugin_of
 from coder.config.allowlist import Allowlist
 from coder.config.errors import ConfigError
 from coder.config.files import ensure_directory
@@ -38,6 +39,7 @@ from coder.tools.registry import make_tools
 
 if TYPE_CHECKING:
     from coder.engine.mcp import TriedServers
+    from coder.engine.plugins import PackageModel
 
 _PROVIDERS_VARIABLES = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
 SMALL_WINDOW = 16_384  # tokens up to which a model gets few tools and a short prompt
@@ -171,6 +173,7 @@ def _capabilities(options: Options, skills: Skills, memory: Memory, *, few: bool
 
 
 def _model_of(provider: Provider, settings: Settings, config: Config, options: Options) -> ChatModel:
+    """Raises `ConfigError` where a package's provider cannot be loaded."""
     return make_model(
         provider.base_url,
         provider.api_key,
@@ -182,7 +185,16 @@ def _model_of(provider: Provider, settings: Settings, config: Config, options: O
         names=_names_of(provider, settings),
         home=settings.home,
         around=options.around_wire,
+        own=_of_package(provider, config.provider.timeout_ms),
     )
+
+
+def _of_package(provider: Provider, timeout_ms: int = 120_000) -> PackageModel | None:
+    if not provider.factory:
+        return None
+    from coder.engine.plugins import provider_model
+
+    return provider_model(provider, timeout_ms)
 
 
 def model_in(provider: Provider, settings: Settings, options: Options, dialect: Dialect) -> ChatModel:
@@ -370,7 +382,7 @@ async def listed_models(
     `home` has the model that coder serves itself."""
     import asyncio
 
-    wire = _wire(provider, home)
+    wire = _of_package(provider) or _wire(provider, home)
     try:
         async with asyncio.timeout(seconds):
             return await wire.list_models()
@@ -389,11 +401,19 @@ def _wire(provider: Provider, home: Path | None) -> ListingModel:
 def provider_of(options: Options, settings: Settings) -> Provider:
     """Raises `ConfigError` if there is none."""
     try:
-        return resolve_provider(settings.loaded.config, options.environ)
+        provider = resolve_provider(settings.loaded.config, options.environ)
     except NoProvider:
         if any(one.key.startswith("provider.") for one in settings.loaded.ignored):
             raise ConfigError("config.no_provider_trusted") from None
         raise
+    name = plugin_of(provider.base_url)
+    if not name:
+        return provider
+    offered = {one.name: one.value for one in installed(options.cwd) if one.group == "coder.providers"}
+    if name not in offered:
+        names = ", ".join(offered) or Phrase("modes.none")
+        raise ConfigError("config.no_plugin", name=name, names=names)
+    return msgspec.structs.replace(provider, factory=offered[name])
 
 
 def installed_plugins(options: Options) -> list[str]:
@@ -410,7 +430,7 @@ def built_in_commands() -> dict[str, str]:
     return {command.name: command.arguments for command in COMMANDS.values()}
 
 
-PLUGIN_GROUPS = ("coder.tools", "coder.commands")
+PLUGIN_GROUPS = ("coder.tools", "coder.commands", "coder.providers")
 _MAX_POINTS = 65_536  # bytes of a package's entry points
 
 

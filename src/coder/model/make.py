@@ -96,17 +96,18 @@ def make_model(
     names: Sequence[str] = (),
     home: Path | None = None,
     around: Callable[[ChatModel], ChatModel] | None = None,
+    own: ChatModel | None = None,
 ) -> ChatModel:
     """`names`: the variables or settings of key and address. `wire_of`: the wire of a model at this address.
     `dialect_of`: what is known of a model, instead of `dialect` for all; `found` is told what is found.
-    `around` wraps the wire, below the retries."""
+    `around` wraps the wire, below the retries. `own`: instead of the wires, of an installed package."""
 
     def make(wire: Wire) -> ListingModel:
         if wire == "local" and home is not None:
             return local_wire(home)
         return make_wire(wire, base_url, api_key, headers, timeout_ms, names=names)
 
-    wire: ChatModel = ByModel(wire_of, make)
+    wire: ChatModel = own or ByModel(wire_of, make)
     model = RetryingModel(around(wire) if around is not None else wire, max_attempts=max_attempts)
     from coder.model.dialect import AutoDialect, in_dialect
 

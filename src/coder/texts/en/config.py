@@ -38,6 +38,8 @@ TEXTS: dict[str, str] = {
     "config.model_not_saved_link": "it is a link to a file outside the project",
     "config.model_not_saved_shape": "provider is not an object there",
     "config.no_folder": "{directory} is not a folder.",
+    "config.no_plugin": "No installed package offers the provider {name} (coder.providers); "
+    "there are: {names}.",
     "config.no_provider": (
         "No model provider is configured. Set an API key ({keys}), or a server's address (CODER_BASE_URL,"
         " e.g. {example}). `coder local` fetches a model, `coder demo` needs none."
@@ -57,6 +59,6 @@ TEXTS: dict[str, str] = {
     "config.unknown_key_near": "{file}: unknown key {key} (nearest: {nearest}); allowed here: {allowed}.",
     "config.url_host": "no host is named",
     "config.url_port": "the port must be a number from 1 to 65535",
-    "config.url_scheme": "it must begin with http:// or https://",
+    "config.url_scheme": "it must begin with http://, https:// or plugin:",
     "config.url_space": "it must not contain spaces or control characters",
 }

@@ -38,6 +38,7 @@ TEXTS: dict[str, str] = {
     "config.model_not_saved_link": "它是指向项目之外文件的链接",
     "config.model_not_saved_shape": "其中的 provider 不是对象",
     "config.no_folder": "{directory} 不是文件夹。",
+    "config.no_plugin": "没有已安装的软件包提供模型服务 {name}（coder.providers）；现有：{names}。",
     "config.no_provider": (
         "尚未配置模型服务。请设置 API 密钥（{keys}），或本地服务器的地址"
         "（CODER_BASE_URL={example}）。`coder local` 下载一个两者都不需要的小模型，`coder demo` 是演示。"
@@ -56,6 +57,6 @@ TEXTS: dict[str, str] = {
     "config.unknown_key_near": "{file}：未知的键 {key}（相近的键：{nearest}）；此处可用：{allowed}。",
     "config.url_host": "没有写明主机",
     "config.url_port": "端口必须是 1 到 65535 之间的数字",
-    "config.url_scheme": "必须以 http:// 或 https:// 开头",
+    "config.url_scheme": "必须以 http://、https:// 或 plugin: 开头",
     "config.url_space": "不能含有空格或控制字符",
 }
