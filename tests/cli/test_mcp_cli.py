@@ -104,7 +104,7 @@ def test_what_a_project_wants_is_not_tried_before_trust(project: Project) -> Non
         (["add", "x", "https://"], "https:// is not an address"),
         (["add", "x", "http://[there"], "is not an address"),
         (["add", "x", "--", ""], "coder mcp add NAME"),
-        (["what"], "ACTION cannot be 'what'; allowed are 'list', 'test', 'add', 'remove'"),
+        (["what"], "ACTION cannot be 'what'; allowed are 'list', 'test', 'login', 'logout', 'add', 'remove'"),
     ],
 )
 def test_wrong_words_get_a_sentence(project: Project, words: list[str], says: str) -> None:

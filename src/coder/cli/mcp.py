@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from typing import Any
 
 import msgspec
@@ -12,16 +13,18 @@ from coder.cli.args import Parser
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.config.user_file import is_in_user_file, set_in_user_file, unset_in_user_file
-from coder.engine.setup import Settings, try_servers
+from coder.engine.setup import Options, Settings, log_in, try_servers
 from coder.terminal.render.sanitize import safe, safe_json
-from coder.texts import Phrase
+from coder.texts import Fault, Phrase
+
+_HAS_BROWSER = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")  # else a text browser would take the terminal
 
 
 def run(arguments: list[str]) -> int:
     parser = parser_for("mcp", arguments)
     add, say = parser.options.add_argument, parser.say
     positional = parser.arguments.add_argument
-    actions = ("list", "test", "add", "remove")
+    actions = ("list", "test", "login", "logout", "add", "remove")
     positional(
         "action", nargs="?", choices=actions, default="list", metavar="ACTION", help=say("cli.help.mcp")
     )
@@ -43,8 +46,10 @@ def run(arguments: list[str]) -> int:
         if chosen.target:
             raise UsageError("cli.mcp_remove_usage")
         return _remove(chosen.name, settings)
-    if chosen.action == "test":
+    if chosen.action in ("test", "login", "logout"):
         _check_known(chosen, settings)
+    if chosen.action in ("login", "logout"):
+        return _log_in(chosen, options, settings)
     tried = asyncio.run(try_servers(options, settings, chosen.name if chosen.action == "test" else ""))
     if chosen.json:
         print(safe_json(msgspec.json.encode({"servers": tried.data})).decode("utf-8"))
@@ -57,10 +62,30 @@ def run(arguments: list[str]) -> int:
     return Exit.ANSWERED if tried.ok else Exit.FAILED
 
 
+def _log_in(chosen: argparse.Namespace, options: Options, settings: Settings) -> int:
+    texts, into = settings.texts, chosen.action == "login"
+
+    def show(url: str) -> None:
+        print(texts.say("servers.open_page", url=safe(url)), flush=True)
+        if sys.platform == "darwin" or any(options.environ.get(name) for name in _HAS_BROWSER):
+            import webbrowser
+
+            webbrowser.open(url)
+
+    try:
+        asyncio.run(log_in(options, settings, chosen.name, show if into else None))
+    except (Fault, OSError) as error:
+        said = texts.of(error.phrase) if isinstance(error, Fault) else error.strerror or str(error)
+        print(safe(said), file=sys.stderr)
+        return Exit.FAILED
+    print(texts.say("servers.logged_in" if into else "servers.logged_out", name=safe(chosen.name)))
+    return Exit.ANSWERED
+
+
 def _check_known(chosen: argparse.Namespace, settings: Settings) -> None:
     known = settings.loaded.config.mcp.servers
     if not chosen.name or chosen.target:
-        raise UsageError("cli.mcp_test_usage")
+        raise UsageError("cli.mcp_test_usage", action=chosen.action)
     if chosen.name not in known:
         names = ", ".join(known) or Phrase("modes.none")
         raise UsageError("servers.no_server", name=chosen.name, names=names)

@@ -192,7 +192,8 @@ class SkillsSection(Section, frozen=True):
 class McpServer(Section, frozen=True):
     """One MCP server, in the common `mcpServers` shape: a program that we start, or an address.
 
-    `tools`: patterns of those that the model is offered, none for all; `sandbox`, `writable`: for a program.
+    `tools`: patterns of those that the model is offered, none for all; `sandbox`, `writable`: for a program;
+    `client_id`: for the login at an address whose authorization server registers nobody by itself.
     """
 
     type: Transport = ""
@@ -208,6 +209,7 @@ class McpServer(Section, frozen=True):
     startup_timeout_ms: Milliseconds = 30_000
     sandbox: bool = True
     writable: list[str] = []
+    client_id: str = ""
 
     def __repr__(self) -> str:
         """Omits environment, arguments and headers, which may hold secrets."""

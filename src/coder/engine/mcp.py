@@ -20,7 +20,7 @@ from coder.engine.redact import HIDDEN
 from coder.engine.session import Session
 from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program
 from coder.mcp.servers import MAX_TOOLS, Server, Servers
-from coder.mcp.shapes import Endpoint, McpFault
+from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault
 from coder.mcp.tools import McpTool
 from coder.policy.sandbox.ladder import SandboxLevel
 from coder.policy.sandbox.servers import LongSandbox
@@ -46,7 +46,7 @@ def make_servers(
     level: Level,
 ) -> Servers:
     """`environment` is that of commands; `variables` those that settings may name. Starts nothing."""
-    around = Surroundings(root, environment, variables, own_keys)
+    around = Surroundings(root, environment, variables, own_keys, home)
 
     async def reach(name: str, settings: McpServer) -> Endpoint:
         wrap: Wrap = list
@@ -118,6 +118,22 @@ async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers
         return TriedServers(lines, server_data(servers))
     finally:
         await servers.close()
+
+
+async def login(name: str, endpoint: Endpoint, client_id: str, show: Callable[[str], None]) -> None:
+    """The person's login at a server; its tokens are kept. Raises `McpFault` and `OSError`."""
+    from coder.mcp.http_transport import http_client
+    from coder.mcp.oauth import OAuth
+    from coder.mcp.tokens import TokenStore
+
+    if not isinstance(endpoint, HttpEndpoint) or endpoint.home is None:
+        raise McpFault("servers.no_login", name=name)
+    http = http_client()
+    try:
+        found = await OAuth(name, endpoint.url, http).login(client_id, show)
+    finally:
+        await http.close()
+    TokenStore(endpoint.home).put(endpoint.url, found)
 
 
 def start_servers(agent: Agent) -> None:

@@ -134,7 +134,7 @@ def open_agent(
         environment=closed_environment(options.environ, provider),
         allowed=Allowlist(settings.home, root),
         allowlist_file=settings.loaded.origin_of("permission.command_allowlist"),
-        secrets=_secrets(config, options, provider),
+        secrets=_secrets(config, options, provider, settings.home),
         trusted=settings.trusted,
         trust_relevant=settings.loaded.relevant,
     )
@@ -220,13 +220,15 @@ def _few_tools(config: Config, provider: Provider) -> bool:
     return (own is not None and own.tools == "few") or (window is not None and window <= SMALL_WINDOW)
 
 
-def _secrets(config: Config, options: Options, provider: Provider) -> list[str]:
+def _secrets(config: Config, options: Options, provider: Provider, home: Path) -> list[str]:
     """Secrets to redact everywhere: provider keys and MCP credentials."""
     keys = own_keys(options.environ, provider)
     if config.mcp.servers:
         from coder.mcp.endpoint import secrets_of
+        from coder.mcp.tokens import TokenStore
 
         keys += secrets_of(config.mcp.servers, nameable(options.environ, provider))
+        keys += TokenStore(home).secrets()
     return keys
 
 
@@ -289,6 +291,24 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
         level=level,
     )
     return await tried(servers, with_prompts=bool(only))
+
+
+async def log_in(options: Options, settings: Settings, name: str, show: Callable[[str], None] | None) -> None:
+    """Log in at an MCP server (`show` gets the address for the browser), or out where that is None. Raises
+    `McpFault` and `OSError`."""
+    from coder.engine.mcp import login
+    from coder.mcp.endpoint import Surroundings, endpoint_of
+    from coder.mcp.tokens import TokenStore
+
+    server = settings.loaded.config.mcp.servers[name]
+    none = Provider("", "", settings.loaded.config.provider.api_key)
+    keys, variables = provider_keys(options.environ, none), nameable(options.environ, none)
+    around = Surroundings(options.cwd, {}, variables, keys, settings.home)
+    endpoint = endpoint_of(name, server, around, list)
+    if show is not None:
+        await login(name, endpoint, server.client_id, show)
+    elif isinstance(url := getattr(endpoint, "url", None), str):
+        TokenStore(settings.home).put(url, None)
 
 
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:

@@ -23,12 +23,14 @@ _IN_DIRECTORY = 'cd -- "$1" && shift && exec "$@"'
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The context servers are started in. `variables`: for expansion; `own_keys`: the provider's keys."""
+    """The context servers are started in. `variables`: for expansion; `own_keys`: the provider's keys;
+    `home`: `$CODER_HOME`."""
 
     root: Path
     environment: Mapping[str, str]
     variables: Mapping[str, str]
     own_keys: Sequence[str]
+    home: Path | None = None
 
     def __repr__(self) -> str:
         return f"Surroundings(root={self.root!r})"
@@ -127,7 +129,8 @@ def _address(name: str, settings: McpServer, fill: _Filling) -> HttpEndpoint:
     if not url.startswith(("http://", "https://")):
         raise McpFault("servers.bad_url", name=name)
     headers = fill.named(settings.headers, "headers")
-    return HttpEndpoint(url, headers, legacy_sse=settings.type == "sse")
+    keyed = any(key.lower() == "authorization" for key in headers)
+    return HttpEndpoint(url, headers, settings.type == "sse", None if keyed else fill.around.home)
 
 
 def _directory(name: str, settings: McpServer, around: Surroundings, fill: _Filling) -> Path:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from coder.mcp import jsonrpc
-from coder.mcp.bodies import messages
+from coder.mcp.bodies import Position, messages
 from coder.mcp.jsonrpc import Listener, Progress, Waiting
 from coder.mcp.shapes import HttpEndpoint, Json, McpFault
 from coder.mcp.versions import legacy_handshake
@@ -26,10 +27,18 @@ _QUIET = 7 * 86_400.0  # idle timeout in seconds: the caller bounds its calls
 _CONNECT = 30.0
 _PARTING = 2.0  # seconds for messages without an answer: a cancellation, the end of a session
 _STREAM_TRIES = 3  # in a row, for the stream of server-initiated messages
-_STREAM_REST = 1.0  # seconds between them
+_RESUME_TRIES = 5  # of one answer
 _STREAM_HELD = 30.0  # a stream that lasted longer resets the count of tries
 _ERROR_BODY = 65_536  # bytes
 _MAX_BACKGROUND = 32  # concurrent background posts
+
+
+class _CutOff(McpFault):
+    """The answer broke off before its result."""
+
+
+class _LoginNeeded(McpFault):
+    """The server wants a token, or a newer one."""
 
 
 class _SessionLost(Exception):
@@ -43,6 +52,16 @@ class _SessionLost(Exception):
 def http_client(environment: Mapping[str, str] | None = None) -> HttpClient:
     """A client that servers may share; `environment` configures proxies."""
     return HttpClient(idle=_QUIET, connect=_CONNECT, environment=environment)
+
+
+def _stored_token(endpoint: HttpEndpoint) -> str:
+    """Of the person's login at this URL, where there is one."""
+    if endpoint.home is None:
+        return ""
+    from coder.mcp.tokens import TokenStore
+
+    login = TokenStore(endpoint.home).get(endpoint.url)
+    return login.access_token if login is not None else ""
 
 
 class HttpTransport:
@@ -60,7 +79,12 @@ class HttpTransport:
             raise McpFault("mcp.unreachable", name=name, why=fault.phrase) from None
         self._name = name
         self._url = endpoint.url
-        self._headers = endpoint.headers
+        self._headers = dict(endpoint.headers)
+        self._home = endpoint.home
+        self._token = _stored_token(endpoint)
+        if self._token:
+            self._headers["Authorization"] = f"Bearer {self._token}"
+        self._logging_in = asyncio.Lock()
         self._listener = listener
         self._http = http or http_client()
         self._own = http is None
@@ -84,14 +108,43 @@ class HttpTransport:
         on_progress: Progress | None = None,
         courtesy: bool = True,
     ) -> Json:
+        ask = partial(self._request, method, params, headers, on_progress, courtesy=courtesy)
         try:
-            return await self._request(method, params, headers, on_progress, courtesy=courtesy)
+            return await self._let_in(ask)
         except _SessionLost as lost:
             await self._renew(lost.session)
         try:
-            return await self._request(method, params, headers, on_progress, courtesy=courtesy)
+            return await self._let_in(ask)
         except _SessionLost:
             raise McpFault("mcp.session_lost", name=self._name) from None
+
+    async def _let_in(self, ask: Callable[[], Awaitable[Json]]) -> Json:
+        """Ask; where the token is missing or over, with the person's login, refreshed if need be."""
+        used = self._token
+        try:
+            return await ask()
+        except _LoginNeeded as fault:
+            if not await self._new_token(used):
+                raise McpFault(fault.phrase) from None
+        return await ask()
+
+    async def _new_token(self, used: str) -> bool:
+        assert self._home is not None
+        from coder.mcp.oauth import refreshed
+        from coder.mcp.tokens import TokenStore
+
+        async with self._logging_in:
+            if self._token == used:
+                try:
+                    token = await refreshed(self._name, self._url, TokenStore(self._home), self._http, used)
+                except OSError as error:
+                    why = error.strerror or str(error)
+                    raise McpFault("servers.unavailable", name=self._name, why=why) from None
+                if not token:
+                    return False
+                self._token = token
+                self._headers["Authorization"] = f"Bearer {token}"
+        return True
 
     async def notify(self, method: str, params: Json | None = None) -> None:
         await self._send(notification(method, params))
@@ -138,13 +191,37 @@ class HttpTransport:
         # Modern servers take the closed response as a cancellation; legacy ones need a notification.
         cancelled = self._post_in_background if courtesy and not self._modern else None
         with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
+            position = Position()
             response = await self._post(message, headers or {}, opening=method == "initialize")
-            return await self._answer(response, message["id"], answer)
+            for _ in range(_RESUME_TRIES):
+                try:
+                    return await self._answer(response, message["id"], answer, position)
+                except _CutOff as fault:
+                    if self._modern or not position.headers():  # a modern server has nothing to resume
+                        raise
+                    cut_off = fault
+                response = await self._resumed(position, cut_off)
+            return await self._answer(response, message["id"], answer, position)
 
-    async def _answer(self, response: Response, number: int, answer: asyncio.Future[Json]) -> Json:
+    async def _resumed(self, position: Position, cut_off: McpFault) -> Response:
+        """The rest of a stream that broke off: what was sent after the last event that came."""
+        await asyncio.sleep(position.wait)
+        headers = self._all_headers({"Accept": "text/event-stream", **position.headers()})
+        try:
+            response = await self._http.request("GET", self._url, headers)
+        except HttpFault:
+            raise cut_off from None
+        if response.status != 200:
+            response.abort()
+            raise cut_off
+        return response
+
+    async def _answer(
+        self, response: Response, number: int, answer: asyncio.Future[Json], position: Position
+    ) -> Json:
         done = False
         try:
-            async for message in self._messages(response):
+            async for message in self._messages(response, position):
                 if "method" not in message and message.get("id") is None:
                     message["id"] = number  # an error raised before the server parsed the request's id
                 self._handle(message)
@@ -156,7 +233,7 @@ class HttpTransport:
                 response.release()
             else:
                 response.abort()
-        raise McpFault("mcp.cut_off", name=self._name)
+        raise _CutOff("mcp.cut_off", name=self._name)
 
     async def _post(self, message: Json, headers: Mapping[str, str], *, opening: bool = False) -> Response:
         """A successful response; raises `RpcError`, `McpFault` and `_SessionLost`."""
@@ -191,6 +268,8 @@ class HttpTransport:
     async def _refused(self, response: Response, session: str) -> None:
         """Raise for an error status. A JSON-RPC error in the body takes precedence."""
         self.refused_with = response.status
+        if response.status == 401 and self._home is not None:
+            raise _LoginNeeded("mcp.login", name=self._name, address=self._address.shown)
         if response.status in (401, 403):
             raise McpFault("mcp.denied", name=self._name, status=response.status, address=self._address.shown)
         try:
@@ -225,14 +304,14 @@ class HttpTransport:
 
     # incoming messages
 
-    async def _messages(self, response: Response) -> AsyncGenerator[Json, None]:
+    async def _messages(self, response: Response, position: Position) -> AsyncGenerator[Json, None]:
         try:
-            async for message in messages(response):
+            async for message in messages(response, position):
                 yield message
         except LineTooLong:
             raise self._too_long() from None
         except HttpFault as fault:
-            raise self._unreachable(fault) from None
+            raise _CutOff("mcp.unreachable", name=self._name, why=fault.phrase) from None
 
     def _handle(self, message: Json) -> None:
         reply = jsonrpc.hear(message, self._waiting, self._listener)
@@ -241,22 +320,22 @@ class HttpTransport:
 
     async def _read_stream(self) -> None:
         """Server-initiated messages of a legacy server; many have none and answer 405."""
-        tries = 0
+        tries, position = 0, Position()
         while tries < _STREAM_TRIES:
             begun = asyncio.get_running_loop().time()
             with contextlib.suppress(HttpFault, McpFault):
-                headers = self._all_headers({"Accept": "text/event-stream"})
+                headers = self._all_headers({"Accept": "text/event-stream", **position.headers()})
                 response = await self._http.request("GET", self._url, headers)
                 try:
                     if response.status != 200:
                         return
-                    async for message in self._messages(response):
+                    async for message in self._messages(response, position):
                         self._handle(message)
                 finally:
                     response.abort()
             lasted = asyncio.get_running_loop().time() - begun > _STREAM_HELD
             tries = 0 if lasted else tries + 1
-            await asyncio.sleep(_STREAM_REST)
+            await asyncio.sleep(position.wait)
 
     def _post_in_background(self, message: Json) -> None:
         """Post in the background. Bounded: a server that floods us with requests is not answered

@@ -33,6 +33,7 @@ class HttpEndpoint(msgspec.Struct, frozen=True):
     url: str
     headers: dict[str, str] = {}
     legacy_sse: bool = False  # the HTTP+SSE transport of 2024-11-05
+    home: Path | None = None  # where tokens of logins are kept; None where the settings have a key
 
     def __repr__(self) -> str:
         address = self.url.partition("?")[0].rpartition("@")[2]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from coder.texts import Fault
 
 _BOM = b"\xef\xbb\xbf"
+_LONGEST_ID = 1_024  # bytes: it is sent back in a header
 
 
 class LineTooLong(Fault):
@@ -25,6 +26,9 @@ class SseParser:
         self._first = True
         self._data: list[bytes] = []
         self._data_size = 0
+        self._id: bytes | None = None
+        self.last_id = ""  # of the last complete event that had one
+        self.retry_ms: int | None = None  # when to reconnect, as the server says
 
     def feed(self, data: bytes) -> list[str]:
         if self._after_cr and data:
@@ -70,9 +74,21 @@ class SseParser:
                 if self._data:
                     events.append(b"\n".join(self._data).decode("utf-8", "replace"))
                     self._data, self._data_size = [], 0
+                if self._id is not None:
+                    self.last_id, self._id = self._id.decode("utf-8", "replace"), None
             elif line == b"data":
                 self._add(b"")
+            elif line.startswith((b"id:", b"retry:")):
+                self._field(line)
         return events
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"id" and b"\0" not in value and len(value) <= _LONGEST_ID:
+            self._id = value
+        elif name == b"retry" and value.isdigit() and len(value) < 9:
+            self.retry_ms = int(value)
 
     def _add(self, value: bytes) -> None:
         self._data_size += len(value)

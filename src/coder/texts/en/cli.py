@@ -146,7 +146,7 @@ TEXTS: dict[str, str] = {
     "cli.help.ts": "TypeScript types instead of JSON Schema",
     "cli.help.version": "print the version",
     "cli.help.warn_prompt": "warn where a prompt has more tokens",
-    "cli.mcp_test_usage": "Say which one: coder mcp test NAME.",
+    "cli.mcp_test_usage": "Say which one: coder mcp {action} NAME.",
     "cli.modes_new_alone": "NAME, --kind and --global belong to `coder modes new`.",
     "cli.modes_no_name": "Say which: coder modes new NAME.",
     "cli.help.tune_only": "only this way to put the tools to the model (repeatable)",

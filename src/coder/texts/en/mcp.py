@@ -13,6 +13,12 @@ TEXTS: dict[str, str] = {
     "mcp.cut_off": "The MCP server {name} ended its answer before the result came; try again.",
     "mcp.denied": "The MCP server {name} ({address}) refuses us ({status}); check `headers` in its settings.",
     "mcp.elsewhere": "The MCP server {name} wants posts to another origin than its url's; that is not done.",
+    "mcp.login": "The MCP server {name} ({address}) wants you to log in: coder mcp login {name}",
+    "mcp.oauth": "The login at the MCP server {name} failed: {why}.",
+    "mcp.oauth_client": "The MCP server {name} registers no programs by itself: register one with it, for "
+    "the redirect http://127.0.0.1/callback, and set its id as mcp.servers.{name}.client_id.",
+    "mcp.oauth_late": "Nobody logged in at the MCP server {name} within {seconds} s; try again: coder mcp "
+    "login {name}",
     "mcp.session_lost": "The MCP server {name} forgets its sessions as they begin; it cannot be used.",
     "mcp.status": "{address} answers with HTTP status {status}",
     "mcp.unreachable": "The MCP server {name} cannot be reached: {why}. Check its url.",

@@ -6,6 +6,11 @@ TEXTS: dict[str, str] = {
     # where a server is reached
     "servers.ambiguous_name": "MCP server {name}: rename it, without `__` and without `_` at its end, so "
     "that mcp__server__tool names one tool only.",
+    "servers.logged_in": "You are logged in at the MCP server {name}.",
+    "servers.logged_out": "The tokens of the MCP server {name} are forgotten.",
+    "servers.no_login": "MCP server {name}: a login is for an address without an Authorization header; it "
+    "has none to log in at.",
+    "servers.open_page": "Open this page in a browser on this machine to log in:\n{url}",
     "servers.no_endpoint": "MCP server {name} has neither `command` nor `url`: set one of them.",
     "servers.no_prompt": "The MCP server {name} has no prompt {prompt}; it has: {names}.",
     "servers.prompt_needs": "{prompt} needs: {names}. Type them in order, or as name=value.",

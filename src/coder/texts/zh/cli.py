@@ -141,7 +141,7 @@ TEXTS: dict[str, str] = {
     "cli.help.ts": "输出 TypeScript 类型而非 JSON Schema",
     "cli.help.version": "显示版本",
     "cli.help.warn_prompt": "提示超过这么多 token 就提醒",
-    "cli.mcp_test_usage": "请给出名称：coder mcp test NAME。",
+    "cli.mcp_test_usage": "请给出名称：coder mcp {action} NAME。",
     "cli.modes_new_alone": "NAME、--kind 和 --global 只用于 `coder modes new`。",
     "cli.modes_no_name": "请给出名称：coder modes new NAME。",
     "cli.help.tune_only": "只试这一种方式（可重复）",

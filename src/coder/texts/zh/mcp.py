@@ -11,6 +11,11 @@ TEXTS: dict[str, str] = {
     "mcp.cut_off": "MCP 服务器 {name} 的回答在给出结果之前就结束了；请重试。",
     "mcp.denied": "MCP 服务器 {name}（{address}）拒绝访问（{status}）；请检查它设置里的 `headers`。",
     "mcp.elsewhere": "MCP 服务器 {name} 要求改用与其 url 不同源的地址；不会照做。",
+    "mcp.login": "MCP 服务器 {name}（{address}）要求登录：coder mcp login {name}",
+    "mcp.oauth": "登录 MCP 服务器 {name} 失败：{why}。",
+    "mcp.oauth_client": "MCP 服务器 {name} 不自动注册程序：请在它那里注册一个（重定向地址 http://127.0.0.1/callback），"
+    "并把编号设为 mcp.servers.{name}.client_id。",
+    "mcp.oauth_late": "{seconds} 秒内没有人登录 MCP 服务器 {name}；请重试：coder mcp login {name}",
     "mcp.session_lost": "MCP 服务器 {name} 的会话一建立就失效，无法使用。",
     "mcp.status": "{address} 返回 HTTP 状态 {status}",
     "mcp.unreachable": "无法连接 MCP 服务器 {name}：{why}。请检查它的 url。",

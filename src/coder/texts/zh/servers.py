@@ -6,6 +6,10 @@ TEXTS: dict[str, str] = {
     # where a server is reached
     "servers.ambiguous_name": "MCP 服务器 {name}：请改名，名称中不能有 `__`，也不能以 `_` 结尾，"
     "这样 mcp__server__tool 才只指一个工具。",
+    "servers.logged_in": "已登录 MCP 服务器 {name}。",
+    "servers.logged_out": "MCP 服务器 {name} 的令牌已清除。",
+    "servers.no_login": "MCP 服务器 {name}：登录用于没有 Authorization 头的地址，此处无可登录。",
+    "servers.open_page": "请在本机浏览器中打开此页面登录：\n{url}",
     "servers.no_endpoint": "MCP 服务器 {name} 既没有 `command` 也没有 `url`：请设置其中之一。",
     "servers.no_prompt": "MCP 服务器 {name} 没有提示 {prompt}；它有：{names}。",
     "servers.prompt_needs": "{prompt} 需要：{names}。请按顺序输入，或写成 名称=值。",
