@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -386,14 +387,48 @@ def test_the_sandbox_of_several_servers_is_said_once(project: Project) -> None:
     assert len([notice for notice in of(driver.seen, Notice) if "sandbox" in notice.text]) == 1
 
 
-def test_there_is_a_bound_for_all_servers_together(project: Project) -> None:
-    names = [f"s{at}" for at in range(16)]  # of 7 tools each
-    configured(project, *names)
-    driver = played(project, [{"text": "ok"}])
-    offered = [t["function"]["name"] for t in driver.chats[0]["tools"] if "mcp__" in t["function"]["name"]]
-    assert len(offered) == 100
-    said = [notice.text for notice in of(driver.seen, Notice) if "are offered" in notice.text]
-    assert [text.split(" are")[0] for text in said] == [
-        "Of the 7 tools of MCP server s14 the first 2",
-        "Of the 7 tools of MCP server s15 the first 0",
-    ]
+def test_many_tools_are_found_on_demand(project: Project) -> None:
+    names = [f"s{at}" for at in range(7)]  # of 7 tools each
+    log = configured(
+        project, *names, permission={"tools": {"mcp__s3__echo": "allow", "mcp__s3__fail": "deny"}}
+    )
+    found: list[Any] = []
+
+    def after_search(request: dict[str, Any]) -> dict[str, Any]:
+        found.append(request["messages"][-1]["content"])
+        calls = [
+            {"name": "mcp_call", "arguments": {"tool": "mcp__s3__echo", "arguments": {"text": "hi"}}},
+            {"name": "mcp_call", "arguments": {"tool": "mcp__s3__fail", "arguments": {}}},
+            {"name": "mcp_call", "arguments": {"tool": "mcp__s4__echo", "arguments": {"text": "unasked"}}},
+            {"name": "mcp_call", "arguments": {"tool": "bash", "arguments": {"command": "touch made"}}},
+            {"name": "mcp_find", "arguments": {}},
+        ]
+        return {"calls": calls}
+
+    search = {"calls": [{"name": "mcp_find", "arguments": {"query": "s3 echo"}}]}
+    driver = played(project, [search, after_search, {"text": "ok"}, {"text": "ok"}], "go", "again")
+    offered = [tool["function"]["name"] for tool in driver.chats[0]["tools"]]
+    assert [name for name in offered if "mcp" in name] == ["mcp_find", "mcp_call"]
+    assert found[0].startswith('{"name":"mcp__s3__echo"')
+    assert '"required":["text"]' in found[0]
+    ran, refused, unasked, no_tool, every = [seen["content"] for seen in project.of_type("observation")][1:]
+    assert ran == "hi"
+    assert "denies mcp__s3__fail" in refused
+    assert "needs a person's approval" in unasked
+    assert "there is no tool 'bash'" in no_tool
+    assert len(every.splitlines()) == 49
+    assert log.read_text(encoding="utf-8").count("call ") == 1
+    action = project.of_type("action")[1]["meta"]
+    assert (action["tool"], action["input"]) == ("mcp__s3__echo", {"text": "hi"})
+    assert len({json.dumps(chat["tools"]) for chat in driver.chats}) == 1
+
+
+def test_tools_that_once_were_many_stay_undeclared(project: Project) -> None:
+    """Else every later request would miss the provider's cache."""
+    names = [f"s{at}" for at in range(6)]
+    env = {"TOOL_SERVER_LOG": str(project.cwd / "server.log"), "TOOL_SERVER_SHRINKS": "6"}
+    configured(project, *names, more={"env": env})
+    script = [{"text": "ok"}, {"text": "ok"}]
+    driver = played(project, script, "go", "/mcp restart s1", "again")
+    assert "s1: ready · 1 tool " in of(driver.seen, CommandDone)[0].text
+    assert len({json.dumps(chat["tools"]) for chat in driver.chats}) == 1

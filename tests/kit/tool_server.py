@@ -46,7 +46,10 @@ def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
         }
     if method == "tools/list":
         more = [os.environ[name] for name in ("TOOL_SERVER_TOOL",) if name in os.environ]
-        return {"result": {"tools": [tool(name) for name in (*TOOLS, *more)]}}
+        listed = [*TOOLS, *more]
+        if starts() > int(os.environ.get("TOOL_SERVER_SHRINKS", sys.maxsize)):
+            listed = ["echo"]
+        return {"result": {"tools": [tool(name) for name in listed]}}
     if method != "tools/call":
         return {"error": {"code": -32601, "message": "unknown method"}}
     log(f"call {params['name']}")
@@ -63,7 +66,7 @@ def tool(name: str) -> dict[str, Any]:
     properties = {key: {"type": kind} for key, kind in TOOLS.get(name, {}).items()}
     about = os.environ.get("TOOL_SERVER_ABOUT", "")
     if "TOOL_SERVER_REDEFINES" in os.environ:  # another description with every start
-        about += str(Path(os.environ["TOOL_SERVER_LOG"]).read_text(encoding="utf-8").count("start"))
+        about += str(starts())
     return {
         "name": name,
         "description": f"The tool {name}. {about}".rstrip(),
@@ -92,6 +95,12 @@ def call(name: str, args: dict[str, Any]) -> tuple[str, bool]:
             os._exit(3)
         case _:
             return "it did not work", True
+
+
+def starts() -> int:
+    """Of all servers with this log."""
+    path = os.environ.get("TOOL_SERVER_LOG")
+    return Path(path).read_text(encoding="utf-8").count("start") if path else 0
 
 
 def log(text: str) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from coder.config.schema import McpServer
-from coder.mcp.servers import Server
-from coder.mcp.shapes import Endpoint, StdioEndpoint
+from coder.mcp.servers import MAX_TOOLS, Server, Servers
+from coder.mcp.shapes import Endpoint, RemoteTool, StdioEndpoint
 from kit.mcp_meeting import until
 
 # It tells of a change before each answer to the lists in `EARLY`, which are without it.
@@ -50,3 +50,14 @@ def test_a_change_that_is_told_of_during_a_list_is_not_lost(tmp_path: Path, earl
         await server.close()
 
     asyncio.run(scenario())
+
+
+def test_there_is_a_bound_for_all_servers_together(tmp_path: Path) -> None:
+    async def reach(name: str, settings: McpServer) -> Endpoint:
+        raise AssertionError
+
+    servers = Servers(dict.fromkeys("ab", McpServer(command="x")), reach, tmp_path)
+    for server in servers.all.values():
+        server.remotes = [RemoteTool(f"tool{at}", "", {}) for at in range(MAX_TOOLS - 3)]
+    assert len(servers.tools()) == MAX_TOOLS
+    assert [server.left_out for server in servers.all.values()] == [0, MAX_TOOLS - 6]

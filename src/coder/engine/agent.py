@@ -192,4 +192,4 @@ class Agent:
     @property
     def specs(self) -> list[ToolSpec]:
         """The tools in a fixed order, which keeps the provider's prompt cache valid."""
-        return [tool.spec for tool in self.tools.values()]
+        return [tool.spec for tool in self.tools.values() if tool.declared]

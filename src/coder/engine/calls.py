@@ -26,7 +26,7 @@ from coder.protocol.messages import ToolCall, tool_call
 from coder.record.files import RecordError
 from coder.record.turn_so_far import edits_of
 from coder.texts import Fault, Joined, Phrase, one_line
-from coder.tools.base import Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
+from coder.tools.base import MCP_CALL, Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
 
@@ -143,6 +143,14 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
     """The tool and its arguments: as given where valid, else repaired."""
     agent = session.agent
     tool = agent.tools.get(name)
+    if tool is not None and name == MCP_CALL:
+        from coder.mcp.deferred import CallTool, meant
+
+        try:
+            if isinstance(tool, CallTool):
+                return meant(arguments, agent.tools)
+        except BadArguments as error:
+            raise _NotUnderstood(str(error)) from error
     with contextlib.suppress(BadArguments):
         if tool is not None and is_mcp(name):
             # A server checks what it is sent itself, by more than we know of its parameters.

@@ -26,7 +26,7 @@ from coder.policy.sandbox.ladder import SandboxLevel
 from coder.policy.sandbox.servers import LongSandbox
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Said
-from coder.tools.base import is_mcp
+from coder.tools.base import MCP_CALL, Tool, is_mcp
 
 _PATIENCE = 1.0  # seconds of waiting for servers before a person is told what for
 _LONGEST_INSTRUCTIONS = 2_000  # characters, about 500 tokens in every request from then on
@@ -168,14 +168,30 @@ async def offer_tools(session: Session) -> None:
     await follow_mode(agent)
     if servers.starting:
         await _wait(agent, servers)
+    found = [tool for tool in servers.tools() if _keeps_secrets(agent, tool)]
     tools = {name: tool for name, tool in agent.tools.items() if not is_mcp(name)}
-    tools |= {tool.spec.name: tool for tool in servers.tools() if _keeps_secrets(agent, tool)}
+    tools |= _finders(agent, servers, found) | {tool.spec.name: tool for tool in found}
     _tell(agent, servers)
     before = agent.specs
     agent.tools = tools
     if agent.specs != before:
         session.conversation.use_tools(agent.specs)
     _pass_on_instructions(session, servers)
+
+
+def _finders(agent: Agent, servers: Servers, found: Sequence[McpTool]) -> dict[str, Tool]:
+    """Of many tools no definitions are sent, but two tools that find and call them. Once a session does so it
+    stays with it, for the provider's prompt cache."""
+    from coder.mcp.deferred import FIND, MAX_DECLARED, CallTool, FindTool
+
+    servers.deferred = servers.deferred or len(found) > MAX_DECLARED
+    if not servers.deferred:
+        return {}
+    for tool in found:
+        tool.declared = False
+    agent.own_tools = agent.own_tools | {FIND}  # it only looks
+    names = [name for name, server in servers.all.items() if server.state != "off"]
+    return {FIND: FindTool(found, names), MCP_CALL: CallTool()}
 
 
 def _keeps_secrets(agent: Agent, tool: McpTool) -> bool:

@@ -21,7 +21,7 @@ from coder.mcp.shapes import CallOutcome, Endpoint, McpFault, RemoteTool
 from coder.mcp.tools import McpTool
 from coder.texts import Phrase
 
-MAX_TOOLS = 100  # of all servers: they are part of every request, and some providers accept 128 in total
+MAX_TOOLS = 2_000  # of all servers
 _REFRESH_REST = 0.2  # seconds of throttling: some servers report a change whenever they are listed
 # Errors of programs that the sandbox keeps from writing: npx and uvx need their caches.
 _SHUT_OUT = ("EROFS", "EACCES", "Read-only file system", "Permission denied")
@@ -176,6 +176,7 @@ class Servers:
 
     def __init__(self, settings: Mapping[str, McpServer], reach: Reach, root: Path) -> None:
         self.all = {name: Server(name, one, reach, root) for name, one in settings.items()}
+        self.deferred = False  # its tools are found on demand, from the first time on that they are many
         self._closed = False
 
     def start(self) -> None:

@@ -53,6 +53,7 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 MCP_PREFIX = "mcp__"  # what the names of MCP servers' tools begin with, and no others
+MCP_CALL = "mcp_call"  # calls a tool of theirs that is not declared
 
 
 def is_mcp(name: str) -> bool:
@@ -191,6 +192,7 @@ class Tool(ABC):
     keys: ClassVar[tuple[str, ...]] = ()  # the arguments that stand for the call in one line; else all do
     concurrent: ClassVar[bool] = False  # may run beside others that are; any other runs alone, in order
     for_subagents: ClassVar[bool] = True
+    declared: bool = True  # in requests; else it is found on demand
     shown_as: ClassVar[str] = ""  # the ACP tool kind, where `kind` and `touches` do not tell it
 
     @classmethod

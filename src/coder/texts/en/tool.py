@@ -66,6 +66,8 @@ TEXTS: dict[str, str] = {
     "tool.skills.one": "{n} skill",
     "tool.mcp_done": "{n} characters",
     "tool.mcp_done.one": "{n} character",
+    "tool.mcp_found": "{n} tools",
+    "tool.mcp_found.one": "1 tool",
     "tool.mcp_failed": "the server says it failed",
     "tool.task_done": "{n} steps, {tokens} tokens",
     "tool.task_done.one": "{n} step, {tokens} tokens",

@@ -58,6 +58,7 @@ TEXTS: dict[str, str] = {
     "tool.skill_unnamed": "载入需要给出名字",
     "tool.skills": "{n} 个技能",
     "tool.mcp_done": "{n} 个字符",
+    "tool.mcp_found": "{n} 个工具",
     "tool.mcp_failed": "服务器报告失败",
     "tool.task_done": "{n} 步，{tokens} 个 token",
     "tool.task_failed": "子代理没有完成：{why}",

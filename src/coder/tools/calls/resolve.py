@@ -85,8 +85,12 @@ def names_a_tool(name: str, tools: Mapping[str, Tool]) -> bool:
 
 def _present(meant: str, name: str, tools: Mapping[str, Tool]) -> Tool:
     if meant not in tools:
-        raise NotPlain(f"there is no tool {name!r} here; the tools are {', '.join(tools)}")
+        raise NotPlain(f"there is no tool {name!r} here; the tools are {_names(tools)}")
     return tools[meant]
+
+
+def _names(tools: Mapping[str, Tool]) -> str:
+    return ", ".join(name for name, tool in tools.items() if tool.declared)
 
 
 def tool_extras(tool: Tool) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _nearest(bare: str, tools: Mapping[str, Tool]) -> str:
 
     known = {folded(tool): tool for tool in tools} | {a: t for a, t in TOOLS.items() if t in tools}
     near = list(dict.fromkeys(known[key] for key in get_close_matches(bare, known, n=3, cutoff=0.7)))
-    names = ", ".join(tools)
+    names = _names(tools)
     return f"do you mean {' or '.join(near)}? The tools are {names}" if near else f"the tools are {names}"
 
 
