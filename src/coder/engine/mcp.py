@@ -120,17 +120,24 @@ async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers
         await servers.close()
 
 
-async def login(name: str, endpoint: Endpoint, client_id: str, show: Callable[[str], None]) -> None:
-    """The person's login at a server; its tokens are kept. Raises `McpFault` and `OSError`."""
+async def login(
+    name: str, settings: McpServer, around: Surroundings, show: Callable[[str], None] | None
+) -> None:
+    """The person's login at a server; its tokens are kept, or forgotten without `show`. Raises `McpFault` and
+    `OSError`."""
     from coder.mcp.http_transport import http_client
     from coder.mcp.oauth import OAuth
     from coder.mcp.tokens import TokenStore
 
+    endpoint = endpoint_of(name, settings, around, list)
     if not isinstance(endpoint, HttpEndpoint) or endpoint.home is None:
         raise McpFault("servers.no_login", name=name)
+    if show is None:
+        TokenStore(endpoint.home).put(endpoint.url, None)
+        return
     http = http_client()
     try:
-        found = await OAuth(name, endpoint.url, http).login(client_id, show)
+        found = await OAuth(name, endpoint.url, http).login(settings.client_id, show)
     finally:
         await http.close()
     TokenStore(endpoint.home).put(endpoint.url, found)

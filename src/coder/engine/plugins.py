@@ -6,8 +6,12 @@ Loaded only where a package has any (`setup.installed`).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from coder.config.address import plugin_of
 from coder.config.errors import ConfigError
 from coder.engine.setup import Plugin, installed
 from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, closing
@@ -75,6 +79,15 @@ async def run_command(session: Session, name: str, args: str) -> tuple[Said, boo
 def _tell(agent: Agent, plugin: Plugin, why: Said) -> None:
     said = Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=why)
     agent.emit(Notice(said, "warning"))
+
+
+def with_factory(provider: Provider, root: Path) -> Provider:
+    """With where the package makes its model. Raises `ConfigError`."""
+    offered = {one.name: one.value for one in installed(root) if one.group == "coder.providers"}
+    name = plugin_of(provider.base_url)
+    if name not in offered:
+        raise ConfigError("config.no_plugin", name=name, names=", ".join(offered) or Phrase("modes.none"))
+    return msgspec.structs.replace(provider, factory=offered[name])
 
 
 def provider_model(provider: Provider, timeout_ms: int) -> PackageModel:

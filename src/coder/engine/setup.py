@@ -297,18 +297,12 @@ async def log_in(options: Options, settings: Settings, name: str, show: Callable
     """Log in at an MCP server (`show` gets the address for the browser), or out where that is None. Raises
     `McpFault` and `OSError`."""
     from coder.engine.mcp import login
-    from coder.mcp.endpoint import Surroundings, endpoint_of
-    from coder.mcp.tokens import TokenStore
+    from coder.mcp.endpoint import Surroundings
 
-    server = settings.loaded.config.mcp.servers[name]
     none = Provider("", "", settings.loaded.config.provider.api_key)
     keys, variables = provider_keys(options.environ, none), nameable(options.environ, none)
     around = Surroundings(options.cwd, {}, variables, keys, settings.home)
-    endpoint = endpoint_of(name, server, around, list)
-    if show is not None:
-        await login(name, endpoint, server.client_id, show)
-    elif isinstance(url := getattr(endpoint, "url", None), str):
-        TokenStore(settings.home).put(url, None)
+    await login(name, settings.loaded.config.mcp.servers[name], around, show)
 
 
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:
@@ -426,14 +420,11 @@ def provider_of(options: Options, settings: Settings) -> Provider:
         if any(one.key.startswith("provider.") for one in settings.loaded.ignored):
             raise ConfigError("config.no_provider_trusted") from None
         raise
-    name = plugin_of(provider.base_url)
-    if not name:
+    if not plugin_of(provider.base_url):
         return provider
-    offered = {one.name: one.value for one in installed(options.cwd) if one.group == "coder.providers"}
-    if name not in offered:
-        names = ", ".join(offered) or Phrase("modes.none")
-        raise ConfigError("config.no_plugin", name=name, names=names)
-    return msgspec.structs.replace(provider, factory=offered[name])
+    from coder.engine.plugins import with_factory
+
+    return with_factory(provider, options.cwd)
 
 
 def installed_plugins(options: Options) -> list[str]:
