@@ -20,12 +20,13 @@ export interface Cancel {
   op: "cancel";
 }
 
-/** The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`. */
+/** The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`. `amended`, with a `yes` to a change of files: a unified diff of what the person took of it, which is applied instead; `reason` then tells the model what was left or changed. */
 export interface ApprovalReply {
   op: "approval_reply";
   approval_id: string;
   answer: "always" | "no" | "yes";
   reason?: string;
+  amended?: string;
 }
 
 /** Change the operating mode from the next tool call on, also within a turn. */

@@ -66,7 +66,6 @@ class Bench:
         self.sent: list[str] = []
         self.cancelled = 0
         self.left = False
-        self.refuses = False
         self.actions = Actions(self.editor, self.state, self, NoBar())
         search = SearchToolbar()
         window = Window(
@@ -86,10 +85,17 @@ class Bench:
 
     # what the actions ask for
 
-    def submit(self, text: str) -> bool:
-        if not self.refuses:
-            self.sent.append(text)
-        return not self.refuses
+    def submit(self, text: str) -> None:
+        self.sent.append(text)
+
+    def question_takes(self, key: str) -> bool:
+        return False
+
+    def question_key(self, key: str) -> None:
+        raise AssertionError(f"no question is open: {key}")
+
+    def question_backspace(self) -> bool:
+        return False
 
     def cancel(self) -> None:
         self.cancelled += 1

@@ -6,11 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from editor_kit import NOWHERE
 
 from coder.protocol.events import ApprovalRequested, ApprovalResolved
 from coder.terminal.ask import at_prompt
 from coder.terminal.ask.at_prompt import ApprovalPrompt
 from coder.terminal.ask.queue import QuestionQueue
+from coder.terminal.input.editor import Editor
+from coder.terminal.input.history import ProjectHistory
+from coder.terminal.input.menu import Menus
 from coder.terminal.state import PromptState
 from coder.texts import Texts
 
@@ -34,24 +38,24 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(at_prompt, "time", SimpleNamespace(monotonic=lambda: now))
-    editor = SimpleNamespace(unstash=lambda: None, in_bar=False)
+    editor = Editor(ProjectHistory(NOWHERE), Menus([], {}, lambda _query: []), str)
     bar = SimpleNamespace(editing=False)
     actions: Any = SimpleNamespace(
         editor=editor, bar=bar, occupied=False, leave_bar=lambda: None, make_room=lambda: None
     )
     questions, state, sent = QuestionQueue(), PromptState(model="m", mode="default"), list[Any]()
-    prompt = ApprovalPrompt(
-        state,
-        actions,
-        Texts("en"),
-        show=lambda event: None,
-        say=lambda line: None,
-        send=sent.append,
-        follows=lambda: questions.follows,
+    around: Any = SimpleNamespace(
+        show_question=lambda event: None,
+        say_answer=lambda line: None,
+        send_reply=sent.append,
+        draw_now=lambda: None,
+        is_away=False,
     )
+    prompt = ApprovalPrompt(state, actions, Texts("en"), around, lambda _delay, _do: None)
 
     def take(event: Any) -> None:
         for one in questions.take(event):
+            around.question_follows = questions.follows
             state.approval = one if isinstance(one, ApprovalRequested) else None
             prompt.update()
 
@@ -59,14 +63,20 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     take(first)
     if waited:
         take(second)
-    assert prompt.answer(first, "y")
+    prompt.answer(first, "y")
+    assert [reply.approval_id for reply in sent] == ["1"]
     take(ApprovalResolved(approval_id="1", answer="yes"))
     if not waited:
         take(second)
     assert state.approval is second
     now += 0.05
-    assert prompt.answer(second, "y") is not waited
+    assert not prompt.takes("y")  # nor does the key alone
+    assert prompt.takes("n")  # a refusal harms nobody
+    prompt.answer(second, "y")
     assert [reply.approval_id for reply in sent] == (["1"] if waited else ["1", "2"])
-    assert prompt.answer(second, "n")  # a refusal harms nobody
+    prompt.answer(second, "n")
+    assert sent[-1].answer == "no"
     now += 1.0
-    assert prompt.answer(second, "y")
+    assert prompt.takes("y")
+    prompt.answer(second, "y")
+    assert sent[-1].answer == "yes"

@@ -14,8 +14,8 @@ from kit.driving import Project
 
 SCREENS = pytest.mark.parametrize(
     ("columns", "rows", "lang"),
-    [(80, 24, "en"), (80, 24, "zh"), (40, 12, "en"), (40, 12, "zh")],
-    ids=["80x24 en", "80x24 zh", "40x12 en", "40x12 zh"],
+    [(80, 24, "en"), (80, 24, "zh"), (40, 14, "en"), (40, 14, "zh")],
+    ids=["80x24 en", "80x24 zh", "40x14 en", "40x14 zh"],
 )
 BODY = "QmFzZTY0IG9mIG5vdGhpbmcgYXQgYWxsLCBqdXN0IGxvbmcgZW5vdWdo"
 TRICK = f": '-----BEGIN PRIVATE KEY-----'; touch evil; : '{BODY} -----END PRIVATE KEY-----'"

@@ -141,7 +141,7 @@ async def ask_person(
     args: Mapping[str, Any],
     ruling: Ruling,
 ) -> ToolResult | None:
-    """None where the call may run, else the refusal for the model.
+    """None where the call may run, else its result: the refusal, or what the person took of a change.
 
     A cancel while waiting cancels the turn; it is not a `no`.
     """
@@ -175,7 +175,11 @@ async def ask_person(
     if reply.answer != "no":
         if remote := _remote(tool):
             remote.accept()
-        return None
+        if not reply.amended:
+            return None
+        from coder.engine.amended import apply_amended
+
+        return await apply_amended(session, tool, preview, reply)
     # A reason is the person's next word: the model is to act on it, not to give the matter up.
     reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))

@@ -234,29 +234,35 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         job.result = _forbidden(ruling)
         return
     if ruling.decision == "ask":
-        with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
-            refusal = await ask_person(session, job.call, tool, given, ruling)
-            job.unasked = False
-            ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
-        if refusal is None and ruling.decision == "deny":
-            refusal = _forbidden(ruling)
-        if refusal is not None:
-            job.result = refusal
+        job.result = await _asked(session, turn, job, tool, given, ruling)
+        if job.result is not None and not job.result.ok:
             return
-    _show(session, job, "executing")
-    job.begun = time.monotonic()
-    emit, call_id = session.agent.emit, job.call.id
-    with turn.busy(f"{job.call.name} {job.argument}".strip()):
-        job.result = await _execute(
-            session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
-        )
+    if job.result is None:  # else the person took a part of the change, which is done
+        _show(session, job, "executing")
+        job.begun = time.monotonic()
+        emit, call_id = session.agent.emit, job.call.id
+        with turn.busy(f"{job.call.name} {job.argument}".strip()):
+            job.result = await _execute(
+                session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+            )
     if hooked is not None:
         from coder.engine.hooks import after_call
 
         with turn.busy(Phrase("stopped.hook")):
             job.result = await after_call(
-                session, turn, job.call.name, call_id, job.args, hooked.told(job.result)
+                session, turn, job.call.name, job.call.id, job.args, hooked.told(job.result)
             )
+
+
+async def _asked(
+    session: Session, turn: Turn, job: _Job, tool: Tool, given: Mapping[str, Any], ruling: Ruling
+) -> ToolResult | None:
+    """None where the call may run as it is."""
+    with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
+        answer = await ask_person(session, job.call, tool, given, ruling)
+        job.unasked = False
+        ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
+    return _forbidden(ruling) if answer is None and ruling.decision == "deny" else answer
 
 
 async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:

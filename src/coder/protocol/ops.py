@@ -30,11 +30,16 @@ class Cancel(Op, frozen=True):
 
 
 class ApprovalReply(Op, frozen=True):
-    """The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`."""
+    """The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`.
+
+    `amended`, with a `yes` to a change of files: a unified diff of what the person took of it, which is
+    applied instead; `reason` then tells the model what was left or changed.
+    """
 
     approval_id: str
     answer: Literal["yes", "no", "always"]
     reason: str = ""
+    amended: str = ""
 
 
 class SetOperatingMode(Op, frozen=True):

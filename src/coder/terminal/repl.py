@@ -7,12 +7,14 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 
 from prompt_toolkit.filters import Condition
 
 from coder.config.allowlist import project_directory
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, listed_models, provider_of
+from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -24,10 +26,12 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
-from coder.protocol.ops import Cancel, UserInput
+from coder.protocol.ops import ApprovalReply, Cancel, SetOperatingMode, UserInput
 from coder.terminal import pager
 from coder.terminal.ask.at_prompt import ApprovalPrompt
+from coder.terminal.ask.hunks import Hunk
 from coder.terminal.ask.queue import QuestionQueue
+from coder.terminal.ask.rows import hunk_lines
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.editing import batches, restored_draft
 from coder.terminal.input.editor import Editor
@@ -39,7 +43,7 @@ from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, wi
 from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
-from coder.terminal.render.event_lines import command_lines
+from coder.terminal.render.event_lines import command_lines, detail_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
 from coder.terminal.render.live_rows import LiveRows, live_limit
@@ -80,14 +84,10 @@ class Repl:
         self.actions = Actions(self.editor, self.state, self, self.modes.bar)
         self.live_region = self._new_live_region()
         self.approval_prompt = ApprovalPrompt(
-            self.state,
-            self.actions,
-            self.texts,
-            show=self._show_question,
-            say=self._echo_answer,
-            send=engine.submit,
-            follows=lambda: self.questions.follows,
+            self.state, self.actions, self.texts, self, lambda delay, do: self.loop.call_later(delay, do)
         )
+        self.live_rows.question_rows = lambda columns: self.approval_prompt.rows(columns, self._size()[1])
+        self.live_rows.question_prompt = lambda columns: self.approval_prompt.prompt(columns, self._size()[1])
         name = f"coder · {options.cwd.name or options.cwd}"
         self.notifier = Notifier(self.ui, options.environ, name, self.live_region.send)
         self.throttle = Throttle(self._draw)
@@ -104,9 +104,11 @@ class Repl:
         return size.columns, size.rows
 
     def _transcript_rows(self) -> int:
-        """The rows a question leaves for the transcript: its own row, the queue and the bar are below."""
-        below = 1 + len(self.live_rows.queue()) + len(self.live_rows.bar())
-        return max(1, self._size()[1] - below)
+        """The rows a question leaves for the transcript: its choices, the prompt (a draft may still be
+        there), the queue and the bar are below."""
+        columns, rows = self._size()
+        below = len(self.live_rows.queue()) + len(self.live_rows.bar()) + self.live_rows.input_rows()
+        return max(1, rows - below - max(1, len(self.approval_prompt.rows(columns, rows))))
 
     def _new_editor(self) -> Editor:
         view, home = self.engine.view, self.settings.home
@@ -256,12 +258,13 @@ class Repl:
 
     # SessionControl
 
-    def submit(self, text: str) -> bool:
+    def submit(self, text: str) -> None:
         self.live_rows.hint = ""
-        if self.state.approval is not None:
-            return self.approval_prompt.answer(self.state.approval, text)
+        if self.state.approval is not None and self.state.answering:
+            self.approval_prompt.answer(self.state.approval, text)
+            return
         if not text.strip():
-            return True
+            return
         reply = run_local(text, self, self.texts)
         if reply is not None:
             self._echo_prompt(text)
@@ -273,7 +276,17 @@ class Repl:
         else:
             self._send(text)
         self._draw_soon()
-        return True
+
+    def question_takes(self, key: str) -> bool:
+        return self.approval_prompt.word_rest.takes(key) or self.approval_prompt.takes(key)
+
+    def question_key(self, key: str) -> None:
+        prompt = self.approval_prompt
+        (prompt.word_rest.key if prompt.word_rest.takes(key) else prompt.key)(key)
+        self._draw_soon()
+
+    def question_backspace(self) -> bool:
+        return self.approval_prompt.backspace()
 
     def _echo_line(self, text: str) -> None:
         self.transcript.echo([[("dim", text)]])
@@ -298,14 +311,42 @@ class Repl:
         self.throttle.spin(not self.live_rows.plain)
         self._draw_soon()
 
-    def _show_question(self, event: ApprovalRequested) -> None:
+    # ask.at_prompt.Surroundings
+
+    def show_question(self, event: ApprovalRequested) -> None:
         self.transcript.handle(event)
         self.notifier.alert(self.texts.say("terminal.call_approval"))
 
-    def _echo_answer(self, line: Line) -> None:
+    def show_hunk(self, hunk: Hunk, number: int, count: int) -> None:
+        self.transcript.echo(hunk_lines(hunk, number, count, self.texts, self.live_region.columns))
+        self._draw_soon()
+
+    def say_answer(self, line: Line) -> None:
         margin: Line = [("", "  ")]
         self.transcript.echo(wrap(line, self.live_region.columns, margin, margin))
         self._draw_soon()
+
+    def send_reply(self, op: ApprovalReply | SetOperatingMode) -> None:
+        self.engine.submit(op)
+
+    def draw_now(self) -> None:
+        self.throttle.now()
+
+    def page_diff(self, text: str) -> None:
+        lines = detail_lines(visible(text).text, "diff", self.texts)
+        if not self._page([self.theme.line(line) for line in lines]):
+            self.say_answer([("bad", self.texts.say("terminal.no_pager"))])
+
+    def edit_text(self, text: str, done: Callable[[str | None], None]) -> None:
+        self.actions.edit_outside(text, done)
+
+    @property
+    def question_follows(self) -> bool:
+        return self.questions.follows
+
+    @property
+    def is_away(self) -> bool:
+        return self.live_region.away
 
     def cancel(self) -> None:
         if self.state.busy:
@@ -376,21 +417,26 @@ class Repl:
     def _open_pager(self, event: CommandDone) -> bool:
         """Page a diff longer than the screen. False if it is shorter or there is no pager."""
         lines = command_lines(event, self.texts)
-        command = pager.pager_command(os.environ)
-        if len(lines) < self.live_region.rows - 3 or command is None:
+        if len(lines) < self.live_region.rows - 3 or not self._page(
+            [self.theme.line(line) for line in lines]
+        ):
+            return False
+        self.transcript.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
+        return True
+
+    def _page(self, lines: Sequence[str]) -> bool:
+        """False if there is no pager."""
+        command, app = pager.pager_command(os.environ), self.live_region.app.context
+        if command is None or app is None:
             return False
         from prompt_toolkit.application import run_in_terminal
 
-        text = "".join(f"{self.theme.line(line)}\n" for line in lines)
-        rows = self.live_region.app.context
-        if rows is None:
-            return False
-        rows.copy().run(
+        text = "".join(f"{line}\n" for line in lines)
+        app.copy().run(
             run_in_terminal,
             lambda: pager.page(command, text, self.engine.view.environment),
             in_executor=True,
         )
-        self.transcript.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
         return True
 
     async def _close(self, reader: asyncio.Task[None]) -> None:

@@ -47,6 +47,7 @@ class PromptState(msgspec.Struct):
     calls: dict[str, str] = {}
     verifying: str = ""
     approval: ApprovalRequested | None = None
+    answering: bool = False  # the question has the keyboard
     queue: list[str] = []
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
@@ -87,7 +88,7 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             state.approved_subjects[event.call_id] = str(event.subject)
         case ApprovalResolved() if state.approval is not None:
             state.since += time.monotonic() - state.asked  # the person's time, not the turn's
-            state.approval = None
+            state.approval, state.answering = None, False
         case TurnEnded(status=status):
             state.cancelled = status == "cancelled"
         case CommandDone("", ok=False):
@@ -118,11 +119,12 @@ def _input_done(state: PromptState, event: InputDone | ModeStateChanged) -> None
     if event.op == "list_custom_modes":
         return  # it runs concurrently with a turn
     if event.op == "set_mode_state":
-        state.approval = None  # a mode's command may have asked
+        state.approval, state.answering = None, False  # a mode's command may have asked
         state.phase = "running" if state.sent else "idle"
         return
     state.sent = False
-    state.phase, state.verifying, state.approval = "idle", "", None
+    state.phase, state.verifying = "idle", ""
+    state.approval, state.answering = None, False
     state.calls.clear()
     state.approved_subjects.clear()
 

@@ -1,85 +1,277 @@
-"""Approval questions at the prompt: the draft is stashed, and restored once the question is answered.
+"""Approval questions at the prompt: one key decides, words and reasons are typed.
 
-Keys meant for something else are never taken as an answer: an open form keeps the focus, and input is ignored
-for a moment if somebody was typing when the question appeared; so is a yes to one that took the place of
-another.
+A key meant for something else is never taken as an answer: while somebody types, searches or fills in a form
+the keys stay theirs, and the question gets the keyboard after a pause. The draft is stashed meanwhile and
+restored once the question is answered.
 """
 
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections.abc import Callable
+from typing import Literal, Protocol
 
 from coder.protocol.events import ApprovalRequested
-from coder.protocol.ops import ApprovalReply
-from coder.terminal.ask.question import answer_echo, approval_question, reply_to
+from coder.protocol.ops import ApprovalReply, SetOperatingMode
+from coder.terminal.ask.choices import Choice, choice_rows, choices
+from coder.terminal.ask.hunks import Hunk, Review
+from coder.terminal.ask.question import ParsedAnswer, answer_echo, approval_question, reply_to
+from coder.terminal.ask.rows import about_turn
+from coder.terminal.ask.word_rest import Later, WordRest
 from coder.terminal.input.actions import Actions
+from coder.terminal.input.editing import approval_answer
 from coder.terminal.render.width import Line
 from coder.terminal.state import PromptState
 from coder.texts import Texts
 
-_READING_SECONDS = 1.0  # input is ignored for this long if the person was busy with something else
+_PAUSE_SECONDS = 1.0  # without a key, until the question gets the keyboard of somebody who was typing
+_AGAIN_SECONDS = 0.35  # after an answer, in which a key pressed twice does not decide the next question
 _FOLLOWING_SECONDS = 0.5  # a yes this soon after another question was answered is for that one, typed twice
-_NO_DELAY = float("-inf")
+_LOWEST = 3  # rows of a terminal that has room for the choices
+
+
+class Surroundings(Protocol):
+    """What the prompt needs of the REPL."""
+
+    def show_question(self, event: ApprovalRequested) -> None: ...
+
+    def show_hunk(self, hunk: Hunk, number: int, count: int) -> None: ...
+
+    def say_answer(self, line: Line) -> None: ...
+
+    def send_reply(self, op: ApprovalReply | SetOperatingMode) -> None: ...
+
+    def draw_now(self) -> None: ...
+
+    def page_diff(self, text: str) -> None: ...
+
+    def edit_text(self, text: str, done: Callable[[str | None], None]) -> None: ...
+
+    @property
+    def question_follows(self) -> bool:
+        """Whether the question took the place of another one."""
+        ...
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a pager or an editor has the terminal."""
+        ...
 
 
 class ApprovalPrompt:
-    """`show` adds the question to the transcript, `say` a line; `send` submits the answer. `follows`: whether
-    the question took the place of another one."""
+    """The question that is open, and how far its answer has come."""
 
     def __init__(
-        self,
-        state: PromptState,
-        actions: Actions,
-        texts: Texts,
-        *,
-        show: Callable[[ApprovalRequested], None],
-        say: Callable[[Line], None],
-        send: Callable[[ApprovalReply], None],
-        follows: Callable[[], bool],
+        self, state: PromptState, actions: Actions, texts: Texts, around: Surroundings, later: Later
     ) -> None:
         self._state, self._actions, self._texts = state, actions, texts
-        self._show_question, self._echo, self._send, self._follows = show, say, send, follows
-        self._current: ApprovalRequested | None = None  # the question at the prompt
-        self._bar_had_focus = False  # at the last key
-        self._accepts_from = self._yes_from = _NO_DELAY
+        self._around, self._later = around, later
+        self._current: ApprovalRequested | None = None
+        self._stage: Literal["choose", "reason"] = "choose"
+        self._review: Review | None = None
+        self._quiet_from = 0.0  # when the question gets the keyboard, if no key comes before
+        self._answered = self._yes_from = float("-inf")
+        self._was_busy = False  # elsewhere, at the last key
+        self.word_rest = WordRest(actions.editor.type_into_draft, later)
+        actions.editor.buffer.on_text_insert += lambda _buffer: self.word_rest.end()
+
+    # who has the keyboard
 
     def update(self) -> None:
         """Show the pending question if it is new; restore the draft if there is none."""
         event = self._state.approval
         if event is self._current:
             return
-        self._current = event
+        self._current, self._review, self._stage = event, None, "choose"
+        self._state.answering = False
+        self._actions.editor.unstash()
         if event is None:
-            self._actions.editor.unstash()
             return
-        self._show_question(event)
-        occupied = self._actions.occupied
         if not self._actions.bar.editing:
             self._actions.leave_bar()
-        self._bar_had_focus = self._actions.editor.in_bar
-        self._accepts_from = time.monotonic() + _READING_SECONDS if occupied else _NO_DELAY
-        self._yes_from = time.monotonic() + _FOLLOWING_SECONDS if self._follows() else _NO_DELAY
+        self._actions.editor.close_menu()
+        self._around.show_question(event)
+        follows = self._around.question_follows
+        self._yes_from = time.monotonic() + _FOLLOWING_SECONDS if follows else float("-inf")
+        self._wait(_PAUSE_SECONDS if self._elsewhere else 0)
+
+    @property
+    def _elsewhere(self) -> bool:
+        return self._actions.occupied or self._actions.editor.in_bar
+
+    def _wait(self, seconds: float) -> None:
+        self._quiet_from = time.monotonic() + seconds
+        if seconds:
+            self._later(seconds + 0.01, self._take_keyboard)
+        else:
+            self._take_keyboard()
+
+    def _take_keyboard(self) -> None:
+        if self._current is None or self._state.answering or time.monotonic() < self._quiet_from:
+            return
+        if self._actions.editor.in_bar or self._around.is_away:
+            self._wait(_AGAIN_SECONDS)
+            return
+        self._around.draw_now()  # no key may answer what is not on the screen yet
+        self._state.answering = True
         self._actions.make_room()
+        self._around.draw_now()
 
     def key_pressed(self) -> None:
-        """Restart the delay when a form is left: the question was not in view."""
-        bar_has_focus = self._current is not None and self._actions.editor.in_bar
-        if self._bar_had_focus and not bar_has_focus:
-            self._accepts_from = time.monotonic() + _READING_SECONDS
-        self._bar_had_focus = bar_has_focus
+        """Every key of somebody who is at something else makes the question wait."""
+        busy = self._elsewhere
+        if self._current is not None and not self._state.answering and (busy or self._was_busy):
+            self._wait(_PAUSE_SECONDS)
+        self._was_busy = busy
 
-    def answer(self, event: ApprovalRequested, text: str) -> bool:
-        """False if the text was not accepted."""
-        if time.monotonic() < self._accepts_from:
+    # what is shown
+
+    @property
+    def _offered(self) -> list[Choice]:
+        event, say = self._state.approval, self._texts.say
+        if event is None:
+            return []
+        if self._review is None:
+            return choices(event, self._state.mode, self._texts)
+        keys = {"y": "take", "n": "leave", "e": "edit", "b": "back"}
+        return [Choice(key, say(f"approval.hunk_{name}")) for key, name in keys.items()]
+
+    def rows(self, columns: int, rows: int) -> list[Line]:
+        """What the keys do, above the prompt."""
+        if self._state.approval is None or rows < _LOWEST or self._stage == "reason":
+            return []
+        return choice_rows(self._offered, columns)
+
+    def prompt(self, columns: int, rows: int) -> str:
+        event, say = self._state.approval, self._texts.say
+        if self._stage == "reason":
+            return say("approval.because")
+        if self._review is not None:
+            return say("approval.hunk_ask", n=self._review.at + 1, all=len(self._review.hunks))
+        if event is None or rows >= _LOWEST:
+            return say("approval.ask")
+        return approval_question(event, self._texts).prompt(columns)
+
+    # answering
+
+    def takes(self, key: str) -> bool:
+        """Whether this key alone is an answer: not while a word is being typed."""
+        if not self._state.answering or self._stage == "reason" or not self._actions.editor.empty:
             return False
+        again = time.monotonic() < max(self._answered + _AGAIN_SECONDS, self._yes_from)
+        if self._review is None and again and _letter(key) != "n":
+            return False  # it becomes a word, which Enter sends
+        return _letter(key) in [choice.key for choice in self._offered]
+
+    def key(self, key: str) -> None:
+        event, letter = self._state.approval, _letter(key)
+        self.word_rest.end()
+        if event is None:
+            return
+        if self._review is not None:
+            self._hunk_key(self._review, letter)
+        elif letter == "y" or letter == "a":
+            self._decide(event, ParsedAnswer("yes" if letter == "y" else "always"))
+            self.word_rest.expect(letter)
+        elif letter == "n" and about_turn(event):
+            self._decide(event, ParsedAnswer("no"))
+        elif letter == "n":
+            self._stage = "reason"
+        elif letter == "e":
+            self._around.send_reply(SetOperatingMode("auto-edit"))
+            self._reply(reply_to(event, ParsedAnswer("yes")), self._texts.say("terminal.answer_edits"))
+        elif letter == "d":
+            self._around.page_diff(str(event.subject))
+        elif letter == "h":
+            self._review = Review(str(event.subject))
+            self._next_hunk(self._review)
+
+    def backspace(self) -> bool:
+        """On an empty reason: back to the choices."""
+        back = self._state.answering and self._stage == "reason" and self._actions.editor.empty
+        if back:
+            self._stage = "choose"
+        return back
+
+    def answer(self, event: ApprovalRequested, text: str) -> None:
+        """Enter was pressed on a typed word or reason. What is no answer clears itself."""
+        if self._stage == "reason":
+            self._refuse(event, text)
+            return
+        if not text.strip():
+            return
         question = approval_question(event, self._texts)
-        parsed = question.parse(text)
-        if parsed is None:
-            self._echo([("ask", question.objection)])
-            return not text.strip()
-        if parsed.answer != "no" and time.monotonic() < self._yes_from:
-            return False
-        self._echo([("dim", answer_echo(parsed, self._texts))])
-        self._send(reply_to(event, parsed))
-        return True
+        parsed = question.parse(text) if self._review is None else None
+        if parsed is not None:
+            if parsed.answer == "no" or time.monotonic() >= self._yes_from:
+                self._decide(event, parsed)
+        else:
+            self._around.say_answer([("bad", self._objection(question.objection))])
+
+    def _objection(self, whole: str) -> str:
+        return whole if self._review is None else self._texts.say("approval.hunk_objection")
+
+    def _refuse(self, event: ApprovalRequested, text: str) -> None:
+        self._stage = "choose"
+        typed_out = approval_answer(f"n{text}", can_always=False)  # `no, keep it` with the `n` that led here
+        reason = typed_out[1] if typed_out is not None else text.strip()
+        if self._review is None:
+            self._decide(event, ParsedAnswer("no", reason))
+            return
+        self._review.leave(reason)
+        self._around.say_answer([("dim", answer_echo(ParsedAnswer("no", reason), self._texts))])
+        self._next_hunk(self._review)
+
+    def _decide(self, event: ApprovalRequested, parsed: ParsedAnswer) -> None:
+        self._reply(reply_to(event, parsed), answer_echo(parsed, self._texts))
+
+    def _reply(self, reply: ApprovalReply, echo: str) -> None:
+        self._answered = time.monotonic()
+        self._around.say_answer([("dim", echo)])
+        self._around.send_reply(reply)
+
+    # hunk by hunk
+
+    def _hunk_key(self, review: Review, letter: str) -> None:
+        hunk = review.current
+        if hunk is None:
+            return
+        if letter == "y":
+            self._take(review, hunk)
+        elif letter == "n":
+            self._stage = "reason"
+        elif letter == "e":
+            self._around.edit_text(hunk.text, lambda text: self._edited(review, hunk, text))
+        elif letter == "b":
+            self._review = None
+            self._around.say_answer([("dim", self._texts.say("approval.hunk_dropped"))])
+
+    def _take(self, review: Review, hunk: Hunk) -> None:
+        self._around.say_answer([("dim", answer_echo(ParsedAnswer("yes"), self._texts))])
+        review.take(hunk)
+        self._next_hunk(review)
+
+    def _edited(self, review: Review, hunk: Hunk, text: str | None) -> None:
+        if review is not self._review or self._state.approval is None:
+            return  # the turn was cancelled meanwhile
+        changed = hunk.edited(text) if text is not None else None
+        if changed is None:
+            self._around.say_answer([("bad", self._texts.say("approval.hunk_unreadable"))])
+        else:
+            self._take(review, changed)
+
+    def _next_hunk(self, review: Review) -> None:
+        event, hunk = self._state.approval, review.current
+        if event is None:
+            return
+        if hunk is not None:
+            self._around.show_hunk(hunk, review.at + 1, len(review.hunks))
+            return
+        taken, count = review.counts
+        self._reply(review.reply(event), self._texts.say("approval.hunks_done", taken=taken, n=count))
+
+
+def _letter(key: str) -> str:
+    """Chinese input methods may produce full-width letters, which NFKC normalizes."""
+    return unicodedata.normalize("NFKC", key).lower()

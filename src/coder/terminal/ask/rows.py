@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from coder.policy.visible import MARK, Visible, visible, warnings
 from coder.protocol.events import ApprovalRequested
+from coder.terminal.ask.hunks import Hunk
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line, Span, cut_to, wrap
 from coder.texts import Texts
@@ -39,6 +40,13 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, heigh
     head: Line = [("ask", texts.say("approval.head", tool=tool))]
     shown = DecisionText(tool, texts.of(event.subject), "diff" if event.subject_kind == "diff" else "")
     return [head, *shown.lines(remarks, texts, width, height)]
+
+
+def hunk_lines(hunk: Hunk, number: int, count: int, texts: Texts, width: int) -> list[Line]:
+    """One hunk of a review, shown as the whole diff is."""
+    title = texts.say("approval.hunk", n=number, all=count, path=visible(hunk.path).text)
+    body = _body_rows(visible(hunk.text).text, width, diff=True)
+    return [[("strong", title)], *(row for rows in body for row in rows)]
 
 
 class DecisionText(NamedTuple):

@@ -22,6 +22,8 @@ from coder.terminal.state import PromptState
 from coder.terminal.vim.mode import Vim
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyPressEvent
 
@@ -32,8 +34,16 @@ _NEVER = float("-inf")
 class SessionControl(Protocol):
     """What keys can do to the session."""
 
-    def submit(self, text: str) -> bool:
-        """False if the text was rejected (not a valid answer)."""
+    def submit(self, text: str) -> None: ...
+
+    def question_takes(self, key: str) -> bool:
+        """Whether the key answers the open question, or ends a word that did."""
+        ...
+
+    def question_key(self, key: str) -> None: ...
+
+    def question_backspace(self) -> bool:
+        """Whether the question took the key."""
         ...
 
     def cancel(self) -> None: ...
@@ -74,11 +84,9 @@ class Actions:
 
     def send(self) -> None:
         self.exit_requested = False
-        approving = self.state.approval is not None
         text = self.editor.message
-        self.editor.clear(remember=not approving)
-        if not self.session.submit(text):
-            self.editor.put(text)
+        self.editor.clear(remember=not self.state.answering)
+        self.session.submit(text)
         self._enter_insert_mode()
 
     def _enter_insert_mode(self) -> None:
@@ -149,7 +157,7 @@ class Actions:
 
     def older(self) -> None:
         """Recall the queue, then the history. Not at a question."""
-        if self.state.approval is not None:
+        if self.state.answering:
             return
         if self.state.queue:
             self.take_back()
@@ -228,7 +236,8 @@ class Actions:
         self.editor.buffer.newline(copy_margin=False)
 
     def backspace(self) -> None:
-        self.editor.backspace()
+        if not self.session.question_backspace():
+            self.editor.backspace()
 
     def paste(self, data: str) -> None:
         self.editor.paste(data)
@@ -252,13 +261,25 @@ class Actions:
         self.app.create_background_task(self._edit_outside(self.editor.message))
 
     async def _edit_outside(self, text: str) -> None:
+        edited = await self._edited(text)
+        if edited is not None and edited != text:
+            self.editor.put_draft(edited)
+
+    def edit_outside(self, text: str, done: Callable[[str | None], None]) -> None:
+        """Edit another text than the prompt's; `done` gets it, or None if there is no editor."""
+
+        async def run() -> None:
+            done(await self._edited(text))
+
+        self.app.create_background_task(run())
+
+    async def _edited(self, text: str) -> str | None:
         from coder.terminal.input.external import edited_text
 
         edited = await run_in_terminal(lambda: edited_text(text, os.environ), in_executor=True)
         if edited is None:
             self.app.output.bell()
-        elif edited != text:
-            self.editor.put_draft(edited)
+        return edited
 
     # the terminal
 

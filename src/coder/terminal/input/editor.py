@@ -131,6 +131,16 @@ class Editor:
         self._stashed = Document(shown), self.pastes
         self.pastes = pastes
 
+    def type_into_draft(self, text: str) -> None:
+        """Add typed text to the draft, even while it is stashed."""
+        if self._stashed is None:
+            self.buffer.insert_text(text)
+            return
+        document, pastes = self._stashed
+        at = document.cursor_position
+        changed = document.text[:at] + text + document.text[at:]
+        self._stashed = Document(changed, at + len(text)), pastes
+
     def _begin(self, document: Document) -> None:
         self.prompt_count += 1
         self.menu = self._dismissed = None

@@ -58,6 +58,7 @@ def bindings(actions: Actions) -> KeyBindings:
     _bind_moving(table)
     _bind_editing(table)
     _bind_vim(table)
+    _bind_question(table)
     _bind_bar(table)
     return table.keys
 
@@ -123,6 +124,18 @@ def _bind_vim(table: _Table) -> None:
     table.on("c-r", do=lambda: actions.vim.redo(), when=navigating)
     inserting = table.at_prompt & vi_insert_mode & Condition(actions.escape_is_vims)
     table.on("escape", do=lambda: actions.vim.leave_insert(), when=inserting)
+
+
+def _bind_question(table: _Table) -> None:
+    """One key decides a question."""
+    session = table.actions.session
+    decides = Condition(
+        lambda: session.question_takes("\r" if table.pressed == Keys.ControlM else table.pressed)
+    )
+    # Eager: self-insert takes precedence over "<any>".
+    table.keys.add("<any>", filter=table.at_prompt & decides, eager=True)(
+        lambda event: session.question_key(event.data)
+    )
 
 
 def _bind_bar(table: _Table) -> None:

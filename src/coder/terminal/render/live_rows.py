@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coder.terminal.ask.question import approval_question
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.menu import ROWS as MENU_ROWS
 from coder.terminal.render.sanitize import safe
@@ -66,6 +65,8 @@ class LiveRows:
         self.hint = ""  # shown until the next key: "Ctrl+C again leaves"
         self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
         self.bar: Callable[[], list[str]] = list
+        self.question_rows: Callable[[int], list[Line]] = lambda _columns: []
+        self.question_prompt: Callable[[int], str] = lambda _columns: ""
         self._tail: list[str] = []
         self._tail_size = (0, 0)  # the size that it was worked out for
         self._resized = float("-inf")
@@ -86,7 +87,7 @@ class LiveRows:
         if self._resizing:
             return []
         below = len(self.menu()) + len(self.bar())
-        spare = rows - 2 - len(self.status()) - below - len(self.queue()) - self._input_rows()
+        spare = rows - 2 - len(self.status()) - below - len(self.queue()) - self.input_rows()
         return self._tail[-spare:] if spare > 0 else []
 
     @property
@@ -99,8 +100,11 @@ class LiveRows:
         if rows < 3:
             return []
         if self.state.approval is not None:
-            waits: Line = [("ask", self.texts.say("terminal.question_waits"))]
-            return self._render([clip(waits, columns)]) if self.editor.in_bar else []
+            key = "terminal.question_waits" if self.editor.in_bar else "terminal.question_after_typing"
+            waits: Line = [("ask", self.texts.say(key))]
+            return self._render(
+                self.question_rows(columns) if self.state.answering else [clip(waits, columns)]
+            )
         line = self._busy() if self.state.busy else context_line(self.state)
         if self.hint:
             line = [("note", self.hint)]
@@ -158,14 +162,13 @@ class LiveRows:
 
     def prompt(self) -> str:
         columns, _ = self.size()
-        if self.state.approval is not None:
-            question = approval_question(self.state.approval, self.texts)
-            return self.theme.paint("ask", question.prompt(columns))
+        if self.state.answering:
+            return self.theme.paint("ask", self.question_prompt(columns))
         return self.theme.paint(
             "prompt", prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
         )
 
-    def _input_rows(self) -> int:
+    def input_rows(self) -> int:
         return min(self.editor.buffer.text.count("\n") + 1, max(1, self.size()[1] // 2))
 
     def _render(self, lines: list[Line]) -> list[str]:

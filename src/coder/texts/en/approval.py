@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "approval.ask": "Allow? ",
+    "approval.because": "No, because … ",
     "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
     "approval.choices_narrow": "Allow? [y]es / [n]o / [a]lways: ",
     "approval.choices_once": "Allow? [y]es / [n]o (a reason may follow): ",
@@ -10,6 +12,24 @@ TEXTS: dict[str, str] = {
     "approval.head": "{tool} needs your approval:",
     "approval.hidden": "{n} characters in it cannot be seen: they stand there by their code, as ⟨U+200B⟩.",
     "approval.hidden.one": "1 character in it cannot be seen: it stands there by its code, as ⟨U+200B⟩.",
+    "approval.hunk": "Part {n} of {all}: {path}",
+    "approval.hunk_ask": "Part {n} of {all}? ",
+    "approval.hunk_back": "back to the whole",
+    "approval.hunk_dropped": "→ back to the whole: nothing is decided",
+    "approval.hunk_edit": "edit",
+    "approval.hunk_leave": "leave, because …",
+    "approval.hunk_objection": "That is no answer: one key decides.",
+    "approval.hunk_take": "take",
+    "approval.hunk_unreadable": "That is no change any more: its lines begin with a blank, + or -.",
+    "approval.hunks_done": "→ {taken} of {n} parts taken",
+    "approval.key_always": "always {names} in this project",
+    "approval.key_always_turn": "always",
+    "approval.key_diff": "whole diff",
+    "approval.key_edits": "all edits this session",
+    "approval.key_hunks": "by hunk",
+    "approval.key_no": "no, because …",
+    "approval.key_no_plain": "no",
+    "approval.key_yes": "yes",
     "approval.long_line": "Its longest line has {n} characters.",
     "approval.nobody": (
         "{tool} was refused because it needs approval and nobody is there to ask; {flag} would allow it."

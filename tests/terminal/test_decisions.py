@@ -1,0 +1,275 @@
+"""One key decides a question; hunks are taken, left and edited one by one; no other key is an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pty_kit import BACKSPACE, ENTER, Terminal
+from talk_kit import WRITE, says
+from test_editor_external import script
+
+from kit import ScriptedServer
+from kit.calls import bash_step
+from kit.driving import Project
+
+SCREENS = pytest.mark.parametrize(
+    ("columns", "rows", "lang"),
+    [(80, 24, "en"), (44, 20, "zh"), (44, 20, "en"), (200, 50, "zh")],
+    ids=["80x24 en", "44x20 zh", "44x20 en", "200x50 zh"],
+)
+ASKED = {"en": "Allow?", "zh": "允许吗？"}
+DONE = {"text": "finished"}
+OLD = "".join(f"line {n}\n" for n in range(1, 31))
+NEW = OLD.replace("line 3\n", "third\n").replace("line 15\n", "middle\n").replace("line 28\n", "last\n")
+
+
+def edit(path: str, old: str, new: str) -> dict[str, Any]:
+    return {"calls": [{"name": "edit", "arguments": {"path": path, "old_string": old, "new_string": new}}]}
+
+
+def rewrite(project: Project) -> list[dict[str, Any]]:
+    """A change of three hunks, to a file that the model has read."""
+    project.write("a.txt", OLD)
+    read = {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}
+    return [read, {"calls": [{"name": "write", "arguments": {"path": "a.txt", "content": NEW}}]}, DONE]
+
+
+def asked(terminal: Terminal, lang: str = "en") -> None:
+    """Wait for the question, and for as long as a person needs at least to see it."""
+    terminal.until(lambda: terminal.screen.endswith(ASKED[lang].strip()))
+    terminal.pump(0.4)
+
+
+def last_result(server: ScriptedServer) -> str:
+    return str(server.chats[-1]["messages"][-1]["content"])
+
+
+@SCREENS
+def test_one_key_acts_at_once(project: Project, columns: int, rows: int, lang: str) -> None:
+    steps = [bash_step("touch one"), bash_step("touch two"), bash_step("mkdir three"), DONE]
+    with (
+        ScriptedServer(steps) as server,
+        Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal, lang)
+        grants = {"en": "a always `touch` in this project", "zh": "a 在此项目中总是允许 `touch`"}
+        assert says(terminal, grants[lang])
+        terminal.type("y")
+        terminal.until(lambda: "touch two" in terminal.text)
+        asked(terminal, lang)
+        assert (project.cwd / "one").exists()
+        terminal.type("a")
+        terminal.until(lambda: "mkdir three" in terminal.text)
+        asked(terminal, lang)
+        assert (project.cwd / "two").exists()
+        terminal.type("n")
+        terminal.until(lambda: {"en": "No, because …", "zh": "否，因为…"}[lang] in terminal.screen)
+        terminal.type(ENTER)
+        terminal.until("finished")
+        terminal.until_idle()
+    assert not (project.cwd / "three").exists()
+    assert last_result(server) == "denied: the person refused this call"
+    assert [e["meta"]["answer"] for e in project.of_type("approval") if e["meta"].get("answer")] == [
+        "yes",
+        "always",
+        "no",
+    ]
+
+
+def test_a_no_takes_its_reason_and_can_be_taken_back(project: Project) -> None:
+    with (
+        ScriptedServer([bash_step("touch one"), DONE]) as server,
+        Terminal(project, server.url) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("n")
+        terminal.until(lambda: "No, because …" in terminal.screen)
+        terminal.type(BACKSPACE)
+        asked(terminal)
+        terminal.type("n")
+        terminal.until(lambda: "No, because …" in terminal.screen)
+        terminal.type("yes is not what I say" + ENTER)
+        terminal.until("finished")
+    refused = "denied: the person refused this call: yes is not what I say"
+    assert last_result(server).startswith(f"{refused}\n")
+    assert not (project.cwd / "one").exists()
+
+
+@pytest.mark.parametrize("word", ["yes", "y", "always"])
+def test_the_rest_of_a_word_and_its_enter_go_nowhere(project: Project, word: str) -> None:
+    """Not even where a draft waits, which that Enter would send."""
+    with (
+        ScriptedServer([bash_step("touch one"), DONE, {"text": "more"}]) as server,
+        Terminal(project, server.url) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        for key in (*word, ENTER):
+            terminal.type(key)
+            terminal.pump(0.02)
+        terminal.until("finished")
+        terminal.until_idle()
+        assert terminal.prompt.rstrip().endswith(">")
+        assert len(server.chats) == 2
+    assert (project.cwd / "one").exists()
+
+
+def test_letters_that_turn_out_to_be_a_message_are_kept(project: Project) -> None:
+    with (
+        ScriptedServer([bash_step("touch one"), DONE, {"text": "more"}]) as server,
+        Terminal(project, server.url) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        for key in "yeast":
+            terminal.type(key)
+            terminal.pump(0.02)
+        terminal.until("finished")
+        terminal.until(lambda: terminal.screen.endswith("> east"))
+
+
+def test_all_edits_of_the_session(project: Project) -> None:
+    steps = [WRITE, edit("new.txt", "hello", "bye"), bash_step("touch one"), DONE]
+    with ScriptedServer(steps) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        assert "e all edits this session" in terminal.screen
+        terminal.type("e")
+        terminal.until("touch one")  # the edit was not asked about, the command is
+        asked(terminal)
+        assert "e all edits" not in terminal.screen.split("touch one")[-1]
+        assert (project.cwd / "new.txt").read_text(encoding="utf-8") == "bye\n"
+        terminal.type("y")
+        terminal.until("finished")
+        terminal.until(lambda: "[auto-edit]" in terminal.screen)
+
+
+def test_the_whole_diff_in_the_pager_decides_nothing(project: Project) -> None:
+    pager = script(project.home / "pager", 'cat > "$HOME/paged"')
+    with (
+        ScriptedServer([WRITE, DONE]) as server,
+        Terminal(project, server.url, PAGER=pager, HOME=str(project.home)) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("d")
+        terminal.until(lambda: (project.home / "paged").exists())
+        asked(terminal)
+        terminal.until(lambda: "hello" in (project.home / "paged").read_text(encoding="utf-8"))
+        assert not (project.cwd / "new.txt").exists()
+        terminal.type("y")
+        terminal.until("finished")
+    assert (project.cwd / "new.txt").exists()
+
+
+@SCREENS
+def test_hunk_by_hunk(project: Project, columns: int, rows: int, lang: str) -> None:
+    with (
+        ScriptedServer(rewrite(project)) as server,
+        Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal, lang)
+        terminal.type("h")
+        part = {"en": "Part {} of 3?", "zh": "第 {} 处，共 3 处？"}[lang]
+        terminal.until(lambda: terminal.screen.endswith(part.format(1)))
+        terminal.type("y")
+        terminal.until(lambda: terminal.screen.endswith(part.format(2)))
+        terminal.type("n")
+        terminal.until(lambda: {"en": "No, because …", "zh": "否，因为…"}[lang] in terminal.screen)
+        terminal.type("keep fifteen" + ENTER)
+        terminal.until(lambda: terminal.screen.endswith(part.format(3)))
+        assert (project.cwd / "a.txt").read_text(encoding="utf-8") == OLD  # all of it at the end
+        terminal.type("y")
+        terminal.until("finished")
+        terminal.until_idle()
+    expected = OLD.replace("line 3\n", "third\n").replace("line 28\n", "last\n")
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == expected
+    told = last_result(server)
+    assert "Hunk 2 of 3 (a.txt @@ -12,7 +12,7 @@) was refused by the person: keep fifteen" in told
+    assert "+third" in told
+    assert "+middle" not in told
+
+
+def test_a_hunk_can_be_edited_and_the_model_hears_of_it(project: Project) -> None:
+    editor = script(project.home / "edit", 'sed -i "s/^+middle/+centre\\n+and more/" "$1"')
+    with (
+        ScriptedServer(rewrite(project)) as server,
+        Terminal(project, server.url, EDITOR=editor) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("h")
+        for number, key in enumerate("yey", start=1):
+            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc]
+            terminal.type(key)
+        terminal.until("finished")
+        terminal.until_idle()
+    expected = NEW.replace("middle\n", "centre\nand more\n")
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == expected
+    assert "was changed by the person" in last_result(server)
+    assert "+and more" in last_result(server)
+
+
+def test_no_hunk_at_all_is_a_no_with_every_reason(project: Project) -> None:
+    with ScriptedServer(rewrite(project)) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("h")
+        for number in (1, 2, 3):
+            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc]
+            terminal.type("n")
+            terminal.until(lambda: terminal.screen.endswith("No, because …"))
+            terminal.type(f"reason {number}" + ENTER)
+        terminal.until("finished")
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == OLD
+    told = last_result(server)
+    assert told.startswith("denied: ")
+    assert all(f"reason {number}" in told for number in (1, 2, 3))
+
+
+def test_an_undo_takes_back_what_was_taken(project: Project) -> None:
+    with ScriptedServer(rewrite(project)) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("h")
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        terminal.type("y")
+        for number in (2, 3):
+            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc]
+            terminal.type("n")
+            terminal.until(lambda: terminal.screen.endswith("No, because …"))
+            terminal.type(ENTER)
+        terminal.until("finished")
+        terminal.until_idle()
+        assert "third" in (project.cwd / "a.txt").read_text(encoding="utf-8")
+        terminal.send("/undo")
+        terminal.until(lambda: (project.cwd / "a.txt").read_text(encoding="utf-8") == OLD)
+
+
+def test_a_key_pressed_twice_does_not_decide_the_next_question(project: Project) -> None:
+    steps = [bash_step("touch one"), bash_step("touch two"), DONE]
+    with ScriptedServer(steps) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("yy")
+        terminal.until(lambda: "touch two" in terminal.text)
+        asked(terminal)
+        assert not (project.cwd / "two").exists()
+        terminal.type("y")
+        terminal.until("finished")
+    assert (project.cwd / "two").exists()
