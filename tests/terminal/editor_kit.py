@@ -88,6 +88,12 @@ class Bench:
     def submit(self, text: str) -> None:
         self.sent.append(text)
 
+    def steer(self, text: str) -> None:
+        self.sent.append(f"steered: {text}")
+
+    def cycle_mode(self) -> None:
+        raise AssertionError("no mode is cycled here")
+
     def question_takes(self, key: str) -> bool:
         return False
 

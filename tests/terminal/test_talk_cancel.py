@@ -106,7 +106,7 @@ def test_the_queue_is_shown_taken_back_sent_joined_and_given_back(
     project: Project, columns: int, rows: int
 ) -> None:
     gate = Gate({"text": "first answer"})
-    script = [gate, {"text": many(900), "delay": 0.02}, {"text": "third"}]
+    script = [gate, {"text": many(900), "delay": 0.02}, {"text": "third"}, {"text": "fourth"}]
     with (
         ScriptedServer(script) as server,
         Terminal(project, server.url, columns=columns, rows=rows) as terminal,
@@ -133,7 +133,7 @@ def test_the_queue_is_shown_taken_back_sent_joined_and_given_back(
         terminal.until(lambda: terminal.screen.endswith("> draft"))
         terminal.type(ESC)
         terminal.until(lambda: terminal.text.count("Cancelled") == 1 and "context: " in terminal.screen)
-        terminal.until(lambda: "> held" in terminal.screen and terminal.screen.endswith("draft"))
+        terminal.until(lambda: "back): held" in terminal.screen and terminal.screen.endswith("> draft"))
         terminal.type(ENTER)
-        terminal.until(lambda: len(server.chats) == 3)
-    assert messages(server)[-1] == "held\n\ndraft"
+        terminal.until(lambda: len(server.chats) == 4)
+    assert [chat["messages"][-1]["content"] for chat in server.chats[2:]] == ["draft", "held"]

@@ -16,9 +16,9 @@ from coder.engine.modes import begin_modes, enable_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.engine.view import EngineView
-from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded
+from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded, Steered
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
-from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, SetOperatingMode, UserInput
+from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, Query, SetOperatingMode, Steer, UserInput
 from coder.record.files import RecordError
 from coder.record.sinks import close_sink
 from coder.texts import Phrase, Said
@@ -79,8 +79,39 @@ class Engine:
                     future.set_result(op)
             case SetOperatingMode(mode):
                 self._set_mode(mode)
+            case Query(text):
+                self._run_beside(self._answer(text))
+            case Steer():
+                self._steer(op)
             case Close():
                 self._inputs.put_nowait(None)
+
+    def _steer(self, op: Steer) -> None:
+        turn = self.agent.session.turn
+        if self._running is not None and turn is not None and turn.hears:
+            turn.steers.append(op)
+        else:
+            self.agent.emit(Steered(op.text, heard=False))
+
+    async def _answer(self, text: str) -> None:
+        from coder.engine.commands.table import is_read_only, run_slash_command
+
+        if not is_read_only(text):
+            self.agent.emit(CommandDone(text, Phrase("command.waits", name=text), ok=False))
+            self.agent.emit(InputDone(ok=False, op="query", refused=True))
+            return
+        ok = True
+        try:
+            answer = await run_slash_command(self.agent, text)
+            assert isinstance(answer, CommandDone)
+            self.agent.emit(answer)
+            ok = answer.ok
+        except Exception as error:
+            from coder.engine.crashes import kept_for_report
+
+            ok = False
+            self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
+        self.agent.emit(InputDone(ok=ok, op="query"))
 
     def _set_mode(self, mode: OperatingMode) -> None:
         self.agent.mode = mode

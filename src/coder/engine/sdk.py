@@ -287,7 +287,11 @@ class _Reading:
                 self.text = str(text)
             case Failed(text):
                 self.error = str(text)
-            case InputDone(ok, op=op) if op not in ("", "list_custom_modes"):  # those were not queued
+            case InputDone(ok, op=op) if op not in (
+                "",
+                "list_custom_modes",
+                "query",
+            ):  # those were not queued
                 self.ok = ok
                 self._finish(self._summary())
                 return True

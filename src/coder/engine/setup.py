@@ -434,6 +434,13 @@ def installed_plugins(options: Options) -> list[str]:
     ]
 
 
+def is_read_only_command(text: str) -> bool:
+    """Whether a line may be a `Query`."""
+    from coder.engine.commands.table import is_read_only
+
+    return is_read_only(text)
+
+
 def built_in_commands() -> dict[str, str]:
     """The names of the slash commands, each with its arguments as `/help` shows them."""
     from coder.engine.commands.table import COMMANDS

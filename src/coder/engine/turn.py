@@ -16,16 +16,16 @@ from coder.engine.answer import Answer, ask_model
 from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
 from coder.engine.notes import rules_note, settle_git, tell_nested_instructions, with_notes
-from coder.engine.plan import start_with_todos
+from coder.engine.plan import start_with_todos, without_pastes
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol import entries
-from coder.protocol.events import Failed, Notice, TurnEnded, TurnStarted
+from coder.protocol.events import Failed, Notice, Steered, TurnEnded, TurnStarted
 from coder.protocol.messages import Image, tool_message
 from coder.protocol.usage import Tokens
-from coder.record.files import RecordError
+from coder.record.files import RecordError, valid_text
 from coder.record.replay import INTERRUPTED
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
@@ -222,6 +222,7 @@ async def _steps(session: Session, turn: Turn) -> None:
             if stop := await guard(session, turn):
                 turn.status, turn.reason = stop
                 return
+        await _hear_person(session, turn)
         try:
             answer = await ask_model(session, turn)
         except ModelError as error:
@@ -250,11 +251,31 @@ async def _goes_on(session: Session, turn: Turn, answer: Answer) -> bool:
 
     if await wants_to_continue(session, turn, answer) or await verify_edits(session, turn):
         return True
-    if session.agent.hooks is None:
-        return False
-    from coder.engine.hooks import before_stop
+    if session.agent.hooks is not None:
+        from coder.engine.hooks import before_stop
 
-    return await before_stop(session, turn)
+        if await before_stop(session, turn):
+            return True
+    return bool(turn.steers)
+
+
+async def _hear_person(session: Session, turn: Turn) -> None:
+    """What came while the turn ran becomes part of the conversation before the next step."""
+    redact = session.redactor.redact
+    while turn.steers:
+        op = turn.steers[0]
+        text = valid_text(op.text).strip()
+        images: list[Image] = []
+        message = await _with_resources(session, await _with_files(session, text, images))
+        # What cannot be heard becomes a turn of its own, which says why or shows its images.
+        fits = not images and too_long(session, message, images) is None
+        heard = fits and await _blocked_by_hook(session, text) is None
+        if heard:
+            session.add_note(message, "person")
+            typed = redact(without_pastes(text, [valid_text(piece).strip() for piece in op.pasted]))
+            turn.words = Words(f"{turn.words.typed}\n\n{typed}", f"{turn.words.said}\n\n{typed}")
+        del turn.steers[0]  # only now: a turn that is cancelled meanwhile gives it back
+        session.agent.emit(Steered(op.text, heard))
 
 
 async def verify_edits(session: Session, turn: Turn) -> bool:
@@ -315,6 +336,9 @@ def _leave_no_call_open(session: Session) -> None:
 
 def _end(session: Session, turn: Turn) -> None:
     agent = session.agent
+    turn.hears = False
+    for op in turn.steers:
+        agent.emit(Steered(op.text, heard=False))
     _leave_no_call_open(session)
     verification = turn.checks.result()
     if verification.status == "failed":

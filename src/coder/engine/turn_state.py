@@ -11,6 +11,7 @@ import msgspec
 from coder.engine.loops import LoopWatch
 from coder.protocol.entries import Asks as Asks
 from coder.protocol.events import TurnStatus
+from coder.protocol.ops import Steer
 from coder.protocol.usage import Usage
 from coder.record.turn_so_far import Checks, TurnSoFar
 from coder.texts import Phrase
@@ -69,6 +70,8 @@ class Turn:
         self.hints: set[Phrase] = set()  # hints shown in this turn
         self.made_room_at = -1  # the step at which the provider last rejected the prompt as too long
         self.loops = LoopWatch()
+        self.steers: list[Steer] = []  # what the person said meanwhile, for the next step
+        self.hears = True  # until the turn ends
         self.model = ""  # for the whole prompt
         self.models_tried: list[str] = []
         self.cost = 0.0

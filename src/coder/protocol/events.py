@@ -238,6 +238,13 @@ class TurnEnded(Event, frozen=True):
     finish_reason: str = ""  # of the last response
 
 
+class Steered(Event, frozen=True):
+    """What became of a `Steer`: the model has `heard` it, or no turn took it and it is the front end's."""
+
+    text: str
+    heard: bool
+
+
 class InputDone(Event, frozen=True):
     """The engine has finished with one input. `op` is the kind of op that it was. `refused`: the message was
     too long and is not part of the conversation."""
@@ -279,6 +286,7 @@ AnyEvent = (
     | Notice
     | Failed
     | TurnEnded
+    | Steered
     | InputDone
     | Recorded
     | CustomModesListed

@@ -48,6 +48,20 @@ class SetOperatingMode(Op, frozen=True):
     mode: Literal["plan", "default", "auto-edit", "yolo"]
 
 
+class Query(Op, frozen=True):
+    """A `/` command that only reads (`/status`), answered at once, also while a turn runs."""
+
+    text: str
+
+
+class Steer(Op, frozen=True):
+    """A message for the turn that runs: the model gets it with its next step. `Steered` tells whether it did.
+    `pasted` as in `UserInput`."""
+
+    text: str
+    pasted: list[str] = msgspec.field(default_factory=list)
+
+
 class Close(Op, frozen=True):
     """End the session: the record is completed and every child process ended."""
 
@@ -57,6 +71,8 @@ AnyOp = (
     | Cancel
     | ApprovalReply
     | SetOperatingMode
+    | Query
+    | Steer
     | Close
     | ListCustomModes
     | SetModeState

@@ -13,7 +13,7 @@ from prompt_toolkit.filters import Condition
 
 from coder.config.allowlist import project_directory
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, Settings, listed_models, provider_of
+from coder.engine.setup import Options, Settings, is_read_only_command, listed_models, provider_of
 from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
@@ -22,18 +22,18 @@ from coder.protocol.events import (
     CommandDone,
     InputDone,
     SessionStarted,
+    Steered,
     ToolCallChanged,
     TurnEnded,
 )
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
-from coder.protocol.ops import ApprovalReply, Cancel, SetOperatingMode, UserInput
+from coder.protocol.ops import ApprovalReply, Cancel, Query, SetOperatingMode, UserInput
 from coder.terminal import pager
 from coder.terminal.ask.at_prompt import ApprovalPrompt
 from coder.terminal.ask.hunks import Hunk
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.ask.rows import hunk_lines
 from coder.terminal.input.actions import Actions
-from coder.terminal.input.editing import batches, restored_draft
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.file_index import FileIndex
 from coder.terminal.input.history import ProjectHistory
@@ -43,6 +43,7 @@ from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, wi
 from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
+from coder.terminal.outbox import Outbox
 from coder.terminal.render.event_lines import command_lines, detail_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
@@ -57,6 +58,9 @@ from coder.terminal.state import (
     PromptState,
     apply_event,
     input_sent,
+    mode_named,
+    next_mode,
+    prompt_text,
     without_seen_diff,
 )
 
@@ -93,7 +97,9 @@ class Repl:
         self.throttle = Throttle(self._draw)
         self.questions = QuestionQueue()
         self._first_input = ""  # given on the command line; sent below the session's heading
+        self.outbox = Outbox(self.state, self.editor, engine.submit, self._send, self._echo_apart)
         self._last_input = ""  # put back into the editor if the engine refuses it
+        self._beside: list[str] = []  # commands asked while a turn runs
         self._leaving = False
         self._redraw_pending = False  # a frame was skipped while an editor or pager had the terminal
 
@@ -208,14 +214,14 @@ class Repl:
                 if first := self._first_input:
                     self._first_input = ""
                     self._send(first)
-            case CommandDone(command) if command.startswith("/diff") and self._open_pager(event):
-                pass
-            case CommandDone(command) if command.split() == ["/help"]:
-                self.transcript.handle(with_local_help(event, self.texts, self.live_region.columns))
+            case CommandDone():
+                self._show_reply(event)
             case ToolCallChanged():
                 self.transcript.handle(without_seen_diff(self.state, event))
             case ApprovalRequested() | ApprovalResolved():
                 self.approval_prompt.update()
+            case Steered():
+                self.outbox.steered(event)
             case InputDone(op="user_input" | "trigger_instant_mode"):
                 self._input_done(event)
             case _:
@@ -228,21 +234,27 @@ class Repl:
         else:
             self._draw_soon()
 
+    def _show_reply(self, event: CommandDone) -> None:
+        columns = self.live_region.columns
+        if event.command.startswith("/diff") and self._open_pager(event):
+            return
+        if event.command.split() == ["/help"]:
+            event = with_local_help(event, self.texts, columns)
+        if event.command in self._beside:
+            self._beside.remove(event.command)
+            self.transcript.echo(command_lines(event, self.texts, columns), apart=True)
+        else:
+            self.transcript.handle(event)
+
     def _input_done(self, event: InputDone) -> None:
         self.notifier.idle()
         if event.exit:
             self.leave()
             return
+        self._beside.clear()
         if not self.state.queue or self.state.cancelled:
             self.notifier.alert(self.texts.say("terminal.call_done"))
-        waiting = [self._last_input, *self.state.queue] if event.refused else self.state.queue
-        if (self.state.cancelled or event.refused) and waiting:
-            self.editor.put(restored_draft(waiting, self.editor.buffer.text))
-            self.state.queue.clear()
-        elif self.state.queue:
-            first, *rest = batches(self.state.queue)
-            self.state.queue[:] = rest
-            self._send(first)
+        self.outbox.input_done(event, self._last_input)
 
     def _offer_leftover(self, event: CommandDone | InstantModeExecuted) -> None:
         """Put unused text of the line back into the editor, or open the form for missing values. Not if the
@@ -264,11 +276,20 @@ class Repl:
             self.approval_prompt.answer(self.state.approval, text)
             return
         if not text.strip():
+            if not self.state.busy:
+                self.outbox.send_next()
             return
         reply = run_local(text, self, self.texts)
         if reply is not None:
             self._echo_prompt(text)
             self.transcript.echo([[("", line)] for line in safe(reply).split("\n")], apart=self.state.busy)
+        elif self.state.busy and (mode := mode_named(text)):
+            self._echo_apart(text)
+            self.engine.submit(SetOperatingMode(mode))
+        elif self.state.busy and is_read_only_command(text):
+            self._echo_apart(text)
+            self._beside.append(text)
+            self.engine.submit(Query(text))
         elif self.state.busy:
             self.state.queue.append(text)
             if self.live_rows.plain:
@@ -276,6 +297,19 @@ class Repl:
         else:
             self._send(text)
         self._draw_soon()
+
+    def _echo_apart(self, text: str) -> None:
+        """What was typed while a turn runs, without ending the answer that streams."""
+        shown = safe(" ".join(self.editor.as_typed(text).split()))
+        prompt = ("prompt", prompt_text(self.state, self.live_rows.cwd))
+        self.transcript.echo(wrap([prompt, ("strong", shown)], self.live_region.columns), apart=True)
+
+    def steer(self, text: str) -> None:
+        self.outbox.steer(text)
+        self._draw_soon()
+
+    def cycle_mode(self) -> None:
+        self.engine.submit(SetOperatingMode(next_mode(self.state.mode)))
 
     def question_takes(self, key: str) -> bool:
         return self.approval_prompt.word_rest.takes(key) or self.approval_prompt.takes(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -30,10 +30,12 @@ from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line
 
 Phase = Literal["idle", "running", "stopping"]
+Mode = Literal["plan", "default", "auto-edit", "yolo"]
+_CYCLE: tuple[Mode, ...] = ("default", "auto-edit", "plan")  # never into yolo
 
 
 class PromptState(msgspec.Struct):
-    """Changed only by `input_sent` and `apply_event`, except for `queue`, which the editor owns."""
+    """Changed only by `input_sent` and `apply_event`, except for `queue` and `steered`: see `outbox.py`."""
 
     model: str
     mode: str
@@ -49,6 +51,7 @@ class PromptState(msgspec.Struct):
     approval: ApprovalRequested | None = None
     answering: bool = False  # the question has the keyboard
     queue: list[str] = []
+    steered: list[str] = []  # sent to the model, which has not heard it yet
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
     percent: int = 0  # of what the model does before its first token
@@ -60,6 +63,18 @@ class PromptState(msgspec.Struct):
     @property
     def busy(self) -> bool:
         return self.phase != "idle" or self.approval is not None
+
+
+def next_mode(mode: str) -> Mode:
+    at = _CYCLE.index(mode) + 1 if mode in _CYCLE else 0
+    return _CYCLE[at % len(_CYCLE)]
+
+
+def mode_named(line: str) -> Mode | None:
+    """The operating mode that a line changes to (`/plan`, `/mode plan`), which need not wait."""
+    name = " ".join(line.split()).removeprefix("/").removeprefix("mode ")
+    known = line.startswith("/") and name in ("plan", "default", "auto-edit", "yolo")
+    return cast("Mode", name) if known else None
 
 
 def input_sent(state: PromptState) -> None:
@@ -116,8 +131,8 @@ def _input_done(state: PromptState, event: InputDone | ModeStateChanged) -> None
     if isinstance(event, ModeStateChanged):
         state.mode_model, state.effort = event.model or "", event.reasoning_effort or ""
         return
-    if event.op == "list_custom_modes":
-        return  # it runs concurrently with a turn
+    if event.op in ("list_custom_modes", "query"):
+        return  # they run concurrently with a turn
     if event.op == "set_mode_state":
         state.approval, state.answering = None, False  # a mode's command may have asked
         state.phase = "running" if state.sent else "idle"

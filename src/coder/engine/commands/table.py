@@ -48,6 +48,14 @@ class Command(msgspec.Struct, frozen=True):
     run: Callable[[Agent, str], Awaitable[Reply]]
 
 
+_READS = frozenset({"status", "context", "todos", "diff", "help", "ps"})
+
+
+def is_read_only(line: str) -> bool:
+    """Whether a line is a command that changes nothing, which may be answered while a turn runs."""
+    return line.startswith("/") and line[1:].partition(" ")[0] in _READS
+
+
 async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine | ServerPrompt:
     """Built-in names win; then custom modes, then prompts of MCP servers. Those that are a turn are handed
     back."""

@@ -36,6 +36,14 @@ class SessionControl(Protocol):
 
     def submit(self, text: str) -> None: ...
 
+    def steer(self, text: str) -> None:
+        """Send a message to the turn that runs."""
+        ...
+
+    def cycle_mode(self) -> None:
+        """The next operating mode."""
+        ...
+
     def question_takes(self, key: str) -> bool:
         """Whether the key answers the open question, or ends a word that did."""
         ...
@@ -88,6 +96,19 @@ class Actions:
         self.editor.clear(remember=not self.state.answering)
         self.session.submit(text)
         self._enter_insert_mode()
+
+    def steer(self) -> None:
+        """Send the text to the model at its next step; without a turn, as Enter does."""
+        text = self.editor.message
+        if not self.state.busy or self.state.answering or text.lstrip().startswith(("/", "!")):
+            self.send()
+        elif text.strip():
+            self.editor.clear(remember=True)
+            self.session.steer(text)
+
+    def cycle_mode(self) -> None:
+        if not self.state.answering:
+            self.session.cycle_mode()
 
     def _enter_insert_mode(self) -> None:
         """A new prompt or question starts in vim's insert mode."""

@@ -85,6 +85,7 @@ def _bind_moving(table: _Table) -> None:
     on("tab", do=actions.accept, when=table.editing & menu)
     on("tab", do=actions.complete, when=table.editing & ~menu)
     on("s-tab", do=actions.up, when=table.editing & menu)
+    on("s-tab", do=actions.cycle_mode, when=table.at_prompt & ~menu)
     on("c-r", do=actions.search, when=table.typing)
     on("c-c", do=actions.stop_search, when=is_searching)
     on("c-g", do=actions.stop_search, when=is_searching)
@@ -97,8 +98,8 @@ def _bind_editing(table: _Table) -> None:
     on("c-j", do=actions.newline)
     on("backspace", do=actions.backspace)
     on("c-x", "c-e", do=actions.open_editor)
-    # Flow-control keys (XOFF, XON) must neither start a search nor quote a key.
-    on("c-s", do=lambda: None, when=table.editing)
+    on("c-s", do=actions.steer)
+    # A flow-control key (XON) must not quote the next one.
     on("c-q", do=lambda: None, when=table.anywhere)
     keys.add("c-w", filter=table.typing)(lambda event: actions.kill_word(event, "unix-word-rubout"))
     keys.add("escape", "backspace", filter=table.typing & emacs_mode)(

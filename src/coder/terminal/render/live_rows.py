@@ -128,16 +128,20 @@ class LiveRows:
 
     def queue(self) -> list[str]:
         columns, rows = self.size()
-        if not self.state.queue or rows < 6 or self.plain:
+        waiting = [
+            *(self.queued(text, "terminal.steered") for text in self.state.steered),
+            *(self.queued(text) for text in self.state.queue),
+        ]
+        if not waiting or rows < 6 or self.plain:
             return []
-        older = len(self.state.queue) - QUEUE_ROWS + 1
-        shown = self.state.queue if older < 2 else self.state.queue[older:]
+        older = len(waiting) - QUEUE_ROWS + 1
+        shown = waiting if older < 2 else waiting[older:]
         more: list[Line] = [] if older < 2 else [[("dim", f"… +{older}")]]
-        return self._render([*more, *(clip(self.queued(text), columns) for text in shown)])
+        return self._render([*more, *(clip(line, columns) for line in shown)])
 
-    def queued(self, text: str) -> Line:
+    def queued(self, text: str, key: str = "terminal.queued") -> Line:
         shown = " ".join(self.editor.as_typed(text).split())
-        return [("dim", self.texts.say("terminal.queued", text=safe(shown)))]
+        return [("dim", self.texts.say(key, text=safe(shown)))]
 
     def menu(self) -> list[str]:
         menu = self.editor.menu

@@ -77,7 +77,8 @@ TEXTS: dict[str, str] = {
     "help.keys": (
         "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
-        "What you send while it works waits; Up takes it back. Down: the mode bar.\n"
+        "What you send while it works waits; Up takes it back. Ctrl+S sends it with the next step.\n"
+        "Shift+Tab: the next operating mode. Down: the mode bar.\n"
         "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",
@@ -276,6 +277,7 @@ TEXTS: dict[str, str] = {
     "terminal.answer_edits": "→ allowed, and all edits from now on (auto-edit)",
     "terminal.question_after_typing": "A question waits: it is put once you stop typing.",
     "terminal.no_pager": "There is no pager here: install less, or set PAGER.",
+    "terminal.steered": "with the next step: {text}",
     "terminal.answer_no": "refused",
     "terminal.answer_yes": "allowed",
     "terminal.busy": "{seconds}s · Esc stops it",
@@ -351,6 +353,7 @@ TEXTS: dict[str, str] = {
     "terminal.call_done": "done",
     "terminal.copied.one": "Copied 1 character to the clipboard.",
     "terminal.paged.one": "(1 line of differences, shown in the pager)",
+    "command.waits": "{name} is not answered while a turn runs: send it as an input, to wait for its end.",
     "command.no_arguments": "/{name} takes no arguments; nothing was done.",
     "view.hidden.one": "… 1 line not shown …",
     # engine: long conversations

@@ -59,7 +59,8 @@ TEXTS: dict[str, str] = {
     "help.keys": (
         "Enter 发送；Alt+Enter、Ctrl+J 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
-        "运行中发送的消息会排队，按 Up 取回。按 Down 进入模式栏。"
+        "运行中发送的消息会排队，按 Up 取回；按 Ctrl+S 随下一步发给模型。\n"
+        "Shift+Tab 切换运行模式。按 Down 进入模式栏。"
     ),
     "help.mode": "查看或切换运行模式",
     "help.model": "查看或切换模型（保存到 .coder/config.json）",
@@ -235,6 +236,7 @@ TEXTS: dict[str, str] = {
     "terminal.answer_edits": "→ 已允许；今后的编辑一律允许（auto-edit）",
     "terminal.question_after_typing": "有一个问题在等待：停止输入后即可回答。",
     "terminal.no_pager": "此处没有分页程序：请安装 less 或设置 PAGER。",
+    "terminal.steered": "随下一步发出：{text}",
     "terminal.answer_no": "已拒绝",
     "terminal.answer_yes": "已允许",
     "terminal.busy": "{seconds} 秒 · Esc 停止",
@@ -302,6 +304,7 @@ TEXTS: dict[str, str] = {
     "recap.prompt_limit": "（提示过长）",
     "terminal.call_approval": "有一个问题等你回答",
     "terminal.call_done": "已完成",
+    "command.waits": "回合运行时不回答 {name}：请作为普通输入发送，它会等到回合结束。",
     "command.no_arguments": "/{name} 不带参数；未执行任何操作。",
     # engine: long conversations
     "status.label.ide": "编辑器",

@@ -1,0 +1,95 @@
+"""`Steer` and `Query`: what reaches the engine while a turn runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from coder.protocol.events import CommandDone, InputDone, Steered, ToolCallChanged
+from coder.protocol.ops import AnyOp, Cancel, Query, Steer, UserInput
+from kit import ScriptedServer
+from kit.calls import bash
+from kit.driving import Driver, Project, of
+
+CALLS = {"calls": [bash("true")]}
+DONE = {"text": "done"}
+
+
+def during_a_call(project: Project, script: list[Any], *ops: AnyOp) -> Driver:
+    """Submit the ops as soon as the first call runs."""
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, mode="yolo")
+        waiting = list(ops)
+
+        def watch(event: Any) -> None:
+            if isinstance(event, ToolCallChanged) and event.state == "executing":
+                while waiting:
+                    driver.engine.submit(waiting.pop(0))
+
+        driver.start()
+        driver.engine.submit(UserInput("go"))
+        await driver.until_idle(watch=watch)
+        await driver.close()
+        return driver
+
+    with ScriptedServer(script) as server:
+        driver = asyncio.run(scenario(server.url))
+        driver.chats = server.chats
+        return driver
+
+
+def heard(driver: Driver) -> list[tuple[str, bool]]:
+    return [(event.text, event.heard) for event in of(driver.seen, Steered)]
+
+
+def test_messages_are_heard_in_order_with_the_files_that_they_name(project: Project) -> None:
+    project.write("notes.txt", "mind the gap\n")
+    driver = during_a_call(project, [CALLS, DONE], Steer("first"), Steer("see @notes.txt"))
+    assert heard(driver) == [("first", True), ("see @notes.txt", True)]
+    first, second = [message["content"] for message in driver.chats[1]["messages"][-2:]]
+    assert first == "first"
+    assert "mind the gap" in second
+
+
+def test_a_refusal_to_test_holds_when_it_is_said_meanwhile(project: Project) -> None:
+    project.write("gradlew", "#!/bin/sh\ntouch checked\n").chmod(0o755)
+    write = {"calls": [{"name": "write", "arguments": {"path": "a.py", "content": "x = 1\n"}}]}
+    during_a_call(project, [write, DONE, DONE], Steer("Don't run the tests."))
+    assert not (project.cwd / "checked").exists()
+
+
+def test_what_a_cancelled_turn_did_not_hear_is_given_back(project: Project) -> None:
+    driver = during_a_call(project, [CALLS, DONE], Steer("too late"), Cancel())
+    assert heard(driver) == [("too late", False)]
+    assert "too late" not in str(project.events())
+
+
+def test_no_turn_no_hearing(project: Project) -> None:
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url)
+        driver.start()
+        await driver.send("go")
+        driver.engine.submit(Steer("nobody listens"))
+        await driver.close()
+        assert heard(driver) == [("nobody listens", False)]
+
+    with ScriptedServer([DONE]) as server:
+        asyncio.run(scenario(server.url))
+
+
+def test_a_message_that_a_hook_blocks_is_not_heard(project: Project) -> None:
+    guard = """case "$(cat)" in *secret*) echo 'not that' >&2; exit 2;; esac"""
+    project.configure(hooks={"UserPromptSubmit": [{"hooks": [{"type": "command", "command": guard}]}]})
+    driver = during_a_call(project, [CALLS, DONE], Steer("the secret"), Steer("fine"))
+    assert heard(driver) == [("the secret", False), ("fine", True)]
+    assert "the secret" not in str(driver.chats)
+
+
+def test_a_query_is_answered_and_changes_nothing(project: Project) -> None:
+    driver = during_a_call(project, [CALLS, DONE], Query("/todos"), Query("/new"))
+    answers = {event.command: event.ok for event in of(driver.seen, CommandDone)}
+    assert answers == {"/todos": True, "/new": False}
+    queries = [event for event in of(driver.seen, InputDone) if event.op == "query"]
+    assert sorted(event.refused for event in queries) == [False, True]
+    assert len(project.logs()) == 1
