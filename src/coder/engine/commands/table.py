@@ -48,6 +48,7 @@ class Command(msgspec.Struct, frozen=True):
     run: Callable[[Agent, str], Awaitable[Reply]]
 
 
+_ALIKE = 0.6  # of a mistyped name and the one that is suggested: `/foo` is not `/yolo`
 _READS = frozenset({"status", "context", "todos", "diff", "help", "ps"})
 
 
@@ -97,7 +98,7 @@ async def _of_package(agent: Agent, name: str, args: str) -> Reply | None:
 async def _unknown(agent: Agent, name: str) -> Said:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [*COMMANDS, *await mode_names(agent)], n=3, cutoff=0.5)
+    near = get_close_matches(name, [*COMMANDS, *await mode_names(agent)], n=3, cutoff=_ALIKE)
     names = ", ".join(f"/{n}" for n in near) or "/help"
     return f"Unknown command: /{name}\n" + Phrase("command.nearest", names=names)
 

@@ -70,6 +70,7 @@ class Actions:
         self.app: Application[None]
         self.vim: Vim
         self.exit_requested = False  # Ctrl+C was the last key, on an empty line
+        self.keys_asked = False  # `?` was the last key, on an empty line
         self._escaped = _NEVER
         self._vertical_goal = (-1, 0)  # caret after the last Up or Down, and its goal column
         self._searched_from = (0, 0)
@@ -85,6 +86,8 @@ class Actions:
 
     def enter(self) -> None:
         editor = self.editor
+        if editor.buffer.text == "/" and editor.menu is not None and not editor.menu.moved:
+            return  # nothing was named or chosen yet
         if editor.menu is not None and not editor.menu.complete():
             editor.accept()
         elif not editor.continue_line():
@@ -126,7 +129,9 @@ class Actions:
         now = time.monotonic()
         twice = now - self._escaped < DOUBLE_ESCAPE_SECONDS
         self._escaped = now
-        if self.editor.menu is not None:
+        if self.editor.keys_shown:
+            self.editor.keys_shown, self._escaped = False, _NEVER
+        elif self.editor.menu is not None:
             self.editor.close_menu()
         elif self.state.busy:
             self._escaped = _NEVER  # a second Esc after the turn has stopped must not clear the text
@@ -250,6 +255,12 @@ class Actions:
             with set_app(self.app):  # called by an event, not a key
                 self.stop_search()
         self.editor.stash()
+
+    def may_show_keys(self) -> bool:
+        return self.editor.empty and not self.state.answering and not self.editor.keys_shown
+
+    def show_keys(self) -> None:
+        self.keys_asked = True
 
     # editing
 

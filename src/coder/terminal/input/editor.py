@@ -32,6 +32,7 @@ class Editor:
         """`label` names a paste by its number of lines."""
         self.menus = menus
         self.menu: Menu | None = None
+        self.keys_shown = False  # until the next key
         self.pastes: dict[str, str] = {}
         self.in_bar = False
         self.prompt_count = 0  # identifies the prompt: undo does not reach beyond it

@@ -82,6 +82,7 @@ def _bind_moving(table: _Table) -> None:
     for up, down in (("up", "down"), ("c-p", "c-n")):
         on(up, do=actions.up)
         on(down, do=actions.down)
+    on("?", do=actions.show_keys, when=table.typing & Condition(actions.may_show_keys))
     on("tab", do=actions.accept, when=table.editing & menu)
     on("tab", do=actions.complete, when=table.editing & ~menu)
     on("s-tab", do=actions.up, when=table.editing & menu)

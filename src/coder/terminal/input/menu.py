@@ -10,6 +10,7 @@ import msgspec
 from coder.terminal.input.editing import Request, escaped_path
 
 ROWS = 8
+_IN_FRONT = 3  # custom modes that a bare `/` lists before the commands
 _FREE = ("model",)  # commands whose argument need not be in the menu
 
 
@@ -92,23 +93,29 @@ class Menus:
         items = self._items(request)
         if not items:
             return None
-        return Menu(items, request.start, request.query, 0 if _preselects(request) else -1)
+        return Menu(items, request.start, request.query, 0 if _preselects(request, items[0]) else -1)
 
     def _items(self, request: Request) -> list[MenuItem]:
         if request.kind == "file":
             return list(self.files(request.query))
         if request.kind == "command":
-            every = [item for source in self.sources for item in source.items()]
-            return ranked(every, request.query)
+            return ranked(self._commands(), request.query)
         values = self.arguments.get(request.command)
         return ranked(values(request.query), request.query) if values else []
 
+    def _commands(self) -> list[MenuItem]:
+        """The first source's entries behind the first few of the others, which would not be seen there."""
+        first, *others = [list(source.items()) for source in self.sources] or [[]]
+        more = [item for items in others for item in items]
+        return [*more[:_IN_FRONT], *first, *more[_IN_FRONT:]]
 
-def _preselects(request: Request) -> bool:
-    """Whether Enter accepts the first entry. Not where the typed text may be meant literally: a directory
-    just completed, an unlisted model name."""
+
+def _preselects(request: Request, best: MenuItem) -> bool:
+    """Whether Enter accepts the first entry. Not where the typed text may be meant literally: a word that
+    only a description has, a directory just completed, an unlisted model name."""
     if request.kind == "command":
-        return True
+        name = " ".join(word for word in request.query.split() if not word.startswith("("))
+        return score(best.insert, name) > 0 if name else bool(request.query)
     return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE
 
 

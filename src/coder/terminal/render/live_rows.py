@@ -11,7 +11,7 @@ from coder.terminal.input.menu import ROWS as MENU_ROWS
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line, clip, clip_left, text_width
+from coder.terminal.render.width import Line, clip, clip_left, text_width, wrap
 from coder.terminal.state import PromptState, activity, context_line, display_path, prompt_text, seconds
 from coder.texts import Texts
 
@@ -145,10 +145,12 @@ class LiveRows:
 
     def menu(self) -> list[str]:
         menu = self.editor.menu
-        if menu is None:
-            return []
         columns, rows = self.size()
-        visible = menu.visible(max(1, min(MENU_ROWS, rows - 4)))
+        if menu is None:
+            return self._keys(columns, rows) if self.editor.keys_shown else []
+        room = max(1, min(MENU_ROWS, rows - 4))
+        hidden = len(menu.items) - room + 1 if len(menu.items) > room > 2 else 0
+        visible = menu.visible(room - 1 if hidden else room)
         hinted = [f"{item.label} {item.hint}".rstrip() for item, _ in visible]
         width = max(map(text_width, hinted))
         narrow = width + _ABOUT_ROOM > columns and any(item.about for item, _ in visible)
@@ -162,7 +164,15 @@ class LiveRows:
             line: Line = [(style, ("› " if chosen else "  ") + label), ("", padding)]
             line += [("scope", f"{safe(item.scope)}  " if item.scope else ""), ("dim", safe(item.about))]
             lines.append(clip(line, columns))
+        if hidden:
+            lines.append(clip([("dim", "  " + self.texts.say("terminal.menu_more", n=hidden))], columns))
         return self._render(lines)
+
+    def _keys(self, columns: int, rows: int) -> list[str]:
+        """What the keys do, below an empty line."""
+        lines = self.texts.say("help.keys").split("\n")
+        found = [row for line in lines for row in wrap([("dim", line)], columns, [("", "  ")], [("", "  ")])]
+        return self._render(found[: max(1, rows - 4)])
 
     def prompt(self) -> str:
         columns, _ = self.size()

@@ -78,7 +78,7 @@ TEXTS: dict[str, str] = {
         "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
         "What you send while it works waits; Up takes it back. Ctrl+S sends it with the next step.\n"
-        "Shift+Tab: the next operating mode. Down: the mode bar.\n"
+        "Shift+Tab: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
         "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",
@@ -290,6 +290,8 @@ TEXTS: dict[str, str] = {
     "terminal.pasted": "[pasted {n} lines]",
     "terminal.pasted.one": "[pasted 1 line]",
     "terminal.catching_up": "the connection broke: asking again for the rest",
+    "terminal.menu_more": "… {n} more: type a name, or go down",
+    "terminal.menu_more.one": "… 1 more: type a name, or go down",
     "terminal.queued": "queued (Up takes it back): {text}",
     "terminal.search": "I-search: ",
     "terminal.search_back": "I-search backward: ",

@@ -60,7 +60,7 @@ TEXTS: dict[str, str] = {
         "Enter 发送；Alt+Enter、Ctrl+J 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
         "运行中发送的消息会排队，按 Up 取回；按 Ctrl+S 随下一步发给模型。\n"
-        "Shift+Tab 切换运行模式。按 Down 进入模式栏。"
+        "Shift+Tab 切换运行模式。按 Down 进入模式栏。空行按 ? 显示此说明。"
     ),
     "help.mode": "查看或切换运行模式",
     "help.model": "查看或切换模型（保存到 .coder/config.json）",
@@ -247,6 +247,7 @@ TEXTS: dict[str, str] = {
     "terminal.mode_runs_other": "{command} 运行的是后者",
     "terminal.paged": "（{n} 行差异，已在分页器中显示）",
     "terminal.pasted": "[已粘贴 {n} 行]",
+    "terminal.menu_more": "… 还有 {n} 项：输入名称，或按 ↓",
     "terminal.queued": "已排队（按 Up 取回）：{text}",
     "terminal.search": "往后搜索：",
     "terminal.search_back": "往前搜索：",
