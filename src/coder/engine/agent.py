@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -88,6 +89,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return Project(str(self.workspace.root), str(self.store.history))
 
 
+# Hands over the person's terminal: descriptors of its keys and its screen, until the block ends.
+LentTerminal = Callable[[], AbstractAsyncContextManager[tuple[int, int]]]
+
+
 class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Where events go, and whether a person can be asked."""
 
@@ -148,6 +153,7 @@ class Agent:
         self.mode_chosen = mode is not None  # by a flag, which overrides a resumed session's
         self.preset: Preset = config.permission.preset
         self._effort: str = config.provider.effort
+        self.terminal: LentTerminal | None = None
         self.wanted = asyncio.Event()  # set by the first input; background work waits for it
         self.list_models: Callable[[], Awaitable[list[str]]] | None = None  # asks the server; may fail
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}

@@ -10,7 +10,7 @@ from coder.engine.session import Session
 from coder.protocol import entries
 from coder.protocol.events import CommandDone, ToolCallChanged, ToolOutput
 from coder.protocol.messages import Message
-from coder.tools.base import ToolCancelled, ToolResult
+from coder.tools.base import ToolCancelled, ToolContext, ToolResult
 from coder.tools.bash import Bash
 
 EMPTY = "command mode error: empty command after '!'"
@@ -25,20 +25,30 @@ async def run_bang_command(session: Session, raw: str, command: str) -> CommandD
     agent.emit(ToolCallChanged(call_id=call_id, tool="!", state="executing", argument=command))
     context = copy(session.context)
     context.wrap_command = list  # the person's own shell: no sandbox
+    shown = {"kind": "bang", "on_terminal": True} if agent.terminal is not None else {"kind": "bang"}
     try:
-        result = await Bash(person=True).run(
-            {"command": command},
-            context,
-            lambda text: agent.emit(ToolOutput(call_id=call_id, text=text)),
-        )
+        result = await _run(session, command, context, call_id)
     except ToolCancelled as cut:
         text = _fixed_form(command, "cancelled", cut.result)
         _keep(session, raw, command, text, cut.result.meta)
-        agent.emit(CommandDone(command=raw, text=text, ok=False, data={"kind": "bang", **cut.result.meta}))
+        agent.emit(CommandDone(command=raw, text=text, ok=False, data={**shown, **cut.result.meta}))
         raise
     text = as_text(command, result)
     _keep(session, raw, command, text, result.meta)
-    return CommandDone(command=raw, text=text, data={"kind": "bang", **result.meta})
+    return CommandDone(command=raw, text=text, data={**shown, **result.meta})
+
+
+async def _run(session: Session, command: str, context: ToolContext, call_id: str) -> ToolResult:
+    agent = session.agent
+    if agent.terminal is None:
+        emit = agent.emit
+        return await Bash(person=True).run(
+            {"command": command}, context, lambda text: emit(ToolOutput(call_id=call_id, text=text))
+        )
+    from coder.tools.shell.command import run_on_terminal
+
+    async with agent.terminal() as (keys, screen):
+        return await run_on_terminal(command, context, keys, screen)
 
 
 def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from coder.config.schema import OperatingMode
-from coder.engine.agent import Agent
+from coder.engine.agent import Agent, LentTerminal
 from coder.engine.dispatch import Work, run_op
 from coder.engine.modes import begin_modes, enable_modes, list_modes
 from coder.engine.session import Session
@@ -56,6 +56,10 @@ class Engine:
 
             start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
+
+    def lend_terminal(self, terminal: LentTerminal) -> None:
+        """`!` commands run on the terminal that this hands over."""
+        self.agent.terminal = terminal
 
     async def enable_modes(self, lines: Sequence[str]) -> list[Said]:
         """`--mode "/name args"`, before the first input; returns error messages."""

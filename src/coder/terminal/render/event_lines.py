@@ -174,12 +174,19 @@ def command_lines(event: CommandDone, texts: Texts, width: int = 0) -> list[Line
         return []
     if isinstance(todos := event.data.get("todos"), list):
         return todo_lines(todos, width)
+    if event.data.get("on_terminal") and "duration_ms" in event.data:  # which showed the output itself
+        return _status_line(event, texts)
     if event.command.startswith("!"):
         return [_command_line(event, line) for line in safe_output(text).rstrip("\n").split("\n")]
     lines = safe(text).rstrip("\n").split("\n")
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
         return _diff("\n".join(lines), width)
     return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
+
+
+def _status_line(event: CommandDone, texts: Texts) -> list[Line]:
+    code = event.data.get("exit_code", 0)
+    return [[("bad", texts.say("tool.exit", code=code))]] if code else []
 
 
 def _command_line(event: CommandDone, line: str) -> Line:

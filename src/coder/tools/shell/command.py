@@ -56,6 +56,31 @@ async def run_command(
     return _result(outcome, command, timeout_ms, context)
 
 
+async def run_on_terminal(command: str, context: ToolContext, keys: int, screen: int) -> ToolResult:
+    """The person's own command, on their terminal: descriptors `keys` and `screen`."""
+    from coder.process import on_terminal
+
+    script: Path | None = None
+    try:
+        argv, script = shell_line(command, context)
+        outcome = await on_terminal.run_on_terminal(
+            argv,
+            cwd=context.workspace.root,
+            environment=context.environment,
+            keys=keys,
+            screen=screen,
+            keep_bytes=_KEEP_BYTES,
+        )
+    except ProcessCancelled as cut:
+        raise ToolCancelled(_result(cut.outcome, command, 0, context)) from None
+    except OSError as error:
+        return failed(f"the shell could not be started: {error.strerror or error}")
+    finally:
+        if script is not None:
+            script.unlink(missing_ok=True)
+    return _result(outcome, command, 0, context)
+
+
 def quiet(environment: Mapping[str, str]) -> dict[str, str]:
     return {**{name: value for name, value in environment.items() if name not in _LOUD}, **QUIET}
 

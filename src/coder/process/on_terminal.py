@@ -1,0 +1,243 @@
+"""Runs a program on a pseudo-terminal (PTY) of its own, connected to the person's terminal.
+
+Keys go to the program, its output goes to the screen and is kept. Until the program reads single keys, which
+makes the screen its own, only colours and moves within the row are obeyed: what `cat` prints of a file cannot
+control the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import re
+import struct
+import termios
+import time
+import tty
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from coder.process.child import Child, shell_status
+from coder.process.output import Printed
+from coder.process.run import Capture, Outcome, ProcessCancelled
+
+# The child leads a session without a terminal: the first one that it opens becomes its controlling one.
+_ON_PTY = 'exec <"$0" >"$0" 2>"$0"; exec "$@"'
+_RESIZE_EVERY = 0.1  # seconds
+_MOST_WAITING = 65_536  # bytes of keys that the program has not read
+_READ = 65_536
+_DRAIN_READS = 64
+_ESC = b"\x1b"
+_OBEYED = rb"\x1b\[[0-9;:]*m|\x1b\[[0-2]?K|\x1b\[[0-9]*G"
+_CONTROLS = re.compile(rb"(%s)|[\x00-\x06\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]" % _OBEYED)
+_UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-9;:]{0,32})?|\xc2)\Z")
+_MODE = re.compile(rb"\x1b\[\?([0-9;]{1,32})([hl])")
+_MODES = ("1", "9", "47", "1000", "1002", "1003", "1004", "1005", "1006", "1015", "1047", "1049", "2004")
+_OTHER_SCREEN = re.compile(r"\x1b\[\?(?:47|1047|1049)h.*?(?:\x1b\[\?(?:47|1047|1049)l|\Z)", re.DOTALL)
+
+
+class ScreenFilter:
+    """What reaches the person's screen of what a program prints."""
+
+    def __init__(self) -> None:
+        self.whole = False  # the program has the screen: everything is passed on
+        self._held = b""  # the beginning of a sequence
+        self._modes: set[str] = set()  # that were set, and not reset
+        self._in_row = False
+
+    def feed(self, data: bytes) -> bytes:
+        data, self._held = self._held + data, b""
+        if self.whole:
+            self._watch_modes(data)
+        else:
+            if unfinished := _UNFINISHED.search(data):
+                data, self._held = data[: unfinished.start()], unfinished[0]
+            data = _CONTROLS.sub(lambda found: found[1] or _shown(found[0]), data)
+        if data:
+            self._in_row = not data.endswith(b"\n")
+        return data
+
+    def _watch_modes(self, data: bytes) -> None:
+        for names, switch in _MODE.findall(data):
+            for name in names.decode().split(";"):
+                (self._modes.add if switch == b"h" else self._modes.discard)(name)
+
+    def end(self) -> bytes:
+        """Restores the terminal, and begins a row of its own."""
+        rest = b"" if self.whole else _CONTROLS.sub(lambda found: _shown(found[0]), self._held)
+        left = "".join(f"\x1b[?{mode}l" for mode in _MODES if mode in self._modes)
+        restored = f"{left}\x1b[?25h\x1b[?7h\x1b[r" if self.whole and (left or "25" in self._modes) else left
+        return rest + restored.encode() + b"\x1b[0m" + (b"\r\n" if self._in_row or rest else b"")
+
+
+def _shown(control: bytes) -> bytes:
+    return "␛".encode() if control == _ESC else b"\\x%02x" % control[-1]
+
+
+class _Relay:
+    """Between the person's terminal and the program's."""
+
+    def __init__(self, keys: int, screen: int, keep_bytes: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.keys, self.screen = keys, screen
+        self.capture = Capture(keep_bytes)
+        self.filter = ScreenFilter()
+        self.stopped = asyncio.Event()  # by Esc, or because the person's terminal is gone
+        self.master, self._slave = os.openpty()
+        self.name = os.ttyname(self._slave)
+        self._size = (0, 0)
+        self._waiting = bytearray()
+        os.set_blocking(self.master, False)
+        self.resize()
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        before = termios.tcgetattr(self.keys)
+        tty.setraw(self.keys)
+        self.loop.add_reader(self.keys, self._on_keys)
+        self.loop.add_reader(self.master, self._on_output)
+        try:
+            yield
+        finally:
+            for fd in (self.keys, self.master):
+                self.loop.remove_reader(fd)
+            self.loop.remove_writer(self.master)
+            for _ in range(_DRAIN_READS):  # bounded: what escaped may go on writing
+                if not self._on_output():
+                    break
+            with contextlib.suppress(OSError):
+                self._show(self.filter.end())
+                termios.tcsetattr(self.keys, termios.TCSADRAIN, before)
+
+    def close(self) -> None:
+        os.close(self.master)
+        os.close(self._slave)
+
+    def resize(self) -> None:
+        """The program's terminal is as large as the person's; the kernel tells the program (SIGWINCH)."""
+        with contextlib.suppress(OSError):
+            size = os.get_terminal_size(self.screen)
+            if size != self._size:
+                self._size = (size.columns, size.lines)
+                room = struct.pack("HHHH", size.lines, size.columns, 0, 0)
+                fcntl.ioctl(self.master, termios.TIOCSWINSZ, room)
+
+    @property
+    def _reads_keys(self) -> bool:
+        """Whether the program reads key by key: an editor, a pager, an interpreter."""
+        try:
+            return not termios.tcgetattr(self.master)[3] & termios.ICANON
+        except (OSError, termios.error):
+            return False
+
+    def _on_keys(self) -> None:
+        try:
+            data = os.read(self.keys, _READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or (data == _ESC and not self._reads_keys):
+            self.loop.remove_reader(self.keys)
+            self.stopped.set()
+            return
+        self._waiting += data[: max(0, _MOST_WAITING - len(self._waiting))]
+        self._pass_keys()
+
+    def _pass_keys(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._waiting:
+                del self._waiting[: os.write(self.master, self._waiting)]
+        if self._waiting:
+            self.loop.add_writer(self.master, self._pass_keys)
+        else:
+            self.loop.remove_writer(self.master)
+
+    def _on_output(self) -> bool:
+        try:
+            data = os.read(self.master, _READ)
+        except OSError:
+            return False
+        self.capture.add(data)
+        self.filter.whole = self.filter.whole or self._reads_keys
+        self._show(self.filter.feed(data))
+        return bool(data)
+
+    def _show(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self.screen, view) :]
+            except BlockingIOError:
+                time.sleep(0.001)
+            except OSError:
+                return  # the terminal is gone
+
+
+async def run_on_terminal(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    keys: int,
+    screen: int,
+    keep_bytes: int,
+) -> Outcome:
+    """Run `argv` to its end. `keys` and `screen`: descriptors of the person's terminal. Raises OSError, and
+    `ProcessCancelled` if Esc (unless the program reads keys) or a cancel stopped it."""
+    began = time.monotonic()
+    relay = _Relay(keys, screen, keep_bytes)
+    try:
+        line = ["/bin/sh", "-c", _ON_PTY, relay.name, *argv]
+        child = Child(line, cwd=cwd, environment=environment, sink=lambda _stream, _data: None)
+        cancelled, code = True, -1
+        try:
+            with relay.connected():
+                try:
+                    cancelled = await _ended(child, relay)
+                except asyncio.CancelledError:
+                    pass
+                finally:
+                    code = child.end(gently=True)
+        finally:
+            outcome = _outcome(relay, shell_status(code), began, cancelled=cancelled)
+    finally:
+        relay.close()
+    if cancelled:
+        raise ProcessCancelled(outcome)
+    return outcome
+
+
+async def _ended(child: Child, relay: _Relay) -> bool:
+    """Wait for the program's end; true if the person stopped it."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (child.exited, relay.stopped)]
+    try:
+        while not any(wait.done() for wait in waits):
+            await asyncio.wait(waits, timeout=_RESIZE_EVERY, return_when=asyncio.FIRST_COMPLETED)
+            relay.resize()
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return not child.exited.is_set()
+
+
+def _outcome(relay: _Relay, code: int, began: float, *, cancelled: bool) -> Outcome:
+    printed = relay.capture.output()
+    out = Printed(_without_screens(printed.head), _without_screens(printed.tail), printed.dropped)
+    return Outcome(
+        exit_code=code,
+        stdout=out.head,
+        stderr="",
+        truncated=relay.capture.truncated,
+        timed_out=False,
+        duration_ms=round((time.monotonic() - began) * 1000),
+        cancelled=cancelled,
+        out=out,
+    )
+
+
+def _without_screens(text: str) -> str:
+    """Without what was painted on the alternate screen, which says nothing without its places."""
+    return _OTHER_SCREEN.sub("", text)

@@ -1,0 +1,122 @@
+"""`!` is a real terminal: the program has keys, screen, size and signals, and gives the terminal back."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from pty_kit import CTRL_C, ENTER, ESC, Terminal
+from talk_kit import cancelled_line
+
+from kit import ScriptedServer
+from kit.driving import Project, left_running
+
+SCREENS = pytest.mark.parametrize(
+    ("columns", "rows", "lang"),
+    [(80, 24, "en"), (44, 20, "zh"), (200, 50, "en")],
+    ids=["80x24 en", "44x20 zh", "200x50 en"],
+)
+# Paints the alternate screen, waits for a key, and tells which it was.
+PAINTER = """
+import os, sys, termios, tty
+before = termios.tcgetattr(0)
+tty.setraw(0)
+sys.stdout.write("\\x1b[?1049h\\x1b[2J\\x1b[5;3Hpainted")
+sys.stdout.flush()
+key = os.read(0, 16)
+size = os.get_terminal_size()
+sys.stdout.write("\\x1b[?1049l")
+sys.stdout.flush()
+termios.tcsetattr(0, termios.TCSADRAIN, before)
+print("key", key, "size", size.columns, size.lines)
+"""
+
+
+def kept(project: Project) -> list[str]:
+    return [entry["content"] for entry in project.of_type("command")]
+
+
+@SCREENS
+def test_colours_and_questions(project: Project, columns: int, rows: int, lang: str) -> None:
+    line = (
+        "!printf '\\033[31mred\\033[0m? \\033]0;stolen\\007'; read answer; echo \"got $answer\"; tty; exit 3"
+    )
+    with (
+        ScriptedServer([]) as server,
+        Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.type(line)
+        terminal.until(lambda: "exit 3" in terminal.screen.replace("\n", ""))
+        terminal.type(ENTER)
+        terminal.until(lambda: b"\x1b[31mred\x1b[0m? " in bytes(terminal.raw))
+        terminal.type("blue" + ENTER)
+        terminal.until("got blue")
+        terminal.until("/dev/")
+        terminal.until({"en": "exit 3", "zh": "退出码 3"}[lang] + "\n")
+        terminal.until_idle()
+        assert "␛]0;stolen" in terminal.text  # shown, not obeyed
+    (text,) = kept(project)
+    assert text.startswith(f"command: {line[1:]}\nexit_code: 3\nstdout:\nred? ")
+    assert "got blue" in text
+    assert "\x1b" not in text
+
+
+@SCREENS
+def test_a_program_with_its_own_screen(project: Project, columns: int, rows: int, lang: str) -> None:
+    painter = project.write("painter.py", PAINTER)
+    with (
+        ScriptedServer([]) as server,
+        Terminal(project, server.url, "--lang", lang, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send(f"!{sys.executable} {painter.name}")
+        terminal.until(lambda: "painted" in terminal.screen)
+        terminal.resize(columns + 3, rows + 2)
+        terminal.type(ESC)  # the program's own
+        terminal.until(lambda: "key b'" in terminal.text)
+        terminal.until_idle()
+        assert r"key b'\x1b'" in terminal.text
+        terminal.send("/todos")
+        terminal.until_idle()
+    text = kept(project)[0]
+    assert "painted" not in text
+    assert "exit_code: 0" in text
+
+
+def test_the_size_is_the_windows(project: Project) -> None:
+    with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("!trap 'stty size; exit' WINCH; echo waiting; while :; do read -t 0.05 x; done")
+        terminal.until("\nwaiting")
+        terminal.resize(71, 19)
+        terminal.until("19 71")
+        terminal.until_idle()
+
+
+def test_escape_ends_what_has_no_screen(project: Project) -> None:
+    word = "61.25"
+    with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send(f"!echo begun; sleep {word}")
+        terminal.until("\nbegun")
+        terminal.type(ESC)
+        terminal.until("Cancelled")
+        terminal.until_idle()
+        assert f"sleep {word}" in cancelled_line(terminal)
+        assert not left_running(f"sleep {word}")
+    assert "cancelled" in kept(project)[0]
+    assert "begun" in kept(project)[0]
+
+
+def test_ctrl_c_is_the_programs(project: Project) -> None:
+    with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("!trap 'echo caught; exit 7' INT; echo begun; sleep 61.5")
+        terminal.until("\nbegun")
+        terminal.type(CTRL_C)
+        terminal.until("caught")
+        terminal.until("exit 7\n")
+        terminal.until_idle()
+        assert "Cancelled" not in terminal.text
+    assert "exit_code: 7" in kept(project)[0]
