@@ -14,7 +14,6 @@ SIZES = pytest.mark.parametrize(
     ("columns", "rows"), [(80, 24), (40, 10), (200, 50)], ids=["80x24", "40x10", "200x50"]
 )
 
-READING = 1.1  # seconds; input is ignored for less after a question that interrupts somebody
 WRITE = {"calls": [{"name": "write", "arguments": {"path": "new.txt", "content": "hello\n"}}]}
 
 

@@ -76,7 +76,9 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     assert [reply.approval_id for reply in sent] == (["1"] if waited else ["1", "2"])
     prompt.answer(second, "n")
     assert sent[-1].answer == "no"
+    take(ApprovalResolved(approval_id="2", answer="no"))
+    take(third := asked(3))
     now += 1.0
     assert prompt.takes("y")
-    prompt.answer(second, "y")
+    prompt.answer(third, "y")
     assert sent[-1].answer == "yes"

@@ -161,7 +161,7 @@ def test_the_menu_is_there_while_the_first_turn_runs(project: Project) -> None:
 def test_without_modes_the_menu_has_none(project: Project) -> None:
     with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()
-        offers(terminal, "/", "/help")
+        offers(terminal, "/", "› /help")
         terminal.type("\x15/ (")
         terminal.until("> / (")
         terminal.until(lambda: not menu(terminal))

@@ -120,7 +120,7 @@ def test_the_queue_is_shown_taken_back_sent_joined_and_given_back(
         terminal.until(lambda: "takes it back): twoo" in terminal.screen)
         terminal.type("\x1b[A")
         terminal.until(lambda: terminal.screen.endswith("> twoo") and "back): twoo" not in terminal.screen)
-        assert len(server.chats) == 1
+        terminal.until(lambda: len(server.chats) == 1)
         terminal.type("\x7f" + ENTER)
         terminal.until(lambda: "takes it back): two" in terminal.screen)
         gate.open()

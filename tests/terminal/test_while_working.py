@@ -102,9 +102,9 @@ def test_a_message_for_a_turn_that_is_cancelled_comes_back(project: Project) -> 
         terminal.type(ESC)
         terminal.until(lambda: terminal.screen.endswith("> use tabs"))
         assert "with the next step" not in terminal.screen
+        gate.open()  # the script is answered one request at a time
         terminal.type(ENTER)
         terminal.until("second")
-        gate.open()
     assert messages(server)[-1] == "use tabs"
 
 
@@ -124,9 +124,9 @@ def test_queued_messages_come_back_one_by_one(project: Project, columns: int, ro
             terminal.until(lambda t=text: f"{waits}{t}" in terminal.screen)  # type: ignore[misc]
         terminal.type(ESC)
         terminal.until(lambda: terminal.screen.endswith("> one") and f"{waits}two" in terminal.screen)
+        gate.open()
         terminal.type(" edited" + ENTER)
         terminal.until("to the second")
-        gate.open()
     sent = [chat["messages"][-1]["content"] for chat in server.chats[1:]]
     assert sent == ["one edited", "two"]
 

@@ -46,7 +46,7 @@ class ModeScope(msgspec.Struct, frozen=True, rename={"directory": "folder"}):
 
     kind: Literal["project", "global"]
     label: str
-    directory: str = msgspec.field(name="folder")
+    directory: str
 
 
 class ModeVariable(msgspec.Struct, frozen=True):

@@ -101,15 +101,20 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
         case ApprovalRequested():
             state.approval, state.asked = event, time.monotonic()
             state.approved_subjects[event.call_id] = str(event.subject)
-        case ApprovalResolved() if state.approval is not None:
-            state.since += time.monotonic() - state.asked  # the person's time, not the turn's
-            state.approval, state.answering = None, False
+        case ApprovalResolved():
+            question_done(state)
         case TurnEnded(status=status):
             state.cancelled = status == "cancelled"
         case CommandDone("", ok=False):
             state.cancelled = True
         case InputDone() | ModeStateChanged():
             _input_done(state, event)
+
+
+def question_done(state: PromptState) -> None:
+    if state.approval is not None:
+        state.since += time.monotonic() - state.asked  # the person's time, not the turn's
+        state.approval, state.answering = None, False
 
 
 def _update_status(state: PromptState, event: Thought | Content | ModelProgress) -> None:

@@ -22,7 +22,7 @@ from coder.terminal.ask.word_rest import Later, WordRest
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.editing import approval_answer
 from coder.terminal.render.width import Line
-from coder.terminal.state import PromptState
+from coder.terminal.state import PromptState, question_done
 from coder.texts import Texts
 
 _PAUSE_SECONDS = 1.0  # without a key, until the question gets the keyboard of somebody who was typing
@@ -230,6 +230,8 @@ class ApprovalPrompt:
         self._answered = time.monotonic()
         self._around.say_answer([("dim", echo)])
         self._around.send_reply(reply)
+        question_done(self._state)  # at once: what is typed before the engine has heard of it is the draft's
+        self.update()
 
     # hunk by hunk
 

@@ -101,9 +101,12 @@ class Actions:
         self._enter_insert_mode()
 
     def steer(self) -> None:
-        """Send the text to the model at its next step; without a turn, as Enter does."""
+        """Send the text to the model at its next step. Without a turn the key does nothing: to many it is
+        flow control (XOFF)."""
         text = self.editor.message
-        if not self.state.busy or self.state.answering or text.lstrip().startswith(("/", "!")):
+        if not self.state.busy or self.state.answering:
+            return
+        if text.lstrip().startswith(("/", "!")):
             self.send()
         elif text.strip():
             self.editor.clear(remember=True)

@@ -115,7 +115,7 @@ def _preselects(request: Request, best: MenuItem) -> bool:
     only a description has, a directory just completed, an unlisted model name."""
     if request.kind == "command":
         name = " ".join(word for word in request.query.split() if not word.startswith("("))
-        return score(best.insert, name) > 0 if name else bool(request.query)
+        return not name or score(best.insert, name) > 0
     return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE
 
 
