@@ -248,7 +248,8 @@ def test_a_window_too_small_for_the_image(ready: Project) -> None:
 
 def test_images_of_a_server(ready: Project) -> None:
     server = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
-    entry = {"command": sys.executable, "args": [server, str(ready.cwd)]}
+    tool = {"TOOL_SERVER_TOOL": "picture"}
+    entry = {"command": sys.executable, "args": [server, str(ready.cwd)], "env": tool}
     ready.configure(mcp={"servers": {"plain": entry}}, permission={"tools": {"mcp__*": "allow"}})
     ready.write("cut.png", SHOT[:-9])
 

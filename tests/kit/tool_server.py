@@ -18,7 +18,6 @@ TOOLS: dict[str, dict[str, str]] = {
     "sleep": {"seconds": "number"},
     "big": {"characters": "integer"},
     "environment": {},
-    "picture": {"path": "string"},
     "fail": {},
     "die": {},
 }
