@@ -433,4 +433,56 @@ TASKS: Final[tuple[Task, ...]] = (
         {"README.md": "# notes\n"},
         "from pathlib import Path; assert not Path('../outside.txt').exists()",
     ),
+    # held out: not to be looked at while a dialect is worked on
+    Task(
+        "held-comparison",
+        "fix",
+        "is_adult in age.py must be true for 18 as well.",
+        {"age.py": "def is_adult(age):\n    return age > 18\n"},
+        "import age; assert age.is_adult(18) and age.is_adult(19) and not age.is_adult(17)",
+    ),
+    Task(
+        "held-separator",
+        "fix",
+        "join_names in names.py should separate the names by a comma and a blank.",
+        {"names.py": 'def join_names(names):\n    return " ".join(names)\n'},
+        "import names; assert names.join_names(['Ann', 'Bob']) == 'Ann, Bob'",
+    ),
+    Task(
+        "held-debug",
+        "edit",
+        "Set DEBUG to False in config.py.",
+        {"config.py": _CONFIG},
+        "import config as c; assert (c.HOST, c.PORT, c.DEBUG, c.TIMEOUT) == ('localhost', 8080, False, 30)",
+    ),
+    Task(
+        "held-maximum",
+        "function",
+        "Add a function largest(numbers) to numbers_.py: the largest one, or None for an empty list.",
+        {"numbers_.py": "def smallest(numbers):\n    return min(numbers) if numbers else None\n"},
+        "import numbers_ as n; assert n.largest([1, 3, 2]) == 3 and n.largest([]) is None; "
+        "assert n.smallest([2, 1]) == 1",
+    ),
+    Task(
+        "held-vowels",
+        "function",
+        "Create vowels.py with a function count_vowels(text): how many of a, e, i, o, u are in text.",
+        {"README.md": "# text\n"},
+        "from vowels import count_vowels; assert count_vowels('education') == 5 and count_vowels('xyz') == 0",
+    ),
+    Task(
+        "held-repair",
+        "repair",
+        "The test fails. Fix initials.py.",
+        {
+            "initials.py": 'def initials(name):\n    return "".join(word[0] for word in name.split())\n',
+            "test_initials.py": "import unittest\n\nfrom initials import initials\n\n\n"
+            "class InitialsTest(unittest.TestCase):\n    def test_upper_case(self):\n"
+            '        self.assertEqual(initials("ada lovelace"), "AL")\n',
+        },
+        "from initials import initials; assert initials('ada lovelace') == 'AL'",
+        kept=("test_initials.py",),
+        test=UNITTEST,
+    ),
 )
+HELD_OUT: Final = frozenset(task.name for task in TASKS if task.name.startswith("held-"))
