@@ -22,7 +22,7 @@ from coder.mcp.endpoint import Surroundings, Wrap, endpoint_of, is_program
 from coder.mcp.servers import MAX_TOOLS, Server, Servers
 from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault
 from coder.mcp.tools import McpTool
-from coder.policy.sandbox.ladder import SandboxLevel
+from coder.policy.sandbox.ladder import SandboxLevel, probe
 from coder.policy.sandbox.servers import LongSandbox
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Said
@@ -103,6 +103,15 @@ class TriedServers(msgspec.Struct, frozen=True):
     @property
     def ok(self) -> bool:
         return not any(one["fault"] for one in self.data)
+
+
+def level_when_asked(home: Path, path: str | None, cwd: Path) -> Level:
+    """The sandbox that works here, probed by the first server that needs it."""
+
+    async def level() -> SandboxLevel:
+        return await asyncio.to_thread(probe, home, path, cwd)
+
+    return level
 
 
 async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers:

@@ -265,13 +265,7 @@ def _connect(agent: Agent, options: Options, provider: Provider) -> None:
 
 async def try_servers(options: Options, settings: Settings, only: str = "") -> TriedServers:
     """Connection test of every MCP server, without a provider. `only`: just this one, even if disabled."""
-    import asyncio
-
-    from coder.engine.mcp import make_servers, tried
-    from coder.policy.sandbox.ladder import SandboxLevel, probe
-
-    async def level() -> SandboxLevel:
-        return await asyncio.to_thread(probe, settings.home, options.environ.get("PATH"), options.cwd)
+    from coder.engine.mcp import level_when_asked, make_servers, tried
 
     try:
         provider = resolve_provider(settings.loaded.config, options.environ)
@@ -288,7 +282,7 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
         environment=closed_environment(options.environ, provider),
         variables=nameable(options.environ, provider),
         own_keys=provider_keys(options.environ, provider),
-        level=level,
+        level=level_when_asked(settings.home, options.environ.get("PATH"), options.cwd),
     )
     return await tried(servers, with_prompts=bool(only))
 

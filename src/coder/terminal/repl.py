@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from prompt_toolkit.filters import Condition
 
@@ -99,7 +99,7 @@ class Repl:
         self.questions = QuestionQueue()
         self._first_input = ""  # given on the command line; sent below the session's heading
         self.outbox = Outbox(self.state, self.editor, engine.submit, self._send, self._echo_apart)
-        engine.lend_terminal(self._lent_terminal)
+        engine.lend_terminal(partial(self.live_region.lent, self.draw_now))
         self._last_input = ""  # put back into the editor if the engine refuses it
         self._beside: list[str] = []  # commands asked while a turn runs
         self._leaving = False
@@ -372,17 +372,6 @@ class Repl:
         lines = detail_lines(visible(text).text, "diff", self.texts)
         if not self._page([self.theme.line(line) for line in lines]):
             self.say_answer([("bad", self.texts.say("terminal.no_pager"))])
-
-    @contextlib.asynccontextmanager
-    async def _lent_terminal(self) -> AsyncIterator[tuple[int, int]]:
-        """For a `!` command: the live rows are gone meanwhile."""
-        from prompt_toolkit.application import in_terminal
-        from prompt_toolkit.application.current import set_app
-
-        self.draw_now()
-        with set_app(self.live_region.app):
-            async with in_terminal():
-                yield sys.stdin.fileno(), sys.stdout.fileno()
 
     def edit_text(self, text: str, done: Callable[[str | None], None]) -> None:
         self.actions.edit_outside(text, done)

@@ -5,9 +5,12 @@ Everything above is the terminal's scrollback and is written once, by `commit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager
 
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import get_app, in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
@@ -121,6 +124,14 @@ class LiveRegion:
     def redraw(self) -> None:
         """Redraw the live rows that changed."""
         self.app.live_renderer.frame(self.app, [])
+
+    @asynccontextmanager
+    async def lent(self, draw: Callable[[], None]) -> AsyncIterator[tuple[int, int]]:
+        """The terminal's descriptors, for a program: the rows are gone meanwhile."""
+        draw()
+        with set_app(self.app):
+            async with in_terminal():
+                yield sys.stdin.fileno(), sys.stdout.fileno()
 
     def send(self, sequence: str) -> None:
         """Write an escape sequence that draws nothing: title, bell, clipboard."""
