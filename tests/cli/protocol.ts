@@ -7,12 +7,22 @@ export type Event = SessionStarted | SessionEnded | StateChanged | TurnStarted |
 /** A line of stdout with `--input stream-json`; a line of stdin is an Op. */
 export type Output = Event | HistoryEvent | StreamLine;
 
-/** Anything a person could type: a message, `!command` or `/command`. `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded. `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex. */
+/** Anything a person could type: a message, `!command` or `/command`. `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded. `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex. `images`: of a message, beside its text. */
 export interface UserInput {
   op: "user_input";
   text: string;
   attached?: string;
   pasted?: string[];
+  images?: Image[];
+}
+
+/** An image; `data` is base64, `width` and `height` are pixels, where known. */
+export interface Image {
+  media_type: string;
+  data: string;
+  name?: string;
+  width?: number;
+  height?: number;
 }
 
 /** Stop what is running now. Side effects that happened stay. */
@@ -124,13 +134,14 @@ export interface StateChanged {
   budget_usd?: number | null;
 }
 
-/** Tokens of one request, or the sum of several. `source` says who counted: the provider's `usage`, or the local tokenizer where it sent none. */
+/** Tokens of one request, or the sum of several. Of the prompt `cached` came from the provider's cache, `written` were put into it, where that costs. `source` says who counted: the provider's `usage`, or the local tokenizer where it sent none. */
 export interface Usage {
   prompt?: number;
   completion?: number;
   total?: number;
   cached?: number;
   source?: string;
+  written?: number;
 }
 
 /** A user message is being processed. */

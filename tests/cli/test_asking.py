@@ -58,7 +58,7 @@ def test_the_person_is_asked(project: Project, answer: bytes, made: bool) -> Non
     with ScriptedServer([{"calls": [WRITE]}, {"text": "done"}]) as server:
         status, seen = on_terminal(project, server.url, answer)
     assert status == 0
-    assert "+hello" in seen
+    assert "+ hello" in re.sub(r"\x1b\[[\d;]*m", "", seen)
     assert (project.cwd / "new.txt").exists() == made
     if not made:
         assert "not this" in project.of_type("observation")[0]["content"]

@@ -6,5 +6,7 @@ from coder.tools.base import spec
 
 
 class Named:
+    declared = True
+
     def __init__(self, name: str) -> None:
         self.spec = spec(name, "", {}, [])

@@ -138,7 +138,8 @@ async def _model(agent: Agent, args: str) -> Reply:
 
 async def _unlisted(agent: Agent, name: str) -> Phrase | None:
     """Where the server lists its models, and not this one; with the nearest that it has."""
-    if name in ("auto", agent.chosen.name, *agent.config.provider.models) or agent.list_models is None:
+    routing, own = agent.config.routing, agent.config.provider.models
+    if name in ("auto", agent.chosen.name, routing.fast, routing.strong, *own) or agent.list_models is None:
         return None
     try:
         names = await agent.list_models()

@@ -71,6 +71,7 @@ TEXTS: dict[str, str] = {
         "  coder serve-mcp              coder as an MCP server for other agents\n"
         "  coder modes                  custom modes and saved prompts\n"
         "  coder models                 the providers that are set up and their models\n"
+        "  coder local                  fetch a small model that runs on this machine\n"
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
         "  coder batch TASKS.jsonl --out DIR  many tasks at once, each in a clone of its own\n"

@@ -71,6 +71,7 @@ TEXTS: dict[str, str] = {
         "  coder serve-mcp              作为 MCP 服务器供其他代理使用\n"
         "  coder modes                  自定义模式和保存的提示词\n"
         "  coder models                 已设置的提供方及其模型\n"
+        "  coder local                  下载一个在本机运行的小模型\n"
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
         "  coder batch TASKS.jsonl --out DIR  同时运行许多任务，每个都在自己的克隆里\n"
