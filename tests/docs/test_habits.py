@@ -30,7 +30,7 @@ def required() -> dict[str, list[str]]:
     """The packages of the project itself (under "") and of each extra."""
     extras = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
     return {
-        extra: [plain(re.match(r"[\w.-]+", line)[0]) for line in lines]  # type: ignore[index]
+        extra: [plain(re.match(r"[\w.-]+", line)[0]) for line in lines]  # type: ignore[index] # every line matches
         for extra, lines in extras.items()
     }
 

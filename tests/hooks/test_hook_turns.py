@@ -13,7 +13,7 @@ from coder.protocol.events import ApprovalRequested, CommandDone, Notice, TurnEn
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 DONE = {"text": "done"}
 
@@ -22,18 +22,11 @@ def hook(command: str, matcher: str = "", **more: Any) -> dict[str, Any]:
     return {"matcher": matcher, "hooks": [{"type": "command", "command": command, **more}]}
 
 
-def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
-
-
 def asking(project: Project, script: list[Any], answer: str) -> Driver:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, can_ask=True)
         driver.start()
-        await driver.send("go", lambda e: ApprovalReply(e.approval_id, answer))  # type: ignore[arg-type]
+        await driver.send("go", lambda e: ApprovalReply(e.approval_id, answer))  # type: ignore[arg-type] # yes or no
         await driver.close()
         return driver
 

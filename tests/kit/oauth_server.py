@@ -54,7 +54,7 @@ class OAuthServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: OAuthServer
-    protocol_version: ClassVar[str] = "HTTP/1.1"  # type: ignore[misc]
+    protocol_version: ClassVar[str] = "HTTP/1.1"  # type: ignore[misc] # no ClassVar in its base
 
     def log_message(self, *_: object) -> None:
         pass

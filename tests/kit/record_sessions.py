@@ -103,7 +103,7 @@ def asking(project: Project) -> None:
             if not said:
                 driver.engine.submit(Cancel())
                 return None
-            return ApprovalReply(event.approval_id, said, "not there" if said == "no" else "")  # type: ignore[arg-type]
+            return ApprovalReply(event.approval_id, said, "not there" if said == "no" else "")  # type: ignore[arg-type] # one of three
 
         await driver.send("write them", answer)
         await driver.send("/permissions revoke touch")
@@ -396,7 +396,7 @@ class Told(Updates):
     """What an editor would be told."""
 
     def __init__(self) -> None:
-        super().__init__(None, "s", Path("/home/ada/project"), Texts("en"))  # type: ignore[arg-type]
+        super().__init__(None, "s", Path("/home/ada/project"), Texts("en"))  # type: ignore[arg-type] # asks no engine
         self.all: list[Any] = []
 
     def send(self, update: Any) -> None:

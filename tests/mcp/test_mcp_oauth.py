@@ -7,6 +7,7 @@ import json
 import stat
 import subprocess
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -129,7 +130,7 @@ def test_only_the_answer_to_this_login_counts() -> None:
         page = await pages.get()
         asked = dict(pair.split("=", 1) for pair in page.partition("?")[2].split("&"))
         assert asked["client_id"] == "own-client"
-        back = urllib.request.unquote(asked["redirect_uri"])  # type: ignore[attr-defined]
+        back = urllib.parse.unquote(asked["redirect_uri"])
         assert await asyncio.to_thread(_get, f"{back}?code=theirs&state=guessed") == 404
         mixed = f"{back}?code=theirs&state={asked['state']}&iss=https://evil.example"
         assert await asyncio.to_thread(_get, mixed) == 400

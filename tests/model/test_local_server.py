@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,9 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def wait_for(what: str, true: object) -> None:
+def wait_for(what: str, true: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
-    while not true():  # type: ignore[operator]
+    while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
 

@@ -330,7 +330,7 @@ def test_a_mode_takes_effect_in_the_middle_of_a_turn(project: Project) -> None:
                 await gate.wait()
                 return answer
 
-            ed.client.request_permission = held  # type: ignore[method-assign]
+            ed.client.request_permission = held  # type: ignore[method-assign] # a slower person
             await scenario(ed)
 
     with ScriptedServer(script) as server:

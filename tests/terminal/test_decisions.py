@@ -212,7 +212,7 @@ def test_a_hunk_can_be_edited_and_the_model_hears_of_it(project: Project) -> Non
         asked(terminal)
         terminal.type("h")
         for number, key in enumerate("yey", start=1):
-            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc]
+            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc] # bound at once
             terminal.type(key)
         terminal.until("finished")
         terminal.until_idle()
@@ -229,7 +229,7 @@ def test_no_hunk_at_all_is_a_no_with_every_reason(project: Project) -> None:
         asked(terminal)
         terminal.type("h")
         for number in (1, 2, 3):
-            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc]
+            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc] # bound at once
             terminal.type("n")
             terminal.until(lambda: terminal.screen.endswith("No, because …"))
             terminal.type(f"reason {number}" + ENTER)
@@ -249,7 +249,7 @@ def test_an_undo_takes_back_what_was_taken(project: Project) -> None:
         terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
         terminal.type("y")
         for number in (2, 3):
-            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc]
+            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc] # bound at once
             terminal.type("n")
             terminal.until(lambda: terminal.screen.endswith("No, because …"))
             terminal.type(ENTER)

@@ -49,7 +49,7 @@ def test_shift_tab_cycles_the_mode_at_rest_and_while_it_works(project: Project) 
         terminal.until_idle()
         for mode in ("auto-edit", "plan", "default"):
             terminal.type(SHIFT_TAB)
-            terminal.until(lambda m=mode: f"[{m}]" in terminal.prompt)  # type: ignore[misc]
+            terminal.until(lambda m=mode: f"[{m}]" in terminal.prompt)  # type: ignore[misc] # bound at once
         terminal.send("go")
         terminal.until(lambda: len(server.chats) == 1)
         terminal.type(SHIFT_TAB)
@@ -121,7 +121,7 @@ def test_queued_messages_come_back_one_by_one(project: Project, columns: int, ro
         terminal.until(lambda: len(server.chats) == 1)
         for text in ("one", "two"):
             terminal.send(text)
-            terminal.until(lambda t=text: f"{waits}{t}" in terminal.screen)  # type: ignore[misc]
+            terminal.until(lambda t=text: f"{waits}{t}" in terminal.screen)  # type: ignore[misc] # bound at once
         terminal.type(ESC)
         terminal.until(lambda: terminal.screen.endswith("> one") and f"{waits}two" in terminal.screen)
         gate.open()

@@ -100,6 +100,9 @@ class Outline:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._begin()
+
+    def _begin(self) -> None:
         self.size = 0
         self.events = 0
         self.turns: list[TurnRow] = []
@@ -111,7 +114,7 @@ class Outline:
         """Raises OSError."""
         with opened_record(self._path) as file:
             if os.fstat(file.fileno()).st_size < self.size:  # another file
-                self.__init__(self._path)  # type: ignore[misc]
+                self._begin()
             for place, event, end in _events(file, self.size):
                 self.size = end
                 if event is not None:

@@ -43,7 +43,7 @@ def _read() -> dict[str, _Rule]:
         if text.startswith("= "):
             name = text[2:]
         elif text and not text.startswith("## "):
-            weight, kind, way = re.fullmatch(r"(\d+)([ ~])(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+            weight, kind, way = re.fullmatch(r"(\d+)([ ~])(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr] # it matches
             parts = [part.translate(_MARKS) for part in re.split("‹([^›]*)›", way)]
             found.setdefault(name, []).append(_Way(int(weight), kind == "~", parts))
     return {name: _rule(ways) for name, ways in found.items()}

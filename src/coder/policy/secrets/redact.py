@@ -108,7 +108,7 @@ class Redactor:
             secret = plain[start:end]
             if secret not in text and len(secret) <= _LONGEST_COLOURED:
                 coloured = f"(?:{_COLOUR})*".join(map(re.escape, secret))
-                text = re.sub(coloured, lambda _, found=secret: found, text)  # type: ignore[misc]
+                text = re.sub(coloured, lambda _, found=secret: found, text)  # type: ignore[misc] # bound at once
         return text
 
     def _without_seen(self, text: str) -> str:

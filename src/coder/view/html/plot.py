@@ -60,6 +60,12 @@ def _joined(bars: Sequence[Bar]) -> list[Bar]:
     step = -(-len(bars) // _MOST) if bars else 1
     groups = (bars[at : at + step] for at in range(0, len(bars), step))
     return [
-        Bar(group[0].turn, *(sum(bar[field] for bar in group) for field in (1, 2, 3, 4)))  # type: ignore[arg-type]
+        Bar(
+            group[0].turn,
+            sum(bar.prompt for bar in group),
+            sum(bar.cached for bar in group),
+            sum(bar.completion for bar in group),
+            sum(bar.cost for bar in group),
+        )
         for group in groups
     ]
