@@ -75,6 +75,19 @@ def test_a_token_reaches_neither_the_model_nor_the_record(project: Project) -> N
     assert "access-token-1" not in str(project.events())
 
 
+def test_a_token_that_the_session_refreshes_is_one_of_its_secrets(project: Project) -> None:
+    call = {"calls": [{"name": "mcp__guarded__whoami", "arguments": {}}]}
+    with OAuthServer() as server, ScriptedServer([call, {"text": "done"}]) as model:
+        configured(project, server)
+        log_in(project)
+        server.access.clear()  # it has run out: the session refreshes it
+        assert project.coder("--once", "go", url=model.url).returncode == 0
+        assert server.tokens_seen[-1] == "access-token-2"
+        assert "you sent" in str(model.chats[1])
+        assert "access-token" not in str(model.chats)
+    assert "access-token" not in str(project.events())
+
+
 def test_a_key_in_the_settings_is_not_replaced(project: Project) -> None:
     with OAuthServer() as server:
         configured(project, server, headers={"Authorization": "Bearer mine"})

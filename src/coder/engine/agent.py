@@ -78,9 +78,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]  # of the commands that the model runs
     allowed: AllowedCommands
     allowlist_file: str = ""  # the file that sets permission.command_allowlist
-    secrets: Sequence[str] = ()  # our keys, to redact from model and record
+    secrets: list[str] = []  # our keys, to redact from model and record; longest first
     trusted: bool = False
     trust_relevant: Mapping[str, Any] = {}  # the project's settings that need trust
+
+    def keep_secret(self, found: Sequence[str]) -> None:
+        """For every session of this agent, from now on."""
+        self.secrets[:] = sorted({*self.secrets, *found}, key=len, reverse=True)
 
     @property
     def project(self) -> Project:

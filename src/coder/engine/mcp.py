@@ -44,9 +44,10 @@ def make_servers(
     variables: Mapping[str, str],
     own_keys: Sequence[str],
     level: Level,
+    keep_secret: Callable[[list[str]], None] | None = None,
 ) -> Servers:
     """`environment` is that of commands; `variables` those that settings may name. Starts nothing."""
-    around = Surroundings(root, environment, variables, own_keys, home)
+    around = Surroundings(root, environment, variables, own_keys, home, keep_secret)
 
     async def reach(name: str, settings: McpServer) -> Endpoint:
         wrap: Wrap = list
@@ -91,6 +92,7 @@ def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[st
         variables=variables,
         own_keys=own_keys,
         level=partial(sandbox_level, agent),
+        keep_secret=agent.place.keep_secret,
     )
 
 

@@ -24,13 +24,14 @@ _IN_DIRECTORY = 'cd -- "$1" && shift && exec "$@"'
 
 class Surroundings(msgspec.Struct, frozen=True):
     """The context servers are started in. `variables`: for expansion; `own_keys`: the provider's keys;
-    `home`: `$CODER_HOME`."""
+    `home`: `$CODER_HOME`; `keep_secret`: told of a login's tokens, also of those that a session refreshes."""
 
     root: Path
     environment: Mapping[str, str]
     variables: Mapping[str, str]
     own_keys: Sequence[str]
     home: Path | None = None
+    keep_secret: Callable[[list[str]], None] | None = None
 
     def __repr__(self) -> str:
         return f"Surroundings(root={self.root!r})"
@@ -130,7 +131,9 @@ def _address(name: str, settings: McpServer, fill: _Filling) -> HttpEndpoint:
         raise McpFault("servers.bad_url", name=name)
     headers = fill.named(settings.headers, "headers")
     keyed = any(key.lower() == "authorization" for key in headers)
-    return HttpEndpoint(url, headers, settings.type == "sse", None if keyed else fill.around.home)
+    around = fill.around
+    home = None if keyed else around.home
+    return HttpEndpoint(url, headers, settings.type == "sse", home, around.keep_secret)
 
 
 def _directory(name: str, settings: McpServer, around: Surroundings, fill: _Filling) -> Path:

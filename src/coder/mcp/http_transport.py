@@ -60,7 +60,10 @@ def _stored_token(endpoint: HttpEndpoint) -> str:
         return ""
     from coder.mcp.tokens import TokenStore
 
-    login = TokenStore(endpoint.home).get(endpoint.url)
+    store = TokenStore(endpoint.home)
+    login = store.get(endpoint.url)
+    if login is not None and endpoint.keep_secret is not None:
+        endpoint.keep_secret(store.secrets())
     return login.access_token if login is not None else ""
 
 
@@ -81,6 +84,7 @@ class HttpTransport:
         self._url = endpoint.url
         self._headers = dict(endpoint.headers)
         self._home = endpoint.home
+        self._keep_secret = endpoint.keep_secret
         self._token = _stored_token(endpoint)
         if self._token:
             self._headers["Authorization"] = f"Bearer {self._token}"
@@ -135,13 +139,16 @@ class HttpTransport:
 
         async with self._logging_in:
             if self._token == used:
+                store = TokenStore(self._home)
                 try:
-                    token = await refreshed(self._name, self._url, TokenStore(self._home), self._http, used)
+                    token = await refreshed(self._name, self._url, store, self._http, used)
                 except OSError as error:
                     why = error.strerror or str(error)
                     raise McpFault("servers.unavailable", name=self._name, why=why) from None
                 if not token:
                     return False
+                if self._keep_secret is not None:
+                    self._keep_secret(store.secrets())
                 self._token = token
                 self._headers["Authorization"] = f"Bearer {token}"
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class HttpEndpoint(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     legacy_sse: bool = False  # the HTTP+SSE transport of 2024-11-05
     home: Path | None = None  # where tokens of logins are kept; None where the settings have a key
+    keep_secret: Callable[[list[str]], None] | None = None  # told of tokens before they are used
 
     def __repr__(self) -> str:
         address = self.url.partition("?")[0].rpartition("@")[2]

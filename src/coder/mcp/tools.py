@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from coder.mcp.names import former_name
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
 from coder.protocol.messages import FunctionSpec, Image, ToolSpec
 from coder.texts import Phrase, head_and_tail
@@ -55,6 +56,7 @@ class McpTool(Tool):
         self.covered = covered
         self.changed = changed
         self.own_name = f"{MCP_PREFIX}{server.name}__{remote.name}"
+        self.former_name = former_name(server.name, remote.name)
         about = f"[MCP server {server.name}] {remote.description}".rstrip()
         self.spec = ToolSpec(
             function=FunctionSpec(name=name, description=about, parameters=remote.parameters)

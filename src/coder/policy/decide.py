@@ -43,6 +43,7 @@ def decide(
     shell: ShellVerdict | None = None,
     allowlist: Collection[str] = (),
     own_name: str = "",
+    former_name: str = "",
     own_kind: Kind | None = None,
     explores: bool = False,
     verifying: bool = False,
@@ -50,13 +51,20 @@ def decide(
     """The ruling on this call, with every reason.
 
     `shell`: the verdict on a command's line. `own_name`: an MCP tool's name on its server, where the model
-    sees another; settings may use either. `own_kind`: what a tool of the program that embeds us declares;
-    of names that are not built in nothing is believed otherwise. `explores`: a read-only subagent, allowed
-    where reading is. `verifying`: the line is a known verification command (`policy.verification`).
+    sees another; settings may use either. `former_name`: one that the model saw in earlier versions, under
+    which rules can still tighten, but allow nothing: it may look like another server's. `own_kind`: what a
+    tool of the program that embeds us declares; of names that are not built in nothing is believed otherwise.
+    `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a known verification
+    command (`policy.verification`).
     """
     known = built_in(tool)
     kind = known.kind if own_kind is None else own_kind
-    overridden = _override([tool, own_name or tool], overrides or {}, patterns=kind == "unknown")
+    names = [tool, own_name or tool]
+    overridden = _override(names, overrides or {}, patterns=kind == "unknown")
+    if former_name not in ("", tool):
+        by_pattern = not any(name in (overrides or {}) for name in names)
+        former = _override([former_name], overrides or {}, patterns=by_pattern)
+        overridden = _tightened(overridden, former, _cell(kind, preset))
     if kind == "runs":
         return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying)
     if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _readers()):
@@ -109,6 +117,11 @@ def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: 
             word for pattern, word in overrides.items() if any(fnmatchcase(name, pattern) for name in names)
         ]
     return next((word for word in _STRICTEST if word in matches), None)
+
+
+def _tightened(overridden: Decision | None, former: Decision | None, cell: Decision) -> Decision | None:
+    stricter = former is not None and _STRICTEST.index(former) < _STRICTEST.index(overridden or cell)
+    return former if stricter else overridden
 
 
 def _cell(row: str, preset: Preset) -> Decision:
