@@ -2,7 +2,7 @@
 
 export type Op = UserInput | Cancel | ApprovalReply | SetOperatingMode | Query | Steer | Close | ListCustomModes | SetModeState | TriggerInstantMode;
 
-export type Event = SessionStarted | SessionEnded | StateChanged | TurnStarted | Thought | Content | ContentRestarted | ModelProgress | ToolCallChanged | ToolOutput | JobChanged | ApprovalRequested | ApprovalResolved | TodosChanged | VerifyChanged | ChatCompressed | Citation | LoopDetected | MaxSessionTurns | Finished | CommandDone | Notice | Failed | TurnEnded | Steered | InputDone | Recorded | CustomModesListed | ModeStateChanged | InstantModeExecuted;
+export type Event = SessionStarted | SessionEnded | StateChanged | TurnStarted | Thought | Content | ContentRestarted | ModelProgress | CallWriting | ToolCallChanged | ToolOutput | JobChanged | ApprovalRequested | ApprovalResolved | TodosChanged | VerifyChanged | ChatCompressed | Citation | LoopDetected | MaxSessionTurns | Finished | CommandDone | Notice | Failed | TurnEnded | Steered | InputDone | Recorded | CustomModesListed | ModeStateChanged | InstantModeExecuted;
 
 /** A line of stdout with `--input stream-json`; a line of stdin is an Op. */
 export type Output = Event | HistoryEvent | StreamLine;
@@ -169,11 +169,20 @@ export interface ContentRestarted {
   event: "content_restarted";
 }
 
-/** Before a slow model's first token: the share (0 to 1) of the model loaded or of the prompt read. */
+/** Before a slow model's first token: the share (0 to 1) of the model loaded or of the prompt read. `compacting`: older history is being summarized; its share is not known. */
 export interface ModelProgress {
   event: "model_progress";
-  stage: "loading" | "reading";
-  share: number;
+  stage: "compacting" | "loading" | "reading";
+  share?: number;
+}
+
+/** The model is writing a tool call. Of a change to files: the file as the model names it and the lines so far. `size`: characters of its arguments. */
+export interface CallWriting {
+  event: "call_writing";
+  tool: string;
+  argument?: string;
+  lines?: number;
+  size?: number;
 }
 
 /** A tool call entered a state. `summary` and `detail` are for the person. */
@@ -270,10 +279,11 @@ export interface MaxSessionTurns {
   limit: number;
 }
 
-/** A model response ended; `reason` is the provider's (`stop`, `length`, `tool_calls`, …). */
+/** A model response ended; `reason` is the provider's (`stop`, `length`, `tool_calls`, …). `tokens`: the length of the response. */
 export interface Finished {
   event: "finished";
   reason: string;
+  tokens?: number;
 }
 
 /** The output of a `/` or `!` command. */

@@ -84,9 +84,9 @@ def test_the_status_says_so_until_the_rest_comes(project: Project) -> None:
         apply_event(talk, event)
         if isinstance(event, Content | Notice):
             doing.append(talk.status_key)
-    assert doing.count("terminal.catching_up") == 1
-    at = doing.index("terminal.catching_up")
-    assert set(doing[:at]) == set(doing[at + 1 :]) == {"terminal.writing"}
+    assert doing.count("busy.catching_up") == 1
+    at = doing.index("busy.catching_up")
+    assert set(doing[:at]) == set(doing[at + 1 :]) == {"busy.writing"}
 
 
 def test_a_retry_before_the_first_word_is_an_ordinary_remark(project: Project) -> None:

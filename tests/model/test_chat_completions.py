@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from coder.model.base import (
+    CallDelta,
     CallReady,
     Chunk,
     CitationFound,
@@ -332,8 +333,9 @@ def test_an_id_used_earlier_in_the_conversation_is_not_used_again() -> None:
     earlier = Message(role="assistant", content="", tool_calls=[tool_call("call_0", "read", "{}")])
     with ScriptedServer([{"calls": [{"name": "read", "arguments": {}, "id": "call_0"}]}]) as server:
         chunks = talk(server, ModelRequest(model="m", messages=[earlier]))
-    assert isinstance(chunks[0], CallReady)
-    assert chunks[0].call.id != "call_0"
+    assert isinstance(chunks[0], CallDelta)
+    assert isinstance(chunks[1], CallReady)
+    assert chunks[1].call.id != "call_0"
 
 
 def test_a_call_without_arguments() -> None:
@@ -350,8 +352,9 @@ def test_the_legacy_function_call() -> None:
 
 def test_broken_arguments_are_a_fault_not_a_failure() -> None:
     chunks = answer(piece(0, "1", "read", '{"path": "unfinis'), finish="length")
-    assert isinstance(chunks[0], CallReady)
-    assert "cut off" in chunks[0].fault
+    assert isinstance(chunks[0], CallDelta)
+    assert isinstance(chunks[1], CallReady)
+    assert "cut off" in chunks[1].fault
     assert chunks[-1] == Completed(finish_reason="length")
 
 
@@ -430,7 +433,7 @@ def test_broken_answers_are_retryable_and_give_no_call(fault: str) -> None:
         asyncio.run(run(server.url))
     assert caught.value.retryable
     assert "broke off" in str(caught.value)
-    assert all(isinstance(chunk, TextDelta) for chunk in seen)
+    assert all(isinstance(chunk, TextDelta | CallDelta) for chunk in seen)
     assert ("héllo " * 20).startswith(text_of(seen))
 
 

@@ -28,6 +28,11 @@ ENTER, ESC, CTRL_C, CTRL_D, UP, DOWN, TAB = "\r", "\x1b", "\x03", "\x04", "\x1b[
 BACKSPACE = "\x7f"
 
 
+IDLE = re.compile(
+    r"(?:context: \d+ tokens · model: |上下文：\d+ 个 token · 模型：)\S+\n\[[\w-]+\] [^\n]*> ?$"
+)
+
+
 class Paper(pyte.Screen):
     """A screen that keeps the lines which scroll off its top, as terminals do."""
 
@@ -188,9 +193,7 @@ class Terminal:
 
     def until_idle(self) -> None:
         """Wait for the prompt with its context line right above it."""
-        self.until(
-            lambda: bool(re.search(r"context: \d+ tokens · model: \S+\n\[[\w-]+\] [^\n]*> ?$", self.screen))
-        )
+        self.until(lambda: IDLE.search(self.screen) is not None)
 
     def until_prompt(self) -> None:
         """Wait for a prompt, in whatever front end; the directory in it may be broken at any letter."""

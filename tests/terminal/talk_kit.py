@@ -51,7 +51,7 @@ def cancelled_line(terminal: Terminal) -> str:
     at = max(at for at, line in enumerate(lines) if line.startswith(("Cancelled", "已取消")))
     rows = []
     for line in lines[at:]:
-        if not line.strip() or line.startswith("context: "):
+        if not line.strip() or line.startswith(("context: ", "上下文：")):
             break
         rows.append(line)
     return " ".join(rows)

@@ -177,7 +177,7 @@ def test_everything_stands_there_once(project: Project, sizes: list[tuple[int, i
         window.until_idle()
         told = window.page.told
     assert re.findall(r"w\d{4}x", told) == wanted
-    assert "Esc stops" not in told
+    assert "esc stops" not in told
     assert told.count("[default]") == 1  # the prompt stays out of scrollback
 
 

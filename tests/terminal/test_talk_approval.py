@@ -182,7 +182,7 @@ def test_a_queue_and_a_draft_outlive_a_question(project: Project) -> None:
     with ScriptedServer(script) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()
         terminal.send("go")
-        terminal.until("Esc stops it")
+        terminal.until("esc stops")
         terminal.send("queued text")
         terminal.until("takes it back): queued text")
         terminal.type("my draft")

@@ -113,7 +113,7 @@ def test_the_queue_is_shown_taken_back_sent_joined_and_given_back(
     ):
         terminal.until_idle()
         terminal.send("first")
-        terminal.until(lambda: "Esc stops it" in terminal.screen)
+        terminal.until(lambda: "esc stops" in terminal.screen)
         terminal.send("one")
         terminal.until(lambda: "takes it back): one" in terminal.screen)
         terminal.send("twoo")

@@ -18,7 +18,7 @@ from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project, left_running
 
-SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|waiting for the model|Esc stops it")
+SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|waiting for the model|esc stops")
 
 
 @SIZES
@@ -140,7 +140,8 @@ def test_the_language(project: Project, lang: str, lc_all: str, args: list[str],
         ScriptedServer([gate]) as server,
         Terminal(project, server.url, *args, LANG=lang, LC_ALL=lc_all) as terminal,
     ):
-        terminal.until(lambda: "tokens · model: scripted\n[default] " in terminal.screen)
+        model = "个 token · 模型：" if chinese else " tokens · model: "
+        terminal.until(lambda: f"{model}scripted\n[default] " in terminal.screen)
         terminal.send("go")
         terminal.until(lambda: says(terminal, "等待模型" if chinese else "waiting for the model"))
         gate.open()

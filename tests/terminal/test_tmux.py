@@ -109,6 +109,6 @@ def test_rows_that_a_low_screen_pushed_off_are_erased_when_they_come_back(
         tmux.until(f"  │ {lines[-1]}\n")
         text = tmux.text()
     assert re.findall(r"^  │ (n\d+x)$", text, re.MULTILINE) == lines[-5:]
-    assert text.count("Esc stops it") == 1
+    assert text.count("esc stops") == 1
     head, _, _ = before.partition(f"  │ {lines[-5]}\n")
     assert text.startswith(head)  # and nothing of what stood above is gone

@@ -17,7 +17,7 @@ def test_the_end_of_a_word_allows_nothing(project: Project) -> None:
     with ScriptedServer([gate, {"text": "second"}]) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()
         terminal.send("go")
-        terminal.until("Esc stops it")
+        terminal.until("esc stops")
         terminal.type("tr")
         terminal.until(lambda: terminal.screen.endswith("> tr"))
         gate.open()

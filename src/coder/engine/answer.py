@@ -15,6 +15,7 @@ from coder.engine.session import Session
 from coder.engine.side_request import retry_text
 from coder.engine.turn_state import Turn
 from coder.model.base import (
+    CallDelta,
     CallReady,
     CitationFound,
     Completed,
@@ -41,6 +42,7 @@ from coder.protocol.usage import NOT_ASKED, LocalTokens, Tokens, Usage
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
+    from coder.engine.call_progress import CallProgress
     from coder.engine.joining import Joiner
     from coder.model.salvage.wrap import CallSalvager
 
@@ -55,6 +57,7 @@ class Answer:
         self.text_parts: list[str] = []
         self.reasoning_parts: list[str] = []
         self.calls: list[CallReady] = []
+        self.call_progress: CallProgress | None = None
         self.finish_reason = ""
         self.usage: Usage | None = None
         self.cut_by_loop = False
@@ -112,7 +115,7 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     )
     session.add_assistant(answer.message(), entry, answer.raw)
     turn.answer, turn.unfinished, turn.finish_reason = answer.whole_text, "", answer.finish_reason
-    agent.emit(Finished(answer.finish_reason))
+    agent.emit(Finished(answer.finish_reason, entry.tokens.completion if entry.tokens else 0))
     return answer
 
 
@@ -222,6 +225,8 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             answer.reasoning_parts.append(text)
             if answer.joiner is None or not answer.joiner.within:  # it would split the answer
                 emit(Thought(text))
+        case CallDelta():
+            _show_call(session, answer, chunk)
         case CallReady():
             answer.calls.append(chunk)
         case Retrying():
@@ -236,6 +241,16 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
         case Completed(finish_reason, usage):
             answer.finish_reason, answer.usage = finish_reason, usage
             answer.raw, answer.salvaged, answer.opaque = chunk.raw, chunk.salvaged, chunk.opaque
+
+
+def _show_call(session: Session, answer: Answer, delta: CallDelta) -> None:
+    """Imported lazily, while the model writes."""
+    if answer.call_progress is None:
+        from coder.engine.call_progress import CallProgress
+
+        answer.call_progress = CallProgress()
+    if (event := answer.call_progress.take(delta)) is not None:
+        session.agent.emit(event)
 
 
 def _say(session: Session, answer: Answer, text: str) -> None:
@@ -255,6 +270,7 @@ def _begin_again(session: Session, answer: Answer) -> None:
     answer.text_parts.clear()
     answer.reasoning_parts.clear()
     answer.calls.clear()
+    answer.call_progress = None
     answer.shown_parts.clear()
     session.agent.emit(ContentRestarted())
     answer.joiner = _joiner(before)

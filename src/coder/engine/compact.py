@@ -32,7 +32,7 @@ from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
 from coder.model.base import ModelError
 from coder.protocol import entries
-from coder.protocol.events import ChatCompressed, Notice
+from coder.protocol.events import ChatCompressed, ModelProgress, Notice
 from coder.protocol.messages import Message, head_length
 from coder.record.replay import compacted, with_replaced
 from coder.texts import Phrase, Said
@@ -100,6 +100,7 @@ async def compact(
     attempt = _Attempt(session, at, sizes, around, forced=forced, in_turn=turn is not None)
     summary: str | Phrase = Phrase("compact.inflated_before")
     if not session.compaction_failed or forced:
+        session.agent.emit(ModelProgress("compacting"))
         summary = await _summary(session, turn, conversation.messages[:at])
     if isinstance(summary, str):
         if done := attempt.replace(summary):

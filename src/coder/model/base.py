@@ -48,6 +48,15 @@ class CallReady(msgspec.Struct, frozen=True):
     fault: str = ""
 
 
+class CallDelta(msgspec.Struct, frozen=True):
+    """A piece of a tool call's arguments, to show what is being written; `CallReady` follows with all of it.
+    `number` tells the calls of one answer apart."""
+
+    number: int
+    name: str
+    text: str
+
+
 class Retrying(msgspec.Struct, frozen=True):
     """The request failed and is retried after `wait` seconds."""
 
@@ -86,7 +95,17 @@ class Completed(msgspec.Struct, frozen=True):
     opaque: Opaque | None = None
 
 
-Chunk = TextDelta | ReasoningDelta | CallReady | Retrying | Restarted | CitationFound | Progress | Completed
+Chunk = (
+    TextDelta
+    | ReasoningDelta
+    | CallDelta
+    | CallReady
+    | Retrying
+    | Restarted
+    | CitationFound
+    | Progress
+    | Completed
+)
 
 
 class ChatModel(Protocol):

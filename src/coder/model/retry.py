@@ -7,12 +7,14 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from coder.model.base import (
+    CallDelta,
     CallReady,
     ChatModel,
     Chunk,
     CitationFound,
     ModelError,
     ModelRequest,
+    Progress,
     ReasoningDelta,
     Restarted,
     Retrying,
@@ -119,6 +121,8 @@ class Deduplicator:
             new = chunk.text not in self._cited
             self._cited.add(chunk.text)
             return [chunk] if new else []
+        if isinstance(chunk, CallDelta | Progress):  # only shown while they are true
+            return [chunk]
         if not self._comparing:
             self._remember(chunk)
             return [chunk]

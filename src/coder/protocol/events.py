@@ -88,10 +88,21 @@ class ContentRestarted(Event, frozen=True):
 
 
 class ModelProgress(Event, frozen=True):
-    """Before a slow model's first token: the share (0 to 1) of the model loaded or of the prompt read."""
+    """Before a slow model's first token: the share (0 to 1) of the model loaded or of the prompt read.
+    `compacting`: older history is being summarized; its share is not known."""
 
-    stage: Literal["loading", "reading"]
-    share: float
+    stage: Literal["loading", "reading", "compacting"]
+    share: float = 0.0
+
+
+class CallWriting(Event, frozen=True):
+    """The model is writing a tool call. Of a change to files: the file as the model names it and the lines so
+    far. `size`: characters of its arguments."""
+
+    tool: str
+    argument: str = ""
+    lines: int = 0
+    size: int = 0
 
 
 class ToolCallChanged(Event, frozen=True):
@@ -194,9 +205,11 @@ class MaxSessionTurns(Event, frozen=True):
 
 
 class Finished(Event, frozen=True):
-    """A model response ended; `reason` is the provider's (`stop`, `length`, `tool_calls`, …)."""
+    """A model response ended; `reason` is the provider's (`stop`, `length`, `tool_calls`, …). `tokens`: the
+    length of the response."""
 
     reason: str
+    tokens: int = 0
 
 
 class CommandDone(Event, frozen=True):
@@ -270,6 +283,7 @@ AnyEvent = (
     | Content
     | ContentRestarted
     | ModelProgress
+    | CallWriting
     | ToolCallChanged
     | ToolOutput
     | JobChanged

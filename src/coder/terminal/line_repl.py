@@ -118,7 +118,7 @@ class LineRepl:
     # reading
 
     async def _read_input(self) -> str | None:
-        self.renderer.line("\n" + plain(context_line(self.state)))
+        self.renderer.line("\n" + plain(context_line(self.state, self.renderer.texts)))
         lines: list[str] = []
         prompt = prompt_text(self.state, display_path(self.options.cwd))
         while True:

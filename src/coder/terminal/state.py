@@ -13,8 +13,11 @@ from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
     ApprovalResolved,
+    CallWriting,
+    ChatCompressed,
     CommandDone,
     Content,
+    Finished,
     InputDone,
     ModelProgress,
     Notice,
@@ -28,9 +31,11 @@ from coder.protocol.events import (
 from coder.protocol.modes import ModeStateChanged
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line
+from coder.texts import Phrase, Texts
 
 Phase = Literal["idle", "running", "stopping"]
 Mode = Literal["plan", "default", "auto-edit", "yolo"]
+_CHARACTERS_A_TOKEN = 4  # of ASCII text; about one and a half of others
 _CYCLE: tuple[Mode, ...] = ("default", "auto-edit", "plan")  # never into yolo
 
 
@@ -46,7 +51,7 @@ class PromptState(msgspec.Struct):
     since: float = 0.0  # when the input was sent, plus the time that questions waited
     asked: float = 0.0  # when the approval was asked for
     approved_subjects: dict[str, str] = {}  # by call id: what the approval question showed
-    calls: dict[str, str] = {}
+    calls: dict[str, tuple[str, str]] = {}  # by call id: tool and argument
     verifying: str = ""
     approval: ApprovalRequested | None = None
     answering: bool = False  # the question has the keyboard
@@ -55,7 +60,11 @@ class PromptState(msgspec.Struct):
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
     percent: int = 0  # of what the model does before its first token
-    status_key: str = "terminal.waiting"  # text key of what the model is doing
+    status_key: str = "busy.waiting"  # text key of what the model is doing
+    writing: CallWriting | None = None  # the call that it is writing
+    retry_at: float = 0.0  # when a failed request is sent again
+    turn_tokens: int = 0  # that the model has written since the input was sent
+    streamed: float = 0.0  # estimated tokens of the response that is still coming
     sent: bool = False  # an input of the person is running
     mode_model: str = ""  # the model that enabled custom modes select
     effort: str = ""
@@ -79,7 +88,8 @@ def mode_named(line: str) -> Mode | None:
 
 def input_sent(state: PromptState) -> None:
     state.phase, state.since, state.cancelled, state.sent = "running", time.monotonic(), False, True
-    state.status_key = "terminal.waiting"
+    state.turn_tokens, state.retry_at = 0, 0.0
+    _at_model(state, "busy.waiting")
 
 
 def apply_event(state: PromptState, event: AnyEvent) -> None:
@@ -90,9 +100,9 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
         case SessionStarted():
             state.session_id, state.model, state.mode = event.session_id, event.model, event.mode
             state.mode_model = state.effort = ""
-        case Notice(in_answer=True):
-            state.status_key = "terminal.catching_up"
-        case Thought() | Content() | ModelProgress():
+        case Notice():
+            _update_retry(state, event)
+        case Thought() | Content() | ModelProgress() | CallWriting() | Finished() | ChatCompressed():
             _update_status(state, event)
         case ToolCallChanged():
             _update_call(state, event)
@@ -117,17 +127,47 @@ def question_done(state: PromptState) -> None:
         state.approval, state.answering = None, False
 
 
-def _update_status(state: PromptState, event: Thought | Content | ModelProgress) -> None:
-    if isinstance(event, ModelProgress):
-        state.status_key, state.percent = f"terminal.{event.stage}", round(100 * event.share)
-    else:
-        state.status_key = "terminal.thinking" if isinstance(event, Thought) else "terminal.writing"
+def _at_model(state: PromptState, key: str) -> None:
+    state.status_key, state.writing = key, None
+
+
+def _update_status(
+    state: PromptState,
+    event: Thought | Content | ModelProgress | CallWriting | Finished | ChatCompressed,
+) -> None:
+    state.retry_at = 0.0
+    match event:
+        case ModelProgress(stage, share):
+            _at_model(state, f"busy.{stage}")
+            state.percent = round(100 * share)
+        case CallWriting():
+            written = event.size - (state.writing.size if state.writing else 0)
+            state.streamed += max(0, written) / _CHARACTERS_A_TOKEN
+            state.status_key, state.writing = "busy.calling", event
+        case Thought(text) | Content(text):
+            state.streamed += len(text) / (_CHARACTERS_A_TOKEN if text.isascii() else 1.5)
+            _at_model(state, "busy.thinking" if isinstance(event, Thought) else "busy.writing")
+        case Finished(tokens=tokens):
+            state.turn_tokens, state.streamed = state.turn_tokens + tokens, 0.0
+            _at_model(state, "busy.waiting")
+        case ChatCompressed():
+            _at_model(state, "busy.waiting")
+
+
+def _update_retry(state: PromptState, event: Notice) -> None:
+    said = event.text
+    if isinstance(said, Phrase) and said.key == "model.retry":
+        state.retry_at = time.monotonic() + float(str(said.values["wait"]))
+        state.streamed = 0.0
+        _at_model(state, "busy.waiting")
+    if event.in_answer:
+        _at_model(state, "busy.catching_up")
 
 
 def _update_call(state: PromptState, event: ToolCallChanged) -> None:
-    state.status_key = "terminal.waiting"
+    _at_model(state, "busy.waiting")
     if event.state == "executing":
-        state.calls[event.call_id] = f"{safe(event.tool)} {safe(event.argument)}".rstrip()
+        state.calls[event.call_id] = safe(event.tool), safe(event.argument)
     elif event.state != "scheduled":
         state.calls.pop(event.call_id, None)
 
@@ -165,24 +205,17 @@ def _is_beginning(detail: str, subject: str) -> bool:
     return head[:-1] == lines and (head[-1] == last or last.startswith("… "))
 
 
-def activity(state: PromptState) -> str:
-    """The running checks or calls; empty while the model is answering."""
-    if state.verifying:
-        return state.verifying
-    return " · ".join(state.calls.values())
-
-
-def seconds(state: PromptState) -> int:
-    return int(time.monotonic() - state.since)
-
-
-def context_line(state: PromptState) -> Line:
-    line = f"context: {state.tokens} tokens · model: {safe(state.mode_model or state.model)}"
+def context_line(state: PromptState, texts: Texts) -> Line:
+    say = texts.say
+    line = say("terminal.context", tokens=state.tokens, model=safe(state.mode_model or state.model))
     if state.effort:
-        line += f" · effort: {state.effort}"
-    if state.cost_usd or state.budget_usd is not None:
-        limit = f" of {state.budget_usd:.2f}" if state.budget_usd is not None else ""
-        line += f" · {state.cost_usd:.4f}{limit} USD"
+        line += " · " + say("terminal.effort", effort=state.effort)
+    if state.budget_usd is not None:
+        line += " · " + say(
+            "terminal.spent_of", spent=f"{state.cost_usd:.4f}", limit=f"{state.budget_usd:.2f}"
+        )
+    elif state.cost_usd:
+        line += f" · {state.cost_usd:.4f} USD"
     return [("dim", line)]
 
 

@@ -41,6 +41,7 @@ PARTS: Final = (
     "acp",
     "approval",
     "batch",
+    "busy",
     "cli",
     "config",
     "context",

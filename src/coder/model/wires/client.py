@@ -13,6 +13,7 @@ from coder import __version__
 from coder.config.provider import is_azure
 from coder.model.arguments import call_ready
 from coder.model.base import (
+    CallDelta,
     CallReady,
     Chunk,
     CitationFound,
@@ -111,6 +112,10 @@ class AnswerStream(ABC):
 
     def _reason(self, text: str) -> None:
         self._out.append(ReasoningDelta(text))
+
+    def _write_call(self, number: int, name: str, text: str) -> None:
+        if text:
+            self._out.append(CallDelta(number, name, text))
 
     def _cite(self, text: str) -> None:
         if text and text not in self._cited:

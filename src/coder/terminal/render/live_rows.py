@@ -9,10 +9,11 @@ from pathlib import Path
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.menu import ROWS as MENU_ROWS
 from coder.terminal.render.sanitize import safe
+from coder.terminal.render.status_row import busy_line
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, clip, clip_left, text_width, wrap
-from coder.terminal.state import PromptState, activity, context_line, display_path, prompt_text, seconds
+from coder.terminal.state import PromptState, context_line, display_path, prompt_text
 from coder.texts import Texts
 
 LIVE_ROWS = 12
@@ -105,26 +106,20 @@ class LiveRows:
             return self._render(
                 self.question_rows(columns) if self.state.answering else [clip(waits, columns)]
             )
-        line = self._busy() if self.state.busy else context_line(self.state)
+        line = self._busy(columns) if self.state.busy else context_line(self.state, self.texts)
         if self.hint:
             line = [("note", self.hint)]
         gap: list[Line] = [[]] if rows > _ROOMY and line else []
         return self._render([*gap, clip(line, columns)]) if line else []
 
-    def _busy(self) -> Line:
+    def _busy(self, columns: int) -> Line:
         if self.plain:
             return []
         say = self.texts.say
         if self.state.phase == "stopping":
-            return [("note", say("terminal.stopping"))]
+            return [("note", say("busy.stopping"))]
         frame = _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)]
-        columns, _ = self.size()
-        tail = " · " + say("terminal.busy", seconds=seconds(self.state))
-        what = clip(
-            [("", activity(self.state) or say(self.state.status_key, percent=self.state.percent))],
-            max(4, columns - text_width(tail) - 2),
-        )
-        return [("spin", f"{frame} "), *what, ("dim", tail)]
+        return [("spin", f"{frame} "), *busy_line(self.state, self.texts, columns - 2)]
 
     def queue(self) -> list[str]:
         columns, rows = self.size()

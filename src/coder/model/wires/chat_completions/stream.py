@@ -127,6 +127,7 @@ class ChatStream(AnswerStream):
             call.name += name  # a name sent in pieces
         if text and not (name and call.parts and text == call.arguments and call.whole):
             call.parts.append(text)  # else: the complete call is repeated
+            self._write_call(self._calls.index(call), call.name, text)
 
     def _call_for(self, index: object, call_id: str, name: str, text: str) -> _Call:
         """The call a delta belongs to: by index, else by id, else the latest; a new one if none matches."""

@@ -134,6 +134,7 @@ class MessageStream(AnswerStream):
             block.raw["signature"] = delta.get("signature")
         elif kind == "input_json_delta":
             block.parts.append(str(delta.get("partial_json") or ""))
+            self._write_call(list(self._blocks).index(index), block.name, block.parts[-1])
         elif kind == "citations_delta":
             self._citations([delta.get("citation")])
 

@@ -97,6 +97,7 @@ class ResponseStream(AnswerStream):
             self._text(delta)
         elif kind == "response.function_call_arguments.delta":
             item.deltas.append(delta)
+            self._write_call(list(self._items.values()).index(item), item.name, delta)
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             item.reasoned = True
             self._reason(delta)

@@ -1,0 +1,35 @@
+"""The status row of a running turn, in English."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "busy.seconds": "{n}s",
+    "busy.minutes": "{m}m {s}s",
+    "busy.tokens": "{n} tokens",
+    "busy.stops": "esc stops",
+    "busy.steers": "ctrl+s steers",
+    "busy.do.bash": "running {what}",
+    "busy.do.read": "reading {what}",
+    "busy.do.list": "listing {what}",
+    "busy.do.glob": "looking for {what}",
+    "busy.do.grep": "searching for {what}",
+    "busy.do.write": "writing {what}",
+    "busy.do.edit": "editing {what}",
+    "busy.do.patch": "patching {what}",
+    "busy.do.fetch": "fetching {what}",
+    "busy.do.task": "subagent: {what}",
+    "busy.do.job": "job: {what}",
+    "busy.do.other": "running {what}",
+    "busy.calling": "preparing {tool}",
+    "busy.writing_lines": "writing {what}, {n} lines",
+    "busy.writing_lines.one": "writing {what}, 1 line",
+    "busy.compacting": "compacting the conversation",
+    "busy.retrying": "retrying in {n}s",
+    "busy.catching_up": "the connection broke: asking again for the rest",
+    "busy.stopping": "stopping …",
+    "busy.loading": "loading the model, {percent} %",
+    "busy.reading": "the model is reading, {percent} %",
+    "busy.waiting": "waiting for the model",
+    "busy.thinking": "thinking",
+    "busy.writing": "answering",
+}
