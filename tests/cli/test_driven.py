@@ -14,6 +14,7 @@ import pytest
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Project
+from kit.npm import npm_program
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "drive.mjs"
 WRITE = {"name": "write", "arguments": {"path": "made.txt", "content": "x\n"}}
@@ -114,9 +115,7 @@ def test_the_node_example(project: Project) -> None:
 
 
 def test_the_types_compile_strictly(project: Project) -> None:
-    compiler = shutil.which("tsc")
-    if compiler is None:
-        pytest.skip("tsc is not installed")
+    compiler = npm_program("tsc")
     types = project.coder("schema", "--ts").stdout
     project.write("protocol.ts", types)
     use = """import type { Op, Output } from "./protocol";
@@ -129,7 +128,7 @@ export function told(line: Output): string {
 """
     project.write("use.ts", use)
     done = subprocess.run(
-        [compiler, "--noEmit", "--strict", "--exactOptionalPropertyTypes", "--skipLibCheck", "use.ts"],
+        [*compiler, "--noEmit", "--strict", "--exactOptionalPropertyTypes", "--skipLibCheck", "use.ts"],
         cwd=project.cwd, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

@@ -14,8 +14,13 @@ from typing import Any
 
 import acp
 from acp.schema import (
+    AcceptElicitationResponse,
     AllowedOutcome,
+    ClientCapabilities,
+    DeclineElicitationResponse,
     DeniedOutcome,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
     InitializeResponse,
     NewSessionResponse,
     PromptResponse,
@@ -28,6 +33,7 @@ from kit.driving import Project
 
 PATIENCE = 30.0  # seconds: the machine may be busy
 Answerer = Callable[[dict[str, Any]], str | None]
+Filler = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 class Client:
@@ -35,6 +41,8 @@ class Client:
 
     def __init__(self, answer: Answerer | None = None) -> None:
         self.answer = answer or (lambda asked: "allow")
+        self.fill: Filler | None = None  # answers forms; without one it has none
+        self.forms: list[dict[str, Any]] = []
         self.updates: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[dict[str, Any]] = []
         self._changed = asyncio.Event()
@@ -61,6 +69,15 @@ class Client:
         if chosen == "cancelled":
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=str(chosen)))
+
+    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
+        form = mode.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        self.forms.append(form)
+        assert self.fill is not None
+        content = self.fill(form)
+        if content is None:
+            return DeclineElicitationResponse(action="decline")
+        return AcceptElicitationResponse(action="accept", content=content)
 
     def on_connect(self, conn: Any) -> None:
         """Nothing is wanted of the agent here."""
@@ -126,10 +143,19 @@ async def _soon(work: Any) -> Any:
 
 @contextlib.asynccontextmanager
 async def editor(
-    project: Project, url: str, answer: Answerer | None = None, *args: str, **environ: str
+    project: Project,
+    url: str,
+    answer: Answerer | None = None,
+    *args: str,
+    fill: Filler | None = None,
+    **environ: str,
 ) -> AsyncIterator[Editor]:
-    """`coder acp` with the SDK at the other end. It must end well: status 0, and no traceback in its log."""
+    """`coder acp` with the SDK at the other end. It must end well: status 0, and no traceback in its log.
+    `fill`: the client has forms, which this answers."""
     client = Client(answer)
+    client.fill = fill
+    forms = ElicitationCapabilities(form=ElicitationFormCapabilities())
+    can = ClientCapabilities(elicitation=forms if fill else None)
     async with spawn_agent_process(
         client,  # type: ignore[arg-type]  # the SDK's protocol wants methods too that we never offer
         sys.executable,
@@ -137,9 +163,11 @@ async def editor(
         env=project.environ(url, **environ),
         cwd=project.cwd,
         transport_kwargs={"limit": 1 << 26, "shutdown_timeout": PATIENCE},
+        use_unstable_protocol=fill is not None,  # forms still are, to this SDK
     ) as (agent, process):
         with_agent = Editor(client, agent, process, project)
-        with_agent.hello = await _soon(agent.initialize(protocol_version=acp.PROTOCOL_VERSION))
+        hello = agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=can)
+        with_agent.hello = await _soon(hello)
         yield with_agent
     assert process.stderr is not None
     said = (await process.stderr.read()).decode("utf-8")
@@ -152,12 +180,18 @@ async def editor(
 
 
 def converse(
-    project: Project, script: list[Any], scenario: Any, answer: Answerer | None = None, *args: str, **env: str
+    project: Project,
+    script: list[Any],
+    scenario: Any,
+    answer: Answerer | None = None,
+    *args: str,
+    fill: Filler | None = None,
+    **env: str,
 ) -> ScriptedServer:
     """Run the scenario against a process of its own."""
 
     async def run(url: str) -> None:
-        async with editor(project, url, answer, *args, **env) as found:
+        async with editor(project, url, answer, *args, fill=fill, **env) as found:
             await scenario(found)
 
     with ScriptedServer(script) as server:

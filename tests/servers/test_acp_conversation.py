@@ -395,6 +395,31 @@ def test_images_of_a_prompt(project: Project) -> None:
     assert alone[1]["image_url"]["url"] == url
 
 
+def test_images_are_shown_and_shown_again(project: Project) -> None:
+    """Of results, and of prompts when their session is loaded."""
+    project.configure(provider={"models": {"scripted": {"images": True}}})
+    project.write("shot.png", png())
+    data = b64encode(png()).decode("ascii")
+    block = {"type": "image", "mimeType": "image/png", "data": data}
+    sessions: list[str] = []
+
+    async def scenario(ed: Editor) -> None:
+        sessions.append(await ed.new())
+        image = ImageContentBlock(type="image", data=data, mime_type="image/png")
+        await ed.prompt(sessions[0], "see", image)
+        assert ed.client.call()["content"][-1] == {"type": "content", "content": block}
+
+    async def load(ed: Editor) -> None:
+        await ed.agent.load_session(cwd=str(project.cwd), session_id=sessions[0], mcp_servers=[])
+        said = [update["content"] for update in ed.client.of("user_message_chunk")]
+        assert [content["type"] for content in said] == ["text", "image"]
+        assert said[1] == block
+        assert ed.client.call()["content"][-1] == {"type": "content", "content": block}
+
+    converse(project, [{"calls": [call("read", path="shot.png")]}, {"text": "seen"}], scenario)
+    converse(project, [], load)
+
+
 def test_the_persons_own_shell(project: Project) -> None:
     async def scenario(ed: Editor) -> None:
         session = await ed.new()

@@ -354,6 +354,22 @@ def test_wrong_usage(project: Project) -> None:
     assert "Agent Client Protocol" in done.stdout
 
 
+def test_a_permission_that_nobody_waits_for_is_withdrawn(project: Project) -> None:
+    script = [{"calls": [call("bash", command="touch x")]}, {"text": "never"}]
+    with ScriptedServer(script) as server, bare(project, server.url) as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}
+        line.send({"id": "p", "method": "session/prompt", "params": prompt})
+        while (asked := line.message()).get("method") != "session/request_permission":
+            pass
+        line.send({"method": "session/cancel", "params": {"sessionId": session}})
+        while (told := line.message()).get("method") != "$/cancel_request":
+            assert told.get("id") != "p"
+        assert told["params"] == {"requestId": asked["id"]}
+        assert line.answer("p")["result"]["stopReason"] == "cancelled"
+        assert line.end() == 0
+
+
 def test_a_request_can_be_cancelled_by_its_id(project: Project) -> None:
     """A prompt is answered as after `session/cancel`."""
     script = [{"calls": [call("bash", command="sleep 60")]}, {"text": "never"}]

@@ -151,6 +151,9 @@ class Peer(ABC):
     def log(self, text: str) -> None:  # noqa: B027 (optional)
         """What is wrong, and is nobody's answer."""
 
+    def withdraw(self, number: int, session: str) -> None:  # noqa: B027 (optional)
+        """Nobody waits for the answer to this request of ours any more."""
+
     # what comes in
 
     def take(self, line: bytes) -> None:
@@ -253,6 +256,9 @@ class Peer(ABC):
         try:
             self.send(request(number, method, params), session)
             return await answer
+        except asyncio.CancelledError:
+            self.withdraw(number, session)
+            raise
         finally:
             self._pending.close(number)
 

@@ -180,6 +180,7 @@ class Editor(Peer):
     def __init__(self, outbox: EditorOutbox, methods: Mapping[str, Method]) -> None:
         super().__init__(methods)
         self.outbox = outbox
+        self.has_forms = False  # it can show `elicitation/create`
 
     def send(self, message: Json, session: str = "") -> None:
         self.outbox.put(encode(message), session)
@@ -200,6 +201,9 @@ class Editor(Peer):
 
     def log(self, text: str) -> None:
         log(text)
+
+    def withdraw(self, number: int, session: str) -> None:
+        self.tell("$/cancel_request", {"requestId": number}, session)
 
     async def hear(self, fd: int) -> None:
         """Take in what comes, to its end, as fast as our answers are read."""

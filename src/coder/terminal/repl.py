@@ -31,7 +31,6 @@ from coder.protocol.modes import CustomModesListed, InstantModeExecuted, Trigger
 from coder.protocol.ops import ApprovalReply, Cancel, Query, SetOperatingMode, UserInput
 from coder.terminal import pager
 from coder.terminal.ask.at_prompt import ApprovalPrompt
-from coder.terminal.ask.hunks import Hunk
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.ask.rows import hunk_lines
 from coder.terminal.input.actions import Actions
@@ -64,6 +63,7 @@ from coder.terminal.state import (
     prompt_text,
     without_seen_diff,
 )
+from coder.tools.text.hunks import Hunk
 
 _SLICE_SECONDS = 0.004  # time spent on events before yielding to the event loop, so that keys are handled
 

@@ -20,6 +20,14 @@ class Initialize(_Params, frozen=True):
     """`protocol_version` is a number; old clients sent dates, which the SDKs treat as version 1."""
 
     protocol_version: Any = PROTOCOL_VERSION
+    client_capabilities: Any = None
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether the client shows forms (`elicitation/create`)."""
+        found = self.client_capabilities
+        elicitation = found.get("elicitation") if isinstance(found, dict) else None
+        return isinstance(elicitation, dict) and isinstance(elicitation.get("form"), dict)
 
 
 class Authenticate(_Params, frozen=True):
@@ -141,6 +149,20 @@ class PermissionAnswer(_Params, frozen=True):
     """The answer to `session/request_permission`."""
 
     outcome: Outcome
+
+
+class FormFields(_Params, frozen=True):
+    """The fields of the form for hunks."""
+
+    hunks: list[str]
+    reason: str = ""
+
+
+class FormAnswer(_Params, frozen=True):
+    """The answer to `elicitation/create`: `accept` with the fields, `decline` or `cancel`."""
+
+    action: str
+    content: FormFields = FormFields(hunks=[])
 
 
 class NameValue(_Params, frozen=True):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from coder.protocol.entries import Action, Assistant, Command, Observation, TurnStart, Verify
+from coder.protocol.entries import Action, Assistant, Command, Image, Observation, TurnStart, Verify
 from coder.protocol.history import HistoryEvent
 from coder.servers.acp.tools import (
     MAX_TEXT,
@@ -47,9 +48,11 @@ class RecordReplay:
                 self._action(event, entry)
             case Observation() as entry:
                 self._observation(event, entry)
-            case TurnStart():
+            case TurnStart(images=images):
                 self._open.clear()
-                self._person(event.content)
+                self._person(event.content, images)
+            case Image() as image:
+                self._to.keep_image(image, event.content)
             case Verify() as entry if entry.command:
                 self._verify(event, entry)
             case Command(input=line):
@@ -61,9 +64,11 @@ class RecordReplay:
             self._to.plan(self._todos)
         return self._open
 
-    def _person(self, text: str) -> None:
+    def _person(self, text: str, images: Sequence[str] = ()) -> None:
         self._to.next_message()
         self._to.chunk("user_message_chunk", text)
+        for block in self._to.images(images):
+            self._to.send({"sessionUpdate": "user_message_chunk", "content": block})
         self._to.next_message()
 
     def _action(self, event: HistoryEvent, entry: Action) -> None:
@@ -101,7 +106,8 @@ class RecordReplay:
             update["content"] = content_of(entry.diff, "diff", "", self._to.root)
             update["locations"] = changed_places(entry.diff, self._to.root)
         else:
-            update["content"] = [output_block(event.content)] if event.content else []
+            shown = [{"type": "content", "content": one} for one in self._to.images(entry.images)]
+            update["content"] = [*([output_block(event.content)] if event.content else []), *shown]
         if kind := kind_after(entry):
             update["kind"] = kind
         self._to.send(update)

@@ -103,6 +103,7 @@ class AcpServer:
 
     async def initialize(self, params: Initialize) -> Answered:
         """We support one version; a client that does not will disconnect."""
+        self.peer.has_forms = params.has_forms
         capabilities = {
             "loadSession": True,
             "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},

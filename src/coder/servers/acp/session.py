@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Literal
-
-import msgspec
 
 from coder.config.provider import Provider
 from coder.config.schema import OPERATING_MODES
 from coder.engine.engine import Engine
 from coder.engine.setup import built_in_commands, listed_models
-from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -26,11 +22,12 @@ from coder.protocol.events import (
     TurnEnded,
 )
 from coder.protocol.modes import CustomModesListed, ListCustomModes, ModeDefinition
-from coder.protocol.ops import ApprovalReply, Cancel, SetOperatingMode, UserInput
+from coder.protocol.ops import Cancel, SetOperatingMode, UserInput
 from coder.protocol.usage import Usage
 from coder.rpc.peer import INTERNAL, INVALID_PARAMS, Gone, RpcError
 from coder.servers.acp import offers
-from coder.servers.acp.params import Block, Outcome, PermissionAnswer
+from coder.servers.acp.params import Block
+from coder.servers.acp.permission import ask_permission
 from coder.servers.acp.prompt import CannotRead, message_of
 from coder.servers.acp.updates import Updates
 from coder.servers.stdio import Editor, log
@@ -39,7 +36,6 @@ from coder.texts import Texts
 _MOST_MODELS = 500
 _STOP_REASONS = {"max_steps": "max_turn_requests", "prompt_limit": "max_tokens", "cancelled": "cancelled"}
 _BY_FINISH = {"content_filter": "refusal", "length": "max_tokens"}
-_ANSWERS: dict[str, Literal["yes", "no", "always"]] = {"allow": "yes", "always": "always", "reject": "no"}
 
 
 class _Input:
@@ -318,28 +314,15 @@ class EditorSession:
 
     async def _ask(self, event: ApprovalRequested) -> None:
         """Submit the person's answer; an error, a cancel or a lost client cancels the turn."""
+        call = self.updates.permission(event)
         try:
-            outcome = await self._outcome(event)
+            reply = await ask_permission(self._peer, self.id, event, call, self.texts)
         except Gone:
-            outcome = None
+            reply = None
         except Exception as error:  # the engine must not wait forever
-            log(f"session/request_permission was not answered: {type(error).__name__}: {error}")
-            outcome = None
-        if outcome is None or outcome.outcome != "selected":
-            self.engine.submit(Cancel())
-            return
-        offered = {choice["optionId"] for choice in _choices(event, self.texts)}
-        answer = _ANSWERS[outcome.option_id] if outcome.option_id in offered else "no"
-        self.engine.submit(ApprovalReply(event.approval_id, answer))
-
-    async def _outcome(self, event: ApprovalRequested) -> Outcome:
-        request = {
-            "sessionId": self.id,
-            "toolCall": self.updates.permission(event),
-            "options": _choices(event, self.texts),
-        }
-        raw = await self._peer.ask("session/request_permission", request, self.id)
-        return msgspec.json.decode(raw, type=PermissionAnswer).outcome
+            log(f"the permission was not decided: {type(error).__name__}: {error}")
+            reply = None
+        self.engine.submit(reply or Cancel())
 
     # the end
 
@@ -358,14 +341,3 @@ def _retrieve_exception(future: asyncio.Future[dict[str, Any]]) -> None:
     """Retrieve the exception, so that asyncio does not log it: nobody awaits the change of an option."""
     if not future.cancelled():
         future.exception()
-
-
-def _choices(event: ApprovalRequested, texts: Texts) -> list[dict[str, str]]:
-    about = "call" if event.call_id else "turn"
-    say: Callable[[str], str] = texts.say
-    found = [{"optionId": "allow", "name": say(f"acp.{about}.allow"), "kind": "allow_once"}]
-    if event.can_always:
-        names = ", ".join(visible(name).text for name in event.always_names)
-        always = texts.say("acp.call.always_names", names=names) if names else say(f"acp.{about}.always")
-        found.append({"optionId": "always", "name": always, "kind": "allow_always"})
-    return [*found, {"optionId": "reject", "name": say(f"acp.{about}.reject"), "kind": "reject_once"}]

@@ -65,6 +65,10 @@ def text_block(text: str) -> Update:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
+def image_block(media_type: str, data: str) -> Update:
+    return {"type": "image", "mimeType": media_type, "data": data}
+
+
 def fenced(text: str, language: str = "") -> str:
     """Text as a markdown code block."""
     fence = "`" * max(3, _longest_run(text) + 1)

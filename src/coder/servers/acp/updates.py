@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from coder.policy.visible import visible, warnings
-from coder.protocol.entries import Action, Observation
+from coder.protocol.entries import Action, Image, Observation
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -42,6 +42,7 @@ from coder.servers.acp.tools import (
     content_of,
     diff_blocks,
     fenced,
+    image_block,
     kind_after,
     kind_of,
     locations,
@@ -84,6 +85,7 @@ class Updates:
         self._message = 0
         self._bang = ""
         self._others = 0  # calls of subagents so far
+        self._images: dict[str, Update] = {}  # blocks by id: a result names images that were recorded before
         self.titled = False
 
     # sending
@@ -208,10 +210,19 @@ class Updates:
     def _recorded(self, event: HistoryEvent) -> None:
         """Keep a call's arguments and result fields, which events do not carry."""
         match event.entry:
+            case Image() as image:
+                self.keep_image(image, event.content)
             case Action(call_id=call_id, tool=tool, input=given):
                 self._calls[call_id] = _Call(f"{event.turn}.{event.step}.{call_id}", tool, given)
             case Observation(call_id=call_id) if call_id in self._calls:
                 self._calls[call_id].result = event
+
+    def keep_image(self, image: Image, data: str) -> None:
+        self._images[image.image_id] = image_block(image.media_type, data)
+
+    def images(self, ids: Sequence[str]) -> list[Update]:
+        """The content blocks of those that this client was told of."""
+        return [self._images[image_id] for image_id in ids if image_id in self._images]
 
     def call(self, call_id: str, tool: str) -> _Call:
         """The call; new for a subagent's call or the person's `!`, which are not recorded under this id."""
@@ -268,12 +279,15 @@ class Updates:
         more: Update = {"rawOutput": raw_output(recorded.meta)} if recorded else {}
         if event.detail_kind == "diff" and (places := changed_places(event.detail, self.root)):
             more["locations"] = places
-        if recorded and isinstance(recorded.entry, Observation) and (kind := kind_after(recorded.entry)):
-            more["kind"] = kind
+        images: list[Update] = []
+        if recorded and isinstance(recorded.entry, Observation):
+            images = [{"type": "content", "content": one} for one in self.images(recorded.entry.images)]
+            if kind := kind_after(recorded.entry):
+                more["kind"] = kind
         summary = self.texts.of(event.summary) or (
             self.say("view.cancelled") if event.state == "cancelled" else ""
         )
-        content = content_of(event.detail, event.detail_kind, summary, self.root)
+        content = [*content_of(event.detail, event.detail_kind, summary, self.root), *images]
         self._progress(call.shown_as, status=_STATUS[event.state], content=content, **more)
 
     def _printed(self, call_id: str, text: str) -> None:

@@ -15,7 +15,6 @@ from typing import Literal, Protocol
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply, SetOperatingMode
 from coder.terminal.ask.choices import Choice, choice_rows, choices
-from coder.terminal.ask.hunks import Hunk, Review
 from coder.terminal.ask.question import ParsedAnswer, answer_echo, approval_question, reply_to
 from coder.terminal.ask.rows import about_turn
 from coder.terminal.ask.word_rest import Later, WordRest
@@ -24,6 +23,7 @@ from coder.terminal.input.editing import approval_answer
 from coder.terminal.render.width import Line
 from coder.terminal.state import PromptState, question_done
 from coder.texts import Texts
+from coder.tools.text.hunks import Hunk, Review
 
 _PAUSE_SECONDS = 1.0  # without a key, until the question gets the keyboard of somebody who was typing
 _AGAIN_SECONDS = 0.35  # after an answer, in which a key pressed twice does not decide the next question

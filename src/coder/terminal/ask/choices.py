@@ -6,10 +6,10 @@ import msgspec
 
 from coder.policy.visible import visible
 from coder.protocol.events import ApprovalRequested
-from coder.terminal.ask.hunks import hunks_of
 from coder.terminal.ask.rows import about_turn
 from coder.terminal.render.width import Line, wrap
 from coder.texts import Texts
+from coder.tools.text.hunks import hunks_of
 
 _EDITS = ("write", "edit", "patch")  # what the operating mode auto-edit allows
 _BETWEEN = " · "

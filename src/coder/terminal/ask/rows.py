@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from coder.policy.visible import MARK, Visible, visible, warnings
 from coder.protocol.events import ApprovalRequested
-from coder.terminal.ask.hunks import Hunk
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line, Span, cut_to, wrap
 from coder.texts import Texts
+from coder.tools.text.hunks import Hunk
 
 _BEGINS, _GOES_ON = "│ ", "┊ "
 

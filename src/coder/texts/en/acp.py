@@ -8,8 +8,12 @@ TEXTS: dict[str, str] = {
     "acp.call.always": "Always allow in this project",
     "acp.call.always_names": "Always allow {names} in this project",
     "acp.call.reject": "Reject",
+    "acp.call.some": "Choose hunks …",
     "acp.cursor": "{cursor} is no cursor of an earlier answer.",
     "acp.empty_prompt": "The prompt holds no text.",
+    "acp.form.hunks": "Hunks to apply",
+    "acp.form.message": "Which parts of this change are to be applied?",
+    "acp.form.reason": "Why not the rest (the model is told)",
     "acp.mcp_wrong": (
         "The MCP server {name} cannot be used as the editor describes it; the session goes on without it."
     ),
