@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,11 +113,13 @@ def test_nothing_starts_where_a_line_is_wrong(project: Project) -> None:
     assert not batch.out.exists()
 
 
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
 def test_an_engine_that_is_not_there_is_said_and_nothing_starts(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**GOOD, "id": "a"}])
     with ScriptedServer([{"text": "done"}]) as server:
         done = batch.run(server.url, "--engine", "ray")
         assert (done.returncode, server.chats) == (2, [])
-        assert "no engine for Ray" in done.stderr
+        assert "pip install 'coder[ray]'" in done.stderr
+        assert batch.run(server.url, "--address", "auto").returncode == 2  # belongs to --engine ray
         assert batch.run(server.url, "--engine", "local").returncode == 0

@@ -10,6 +10,7 @@ What is run, and what comes of it:
 One attempt at a task, the same on both engines:
 
     attempt     supervise: own directories, a process for the task, removed afterwards whatever happens
+    root        the batch's directory on a machine
     nursery     a warm process that forks the task processes and kills what they leave
     runner      inside the task process: check out, set up, one turn of the agent, patch, check
     workspace   the task's own clone, made from a local mirror; its patch
@@ -19,6 +20,8 @@ One attempt at a task, the same on both engines:
 The batch:
 
     engine      what an engine must do; `local` (processes) and `cluster` (Ray) do it
+    hub         on the cluster: the actor that attempts report to, and the Ray task
+    desk        where all attempts report and ask, on either engine
     driver      start, retry, record, stop
     status      what runs and what is done, also from another terminal
     page        `index.html`

@@ -7,22 +7,18 @@ again: after the end, a cancel, and the death of the task process alike.
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-import shutil
 import socket
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from coder.batch.channel import Done, FromTask, Incoming, Permit, Start, Stop, framed
 from coder.batch.job import Job, Outcome, Secrets
-from coder.batch.mirror import CheckoutError, Stopped, mirror_for
+from coder.batch.mirror import Bundle, CheckoutError, Stopped, mirror_for
 from coder.batch.nursery import Nursery, TaskProcess
+from coder.batch.root import remove_tree
 from coder.policy.sandbox.ladder import probe
-from coder.policy.scratch import private_base
 
 _TICK = 0.2  # seconds between looks at whether to stop; also how long messages are gathered
 _OVERTIME = 60.0  # beyond its own time limit, for a task process that does not react
@@ -32,24 +28,21 @@ _CHUNK = 1 << 18
 Take = Callable[[list[FromTask]], list[Permit]]
 
 
-class Supervised(Protocol):
-    def __call__(self, job: Job, secrets: Secrets, take: Take, stopping: Callable[[], bool]) -> None: ...
-
-
-def batch_root(batch: str) -> Path:
-    """The batch's directory on this machine, which only this user can enter."""
-    return private_base() / f"batch-{batch}"
-
-
 def run_attempt(
-    job: Job, secrets: Secrets, take: Take, stopping: Callable[[], bool], nursery: Nursery
+    job: Job,
+    secrets: Secrets,
+    take: Take,
+    stopping: Callable[[], bool],
+    nursery: Nursery,
+    bundle: Callable[[], Bundle] | None = None,
 ) -> None:
-    """To its end. What it comes to is the `Done` among the messages; without one the attempt was lost."""
-    root = batch_root(job.settings.batch)
+    """To its end. What it comes to is the `Done` among the messages; without one the attempt was lost. With
+    `bundle` the task's source is a path of another machine's, and comes from there."""
+    root = nursery.root
     directory = root / "tasks" / f"{job.task.id}-{job.attempt}"
     process: TaskProcess | None = None
     try:
-        mirror = mirror_for(job.task, root, job.bundle, stopping)
+        mirror = mirror_for(job.task, root, stopping, bundle)
         remove_tree(directory)
         directory.mkdir(mode=0o700, parents=True)
         process = nursery.spawn()
@@ -121,26 +114,3 @@ def _sandbox_cache(root: Path) -> bytes:
         return file.read_bytes()
     except OSError:
         return b""
-
-
-def sweep(batch: str) -> None:
-    """Remove the batch's directory on this machine, with what killed attempts left in it."""
-    remove_tree(batch_root(batch))
-
-
-def remove_tree(path: Path) -> None:
-    """Also where a task took away its own permissions, or something still writes while it is being ended."""
-
-    def again(function: Callable[..., object], name: str, _error: object) -> None:
-        with contextlib.suppress(OSError):
-            for directory in (Path(name).parent, Path(name)):
-                if not directory.is_symlink() and directory.is_dir():
-                    directory.chmod(stat.S_IRWXU)
-            function(name)
-
-    for _ in range(5):
-        if not os.path.lexists(path):
-            return
-        shutil.rmtree(path, onerror=again)
-        if os.path.lexists(path):
-            time.sleep(0.05)

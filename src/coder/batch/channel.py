@@ -103,14 +103,6 @@ def framed(message: Message) -> bytes:
     return len(data).to_bytes(_PREFIX, "big") + data
 
 
-def encode_all(messages: list[FromTask]) -> bytes:
-    return _encoder.encode(messages)
-
-
-def decode_all(data: bytes) -> list[FromTask]:
-    return msgspec.msgpack.decode(data, type=list[FromTask])
-
-
 class Incoming:
     """Splits the bytes of a task process into messages. Raises `ValueError` on what is not ours."""
 

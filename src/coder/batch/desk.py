@@ -27,7 +27,13 @@ class News(msgspec.Struct, frozen=True):
 
     task: str
     attempt: int
-    what: Grew | Answered | Done | Ended
+    what: Began | Grew | Answered | Done | Ended
+
+
+class Began(msgspec.Struct, frozen=True, tag=True):
+    """The attempt runs, on a cluster: it has been given a node."""
+
+    node: str = ""
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from coder.batch.channel import Answered, Done, Grew
-from coder.batch.desk import Ended, News
-from coder.batch.engine import BatchEngine
+from coder.batch.desk import Began, Ended, News
+from coder.batch.engine import BatchEngine, EngineLost
 from coder.batch.job import Job, Outcome, Settings
 from coder.batch.results import RECORD, OutputDirectory, Row, final_rows, read_attempts, recorded_cost
 from coder.batch.status import Progress, Running, write_status
@@ -60,8 +60,8 @@ def plan(tasks: TaskFile, out: OutputDirectory, *, retry_failed: bool) -> Plan:
 class _Attempt(msgspec.Struct):
     index: int
     number: int
-    begun: float
     losses: int
+    begun: float = 0.0  # 0: it waits for a node
     outcome: Outcome | None = None
     cost: float = 0.0
     tokens: int = 0
@@ -123,6 +123,11 @@ class Driver:
                     self._take(news)
                 self._write()
                 self._tell()
+        except EngineLost as error:
+            self._stopped = "engine"
+            for task, attempt in self._running.items():
+                self._out.lost(task, attempt.number, str(error), attempt.cost)
+            self._running.clear()
         finally:
             self._write()
         self._tell(last=True)
@@ -160,7 +165,7 @@ class Driver:
         task = self._tasks.task(index)
         number = self._attempts.get(task.id, 0) + 1
         self._attempts[task.id] = number
-        self._running[task.id] = _Attempt(index, number, time.monotonic(), losses)
+        self._running[task.id] = _Attempt(index, number, losses)
         self._out.started(task.id, number)
         self._engine.start(Job(task, number, self._settings))
 
@@ -171,6 +176,8 @@ class Driver:
         if attempt is None or attempt.number != news.attempt:
             return  # of an attempt that was given up for lost
         match news.what:
+            case Began():
+                attempt.begun = time.monotonic()
             case Grew(name, data, whole):
                 self._out.grow(news.task, name, data, whole=whole)
             case Answered(cost=cost, prompt=prompt, completion=completion):
@@ -227,7 +234,9 @@ class Driver:
         progress.running = [
             Running(task, one.number, now - one.begun, one.steps, one.cost)
             for task, one in self._running.items()
+            if one.begun
         ]
+        progress.waiting = len(self._running) - len(progress.running)
         progress.ended = last
         write_status(self._out.path, progress)
         self._show(progress, [])

@@ -33,12 +33,11 @@ class Secrets(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One attempt at one task. `bundle`: a file with the repository, where its path is another machine's."""
+    """One attempt at one task."""
 
     task: Task
     attempt: int
     settings: Settings
-    bundle: str = ""
 
     @property
     def key(self) -> str:

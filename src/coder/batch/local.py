@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from coder.batch.attempt import run_attempt, sweep
+from coder.batch.attempt import run_attempt
 from coder.batch.channel import FromTask, Permit
-from coder.batch.desk import MOST_WAITING, Desk, Ended, News
+from coder.batch.desk import MOST_WAITING, Began, Desk, Ended, News
 from coder.batch.job import Job, Secrets
 from coder.batch.limits import Limits
 from coder.batch.nursery import Nursery
@@ -17,15 +17,17 @@ class LocalEngine:
     """`BatchEngine` with processes of this machine."""
 
     def __init__(self, batch: str, capacity: int, limits: Limits, secrets: Secrets) -> None:
-        self.capacity = capacity
-        self.nursery = Nursery()
-        self._batch = batch
+        self._capacity = capacity
+        self.nursery = Nursery(batch)
         self._secrets = secrets
         self._desk = Desk(limits)
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._threads: set[threading.Thread] = set()
-        sweep(batch)
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
 
     def start(self, job: Job) -> None:
         thread = threading.Thread(target=self._attempt, args=(job,), name=job.key, daemon=True)
@@ -34,6 +36,8 @@ class LocalEngine:
 
     def _attempt(self, job: Job) -> None:
         why = ""
+        with self._changed:
+            self._desk.put(News(job.key, job.attempt, Began()))
         try:
             take = partial(self._take, job.key, job.attempt)
             run_attempt(job, self._secrets, take, self._stop.is_set, self.nursery)
@@ -69,4 +73,3 @@ class LocalEngine:
         for thread in list(self._threads):
             thread.join()
         self.nursery.close()
-        sweep(self._batch)

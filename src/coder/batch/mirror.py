@@ -27,6 +27,7 @@ _NOBODY = {
     "GIT_COMMITTER_NAME": "coder",
     "GIT_COMMITTER_EMAIL": "coder@localhost",
 }
+_BASE = "refs/coder/base"
 _CLONE = ["clone", "--quiet", "--bare", "--template=", "-c", "core.hooksPath=/dev/null"]
 
 Stopping = Callable[[], bool]
@@ -55,28 +56,43 @@ class _Made(msgspec.Struct, frozen=True):
     prefix: str = ""
 
 
-def mirror_for(task: Task, root: Path, bundle: str, stopping: Stopping) -> Mirror:
+class Bundle(msgspec.Struct, frozen=True):
+    """A mirror as one file, for machines that do not have the source's path."""
+
+    data: bytes
+    made: _Made
+
+
+def mirror_for(
+    task: Task, root: Path, stopping: Stopping, bundle: Callable[[], Bundle] | None = None
+) -> Mirror:
     """Of a task's source, made where it is missing. Raises `CheckoutError`, `Stopped`, `OSError`."""
+    git = _Git(stopping)
+    path = _mirror(git, task, root, bundle)
+    made = _made(path)
+    return Mirror(str(path), made.base or _commit(git, path, task.ref or "HEAD"), made.prefix)
+
+
+def _mirror(git: _Git, task: Task, root: Path, bundle: Callable[[], Bundle] | None = None) -> Path:
     snapshot = bool(task.cwd) and not task.ref
     key = blake2b(f"{task.source}\0{snapshot}".encode(), digest_size=10).hexdigest()
     path = root / "repos" / f"{key}.git"
-    git = _Git(stopping)
     if not (path / "coder.json").exists():
-        with _locked(path.with_suffix(".lock"), stopping):
+        with _locked(path.with_suffix(".lock"), git.stopping):
             if not (path / "coder.json").exists():
                 _make(git, task, path, bundle, snapshot=snapshot)
-    made = msgspec.json.decode((path / "coder.json").read_bytes(), type=_Made)
-    if made.base:
-        return Mirror(str(path), made.base, made.prefix)
-    return Mirror(str(path), _commit(git, path, task.ref or "HEAD"), made.prefix)
+    return path
 
 
-def _make(git: _Git, task: Task, path: Path, bundle: str, *, snapshot: bool) -> None:
+def _made(path: Path) -> _Made:
+    return msgspec.json.decode((path / "coder.json").read_bytes(), type=_Made)
+
+
+def _make(git: _Git, task: Task, path: Path, bundle: Callable[[], Bundle] | None, *, snapshot: bool) -> None:
     making = path.with_suffix(".new")
     shutil.rmtree(making, ignore_errors=True)
-    if bundle:
-        git.run([*_CLONE, bundle, str(making)])
-        made = msgspec.json.decode(Path(f"{bundle}.json").read_bytes(), type=_Made)
+    if bundle is not None:
+        made = _unpack(git, bundle(), making)
     elif task.repo:
         git.run([*_CLONE, "--", task.repo, str(making)])
         made = _Made()
@@ -135,6 +151,8 @@ def _commit(git: _Git, path: Path, ref: str) -> str:
     if found := _commits.get((str(path), ref)) or git.ask(question, where):
         _commits[str(path), ref] = found
         return found
+    if not git.ask(["remote"], where):  # from a bundle
+        raise CheckoutError(f"{ref} is not a commit that a branch or tag reaches")
     with _locked(path.with_suffix(".lock"), git.stopping):  # a commit that no branch or tag reaches
         git.run(["fetch", "--quiet", "--no-tags", "origin", "--", ref], where)
         found = git.ask(["rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}"], where)
@@ -147,18 +165,31 @@ def _commit(git: _Git, path: Path, ref: str) -> str:
 _commits: dict[tuple[str, str], str] = {}
 
 
-def bundle_of(task: Task, root: Path, target: Path) -> None:
-    """Write the mirror of a local source as one file, for machines that do not have its path."""
-    mirror = mirror_for(task, root, "", lambda: False)
-    git = _Git(lambda: False)
-    where = {"GIT_DIR": mirror.path}
-    made = msgspec.json.decode((Path(mirror.path) / "coder.json").read_bytes(), type=_Made)
+def bundle_of(task: Task, root: Path, stopping: Stopping) -> Bundle:
+    """The mirror of a local source. Raises `CheckoutError`, `Stopped`, `OSError`."""
+    git = _Git(stopping)
+    path = _mirror(git, task, root)
+    made, where = _made(path), {"GIT_DIR": str(path)}
     if made.base:
-        git.run(["update-ref", "refs/coder/base", made.base], where)
-    git.run(
-        ["bundle", "create", "--quiet", str(target), "--all", *(["HEAD"] if not made.base else [])], where
-    )
-    Path(f"{target}.json").write_bytes(msgspec.json.encode(made))
+        git.run(["update-ref", _BASE, made.base], where)
+    head = ["HEAD"] if git.ask(["rev-parse", "--verify", "--quiet", "HEAD"], where) else []
+    file = path.with_suffix(".bundle")
+    try:
+        git.run(["bundle", "create", "--quiet", str(file), "--all", *head], where)
+        return Bundle(file.read_bytes(), made)
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _unpack(git: _Git, bundle: Bundle, making: Path) -> _Made:
+    file = making.with_suffix(".bundle")
+    try:
+        file.write_bytes(bundle.data)
+        git.run([*_CLONE, "--mirror", "--", str(file), str(making)])
+        git.run(["remote", "remove", "origin"], {"GIT_DIR": str(making)})
+    finally:
+        file.unlink(missing_ok=True)
+    return bundle.made
 
 
 class _Git:

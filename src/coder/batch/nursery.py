@@ -26,6 +26,8 @@ from typing import NoReturn
 
 import msgspec
 
+from coder.batch.root import Root, remove_unused
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE = 3.0  # seconds for a task process to end by itself once its supervisor is gone
@@ -54,7 +56,8 @@ class TaskProcess(msgspec.Struct, frozen=True):
 class Nursery:
     """Starts the warm process when it is first needed, and again where it was killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: str) -> None:
+        self._root = Root(batch)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -71,10 +74,12 @@ class Nursery:
     def close(self) -> None:
         with self._lock:
             self._end()
+            self._root.leave()
 
     @property
-    def pid(self) -> int:
-        return self._process.pid if self._process else 0
+    def root(self) -> Path:
+        """The batch's directory on this machine."""
+        return self._root.path
 
     def _spawn(self) -> TaskProcess:
         control = self._control or self._start()
@@ -98,6 +103,7 @@ class Nursery:
                     str(theirs.fileno()),
                     path,
                     LABEL.format(pid=os.getpid()),
+                    str(self.root),
                 ],
                 pass_fds=[theirs.fileno()],
                 env=environment,
@@ -129,6 +135,7 @@ def main() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    remove_unused(Path(sys.argv[4]))  # where whoever started us was killed
 
 
 def _preload() -> None:

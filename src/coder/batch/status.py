@@ -38,6 +38,7 @@ class Progress(msgspec.Struct):
     stopped: str = ""
     ended: bool = False
     running: list[Running] = []
+    waiting: int = 0  # for a node of the cluster
     pid: int = msgspec.field(default_factory=os.getpid)
 
     @property

@@ -42,8 +42,8 @@ def run(arguments: list[str]) -> int:
             return _status(chosen)
         if chosen.directory is not None:
             raise UsageError("batch.surplus", word=chosen.directory)
-        if chosen.engine == "ray":
-            raise UsageError("batch.no_ray")
+        if chosen.engine != "ray" and (chosen.address or chosen.task_cpus or chosen.task_memory):
+            raise UsageError("batch.ray_only")
         if chosen.out is None:
             raise UsageError("batch.out_missing")
         return _batch(chosen)
@@ -62,6 +62,9 @@ def parser(arguments: list[str]) -> Parser:
     add("--out", type=Path, metavar="DIR", help=say("batch.help.out"))
     add("--engine", choices=("local", "ray"), default="local", help=say("batch.help.engine"))
     add("--jobs", type=positive, default=0, metavar="N", help=say("batch.help.jobs"))
+    add("--address", default="", metavar="A", help=say("batch.help.address"))
+    add("--task-cpus", type=_cpus, default=0.0, metavar="N", help=say("batch.help.task_cpus"))
+    add("--task-memory", type=_bytes, default=0, metavar="SIZE", help=say("batch.help.task_memory"))
     add("--resume", action="store_true", help=say("batch.help.resume"))
     add("--retry", choices=("failed",), help=say("batch.help.retry"))
     add("--matrix", nargs="+", action="extend", default=[], metavar="NAME=A,B", help=say("batch.help.matrix"))
@@ -81,6 +84,20 @@ def _usd(text: str) -> float:
     if not 0 < value < 1e9:
         raise ValueError
     return value
+
+
+def _cpus(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1024:
+        raise ValueError
+    return value
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,9})([KMGT]?)", text.upper().removesuffix("B"))
+    if not found or not int(found[1]):
+        raise ValueError
+    return int(found[1]) << (10 * "KMGT".find(found[2]) + 10 if found[2] else 0)
 
 
 def _seconds(text: str) -> float:
@@ -133,6 +150,12 @@ def _batch(chosen: argparse.Namespace) -> int:
 
 
 def _engine(chosen: argparse.Namespace, batch: str, limits: Limits, secrets: Secrets) -> BatchEngine:
+    if chosen.engine == "ray":
+        from coder.batch.cluster import RayEngine
+
+        cpus, memory = chosen.task_cpus or 1.0, chosen.task_memory or 1 << 30
+        address = chosen.address or "auto"
+        return RayEngine(batch, address, chosen.jobs, limits, secrets, cpus=cpus, memory=memory)
     from coder.batch.local import LocalEngine
 
     return LocalEngine(batch, chosen.jobs or os.cpu_count() or 1, limits, secrets)

@@ -76,6 +76,8 @@ def summary(progress: Progress, texts: Texts) -> str:
     ]
     if progress.running:
         parts.insert(1, say("batch.running", n=len(progress.running)))
+    if progress.waiting:
+        parts.insert(1, say("batch.waiting", n=progress.waiting))
     if progress.cost:
         parts.append(f"${progress.cost:.4f}")
     parts.append(_duration(progress.elapsed))

@@ -1,0 +1,262 @@
+"""The engine for a Ray cluster. Ray runs and places the attempts; the driver's own loop retries lost ones.
+
+The driver's `coder` is shipped as a runtime environment. What it depends on is installed by Ray only where a
+node does not have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import socket
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from coder.batch.channel import Done
+from coder.batch.desk import Ended, News
+from coder.batch.engine import EngineLost
+from coder.batch.hub import Hub, Supervise, attempt_on_node, supervised
+from coder.batch.job import Job, Outcome, Secrets
+from coder.batch.limits import Limits
+from coder.batch.mirror import CheckoutError, bundle_of
+from coder.batch.root import Root
+from coder.batch.tasks import BatchError, Task, is_url
+
+_CAPACITY_EVERY = 5.0  # seconds between looks at how large the cluster is
+_CANCEL_SECONDS = 30.0  # for attempts to end by themselves, before their workers are killed
+_REACH_SECONDS = 10.0
+_MOST_WORKERS = 100_000  # waiting calls that the hub takes
+
+
+class RayEngine:
+    """`BatchEngine` with tasks of a Ray cluster."""
+
+    def __init__(
+        self,
+        batch: str,
+        address: str,
+        jobs: int,
+        limits: Limits,
+        secrets: Secrets,
+        *,
+        cpus: float = 1.0,
+        memory: int = 1 << 30,
+        supervise: Supervise = supervised,
+    ) -> None:
+        """Raises `BatchError` where there is no cluster."""
+        self._ray = _connected(address)
+        self._jobs = jobs
+        self._demand = {"CPU": cpus, "memory": float(memory)}
+        self._supervise = supervise
+        self._starting: list[Job] = []
+        self._tasks: dict[str, tuple[int, Any]] = {}  # attempt and reference, by id
+        self._bundles: dict[tuple[str, bool], Any] = {}
+        self._root = Root(batch)
+        self._exhausted = False
+        self._looked = -_CAPACITY_EVERY
+        self._capacity = 1
+        try:
+            needed = self._packages_needed()
+            environment = {"pip": needed} if needed else {}
+            self._options = {"num_cpus": cpus, "memory": memory, "max_retries": 0, "runtime_env": environment}
+            self._hub = self._start_hub(limits, environment)
+            self._get(self._hub.keep.remote(secrets))
+        except BaseException:
+            self._disconnect()
+            raise
+
+    # starting
+
+    def _packages_needed(self) -> list[str]:
+        """What some node lacks of coder's dependencies, asked of every node."""
+        required = [line for line in metadata.requires("coder") or () if "extra ==" not in line]
+
+        # Nested, so that it is shipped by value: a node that lacks packages cannot import this module.
+        def lacking(lines: list[str]) -> list[str]:
+            from importlib.metadata import PackageNotFoundError, version
+
+            from packaging.requirements import Requirement
+
+            found = []
+            for line in lines:
+                needed = Requirement(line)
+                if needed.marker is not None and not needed.marker.evaluate():
+                    continue
+                try:
+                    fits = needed.specifier.contains(version(needed.name), prereleases=True)
+                except PackageNotFoundError:
+                    fits = False
+                if not fits:
+                    found.append(line)
+            return found
+
+        asked = [
+            self._ray.remote(lacking).options(num_cpus=0, scheduling_strategy=self._on(node["NodeID"]))
+            for node in self._ray.nodes()
+            if node["Alive"]
+        ]
+        for answer in [one.remote(required) for one in asked]:
+            with contextlib.suppress(self._ray.exceptions.RayError):  # of a node that dies meanwhile
+                if self._ray.get(answer):
+                    return required
+        return []
+
+    def _on(self, node: str) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+
+    def _start_hub(self, limits: Limits, environment: dict[str, Any]) -> Any:
+        """On the driver's node (with a client: on the head), whose end is the driver's end too."""
+        here = self._on(self._ray.get_runtime_context().get_node_id())
+        actor = self._ray.remote(Hub).options(
+            num_cpus=0, max_concurrency=_MOST_WORKERS, scheduling_strategy=here, runtime_env=environment
+        )
+        return actor.remote(limits)
+
+    @property
+    def capacity(self) -> int:
+        if self._jobs:
+            return self._jobs
+        if time.monotonic() - self._looked >= _CAPACITY_EVERY:
+            self._looked = time.monotonic()
+            has = self._ray.cluster_resources()
+            fits = (has.get(name, 0) // needed for name, needed in self._demand.items() if needed)
+            self._capacity = max(1, int(min(fits, default=1)))
+        return self._capacity
+
+    def start(self, job: Job) -> None:
+        self._starting.append(job)
+
+    def _submit(self) -> list[News]:
+        jobs, self._starting = self._starting, []
+        if not jobs:
+            return []
+        refused: list[News] = []
+        ready: list[tuple[Job, list[Any]]] = []
+        for job in jobs:
+            try:
+                ready.append((job, self._bundle(job.task)))
+            except (CheckoutError, OSError) as error:
+                done = Done(Outcome("setup_failed", error=str(error)))
+                refused += [News(job.key, job.attempt, what) for what in (done, Ended())]
+        expected = self._hub.expect.remote([job for job, _ in ready])
+        run = self._ray.remote(attempt_on_node)
+        for job, bundle in ready:
+            options = {**self._options, "name": f"coder {job.key}"}
+            words = (self._hub, job.key, job.attempt, bundle, expected, self._supervise)
+            self._tasks[job.key] = job.attempt, run.options(**options).remote(*words)
+        return refused
+
+    def _bundle(self, task: Task) -> list[Any]:
+        """A reference to the repository in the object store where the source is a path of this machine."""
+        if task.repo and is_url(task.repo):
+            return []
+        key = task.source, bool(task.cwd and not task.ref)
+        if key not in self._bundles:
+            bundle = bundle_of(task, self._root.path, lambda: False)
+            self._bundles[key] = self._ray.put(bundle)
+        return [self._bundles[key]]
+
+    # news
+
+    def news(self, seconds: float) -> list[News]:
+        refused = self._submit()
+        news, self._exhausted = self._get(self._hub.news.remote(self._over(), 0 if refused else seconds))
+        for one in news:
+            if isinstance(one.what, Ended):
+                self._tasks.pop(one.task, None)
+        return [*refused, *news]
+
+    def _over(self) -> list[tuple[str, int, str]]:
+        """Ray tasks that are over. Those that ended well have reported that before."""
+        references = {reference: task for task, (_, reference) in self._tasks.items()}
+        if not references:
+            return []
+        over, _ = self._ray.wait(list(references), num_returns=len(references), timeout=0, fetch_local=False)
+        found = []
+        for reference in over:
+            task = references[reference]
+            found.append((task, self._tasks[task][0], self._why(reference)))
+        return found
+
+    def _why(self, reference: Any) -> str:
+        try:
+            self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        return ""
+
+    def exhausted(self) -> bool:
+        return self._exhausted
+
+    # the end
+
+    def stop(self) -> None:
+        self._get(self._hub.stop.remote())
+
+    def close(self) -> None:
+        with contextlib.suppress(EngineLost):
+            self.stop()
+            waiting = [reference for _, reference in self._tasks.values()]
+            if waiting:
+                self._ray.wait(waiting, num_returns=len(waiting), timeout=_CANCEL_SECONDS, fetch_local=False)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        """Ends the job: Ray kills its workers, and with them goes what they started."""
+        self._ray.shutdown()
+        self._root.leave()
+
+    def _get(self, reference: Any) -> Any:
+        try:
+            return self._ray.get(reference)
+        except (self._ray.exceptions.RayError, ConnectionError) as error:
+            why = str(error).strip().splitlines()
+            raise EngineLost("batch.cluster_gone", why=why[0] if why else type(error).__name__) from None
+
+
+def _connected(address: str) -> Any:
+    """The `ray` module, connected as a job with this coder as its runtime environment."""
+    try:
+        import ray
+    except ImportError:
+        raise BatchError("batch.no_ray") from None
+    import coder
+
+    _reach(address)
+    environment = {
+        "py_modules": [str(Path(coder.__file__).parent)],
+        "excludes": ["__pycache__"],
+        # Ray would kill the nursery with its worker, before it has ended and removed what it started.
+        "env_vars": {"RAY_kill_child_processes_on_worker_exit": "false"},
+    }
+    try:
+        ray.init(
+            address=address,
+            runtime_env=environment,
+            namespace="coder",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise BatchError("batch.no_cluster", address=address, why=why) from None
+    return ray
+
+
+def _reach(address: str) -> None:
+    """Ray itself tries an address for minutes, and tells it in its log."""
+    found = re.fullmatch(r"(?:ray://)?(?P<host>[^/]+):(?P<port>\d+)/?", address)
+    if found is None:
+        if address == "auto":
+            return
+        raise BatchError("batch.address", address=address)
+    try:
+        with socket.create_connection((found["host"].strip("[]"), int(found["port"])), _REACH_SECONDS):
+            pass
+    except (OSError, OverflowError) as error:
+        raise BatchError("batch.no_cluster", address=address, why=str(error)) from None

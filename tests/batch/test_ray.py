@@ -1,0 +1,201 @@
+"""`coder batch --engine ray` on a cluster of two nodes. `./dev ray` runs these; else they are skipped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+from batch.batch_kit import Batch, git, make_repository, model, runs, wait_for, writes
+from batch.ray_kit import Cluster, ray_batch
+from kit.driving import Project
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
+FULL = int(os.environ.get("CODER_RAY_TASKS", "40"))
+
+
+def many(count: int, **more: Any) -> list[dict[str, Any]]:
+    return [{**TASK, "id": f"t{number}", "prompt": f"task {number}", **more} for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_everything_killed_once_and_every_task_has_one_result(project: Project, cluster: Cluster) -> None:
+    """A task process, a Ray worker, a node, the driver; then resumed."""
+    make_repository(project.cwd)
+    node = cluster.add_node()
+    batch = Batch(project, many(FULL, check="test -f new.txt"))
+    with model(writes()) as server:
+        driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address, "--jobs", "4")
+        wait_for(lambda: len(batch.rows()) >= FULL // 10, 120)
+        wait_for(cluster.task_processes)
+        kill(next(iter(cluster.task_processes()), 0) or 2**22)
+        wait_for(lambda: len(batch.rows()) >= FULL // 5, 120)
+        wait_for(cluster.nurseries)
+        kill(next(iter(cluster.nurseries().values())))
+        wait_for(lambda: len(batch.rows()) >= FULL * 3 // 10, 120)
+        cluster.kill_node(node)
+        wait_for(lambda: len(batch.rows()) >= FULL // 2, 240)
+        driver.kill()
+        driver.communicate()
+        cluster.nothing_left()  # the job ends with its driver
+        finished = batch.by_id()
+        assert FULL // 2 <= len(finished) < FULL
+        done = ray_batch(batch, cluster, server.url, "--jobs", "4", "--resume")
+    assert done.returncode == 0, done.stderr
+    rows = batch.by_id()  # one row each
+    assert len(rows) == FULL
+    assert all(row["check"]["status"] == "passed" for row in rows.values())
+    assert {name: rows[name] for name in finished} == finished  # nothing was repeated
+    assert max(row["attempt"] for row in rows.values()) > 1  # what was killed ran again
+    assert all((batch.out / name / "patch.diff").stat().st_size for name in rows)
+
+
+def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
+    project: Project, cluster: Cluster
+) -> None:
+    """Code, settings and repositories come through Ray: the nodes have another temporary directory, and the
+    source is moved away while the batch runs."""
+    source = make_repository(project.cwd / "source", {"a.txt": "one\n"})
+    first = git(source, "rev-parse", "HEAD")
+    (source / "a.txt").write_text("two\n", encoding="utf-8")  # uncommitted
+    project.configure(runtime={"max_steps": 7}, provider={"headers": {"X-Team": "from-settings"}})
+    key, token = "sk-very-secret-key", "tok-very-secret"
+    moved = project.cwd / "moved"
+
+    def answer(request: dict[str, Any]) -> Any:
+        if source.exists():
+            source.rename(moved)
+        return runs("cat a.txt")(request)
+
+    batch = Batch(
+        project,
+        [
+            {**TASK, "cwd": "source", "check": "cat a.txt; echo $TOKEN", "env": ["TOKEN"], "mode": "yolo"},
+            {**TASK, "id": "ref", "cwd": "source", "ref": first, "check": "cat a.txt; echo $TOKEN"},
+            {**TASK, "id": "none", "cwd": "source", "ref": "no-such-branch"},
+        ],
+    )
+    with model(answer) as server:
+        words = ["--engine", "ray", "--address", cluster.client, "--jobs", "3"]
+        done = batch.run(server.url, *words, env={"CODER_API_KEY": key, "TOKEN": token})
+        sent = [request.headers for request in server.requests]
+    cluster.nothing_left()
+    assert done.returncode == 1, done.stderr
+    rows = batch.by_id()
+    assert rows["one"]["check"]["output"] == f"two\n{token}"
+    assert rows["ref"]["check"]["output"] == "one"
+    assert (rows["none"]["status"], "no-such-branch" in rows["none"]["error"]) == ("setup_failed", True)
+    assert {headers["authorization"] for headers in sent} == {f"Bearer {key}"}
+    assert {headers["x-team"] for headers in sent} == {"from-settings"}
+    types = [json.loads(line)["type"] for line in batch.file_of("one", "record.jsonl").splitlines()]
+    assert (types[0], types[-1]) == ("session_start", "session_end")
+    assert batch.file_of("one", "answer.md") == "ran"
+    kept = [path for path in cluster.session.rglob("*") if path.is_file()]
+    assert any("_ray_pkg_" in str(path) and path.name == "runner.py" for path in kept)  # the code was shipped
+    assert any(path.name.startswith("worker-") for path in kept)  # logs
+    for path in kept:
+        assert not _contains(path, key.encode(), token.encode()), path
+    assert not _contains(batch.out / "results.jsonl", key.encode())
+
+
+def _contains(path: Path, *words: bytes) -> bool:
+    data = path.read_bytes()
+    return any(word in data for word in words)
+
+
+def test_ctrl_c_twice_cancels_everywhere(project: Project, cluster: Cluster) -> None:
+    """What runs, and what waits for a node: more than the cluster has cores for."""
+    make_repository(project.cwd)
+    batch = Batch(project, many(4))
+    with model(lambda _request: {"text": "never " * 1000, "delay": 60}) as server:
+        driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address, "--jobs", "4")
+        wait_for(lambda: len(server.chats) >= 2, 120)
+        wait_for(lambda: _status(batch).get("waiting") == 2)
+        assert len(_status(batch)["running"]) == 2
+        assert "waiting for a node" in project.coder("batch", "status", str(batch.out)).stdout
+        driver.send_signal(signal.SIGINT)
+        wait_for(lambda: _status(batch).get("stopped") == "interrupted")
+        assert cluster.task_processes()
+        driver.send_signal(signal.SIGINT)
+        out, err = driver.communicate(timeout=120)
+    assert (driver.returncode, "Cancelled" in out, "Traceback" in err) == (130, True, False), err
+    assert batch.rows() == []
+    batch.nothing_left()
+    cluster.nothing_left()
+
+
+def _status(batch: Batch) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads((batch.out / "status.json").read_bytes())
+        return found
+    return {}
+
+
+def test_ctrl_c_once_finishes_what_runs_and_limits_hold_across_nodes(
+    project: Project, cluster: Cluster
+) -> None:
+    make_repository(project.cwd)
+    project.configure(budget={"prices": {"scripted": {"input": 10.0, "output": 10.0}}})
+    usage = {"prompt_tokens": 16000, "completion_tokens": 4000, "total_tokens": 20000}  # 20 cents
+    refusals = iter(
+        [{"status": 429, "headers": {"Retry-After": "1"}, "body": {"error": {"message": "no"}}}] * 2
+    )
+    batch = Batch(project, many(6))
+    paid = []
+
+    def answer(request: dict[str, Any]) -> Any:
+        if refused := next(refusals, None):
+            return refused
+        paid.append(request)
+        return {**writes()(request), "usage": usage}
+
+    with model(answer) as server:
+        done = ray_batch(batch, cluster, server.url, "--jobs", "2", "--budget", "1")
+        assert (done.returncode, "budget is used up" in done.stdout) == (1, True)
+        assert 1 <= len(paid) <= 5  # of 20 cents each
+        few = len(batch.by_id())
+        assert few < 6
+        words = ["--engine", "ray", "--address", cluster.address, "--jobs", "1", "--resume"]
+        driver = batch.start(server.url, *words)
+        wait_for(lambda: len(_status(batch).get("running", [])) == 1 and not _status(batch)["ended"], 120)
+        driver.send_signal(signal.SIGINT)
+        out, _ = driver.communicate(timeout=120)
+        assert (driver.returncode, "Interrupted" in out) == (130, True)
+        cluster.nothing_left()
+        assert few < len(batch.by_id()) < 6
+        assert ray_batch(batch, cluster, server.url, "--resume").returncode == 0
+    assert len(batch.by_id()) == 6
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once(project: Project, cluster: Cluster) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [TASK])
+    for address, said in [("127.0.0.1:1", "no Ray cluster at 127.0.0.1:1"), ("nowhere", "HOST:PORT")]:
+        done = batch.run("http://127.0.0.1:9/v1", "--engine", "ray", "--address", address)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+    assert project.coder("batch", str(batch.file), "--out", "x", "--address", "auto").returncode == 2
