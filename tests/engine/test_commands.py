@@ -10,10 +10,11 @@ from typing import Any, Literal
 import pytest
 
 from coder.engine.commands.table import COMMANDS
-from coder.protocol.events import ApprovalRequested, CommandDone, InputDone, StateChanged
+from coder.protocol.events import ApprovalRequested, CommandDone, InputDone, SessionStarted, StateChanged
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.calls import call
+from kit.driving import Driver, Project, drive, of, play
 
 
 def run(project: Project, *inputs: str, script: list[Any] | None = None, **options: Any) -> Driver:
@@ -29,7 +30,9 @@ def said(driver: Driver) -> list[str]:
 
 def test_all_that_the_contract_names_are_there() -> None:
     wanted = "help model permissions mode plan default auto-edit yolo tools skills todos new resume compact"
-    wanted += " diff undo exit sessions status modes fork"
+    wanted += (
+        " diff undo exit sessions status modes fork rewind ps stop init review effort rename clear quit cost"
+    )
     assert set(wanted.split()) <= set(COMMANDS)
 
 
@@ -346,3 +349,50 @@ def test_no_command_ignores_a_word_too_many(project: Project) -> None:
     assert [answer.command for answer in answers if answer.ok] == []
     assert len(answers) == len(TOO_MANY)
     assert len(project.logs()) == 1
+
+
+def test_aliases_do_what_their_command_does(project: Project) -> None:
+    driver = play(project, [{"text": "hi"}], ["hello", "/cost", "/clear", "/quit"])
+    status, new = of(driver.seen, CommandDone)[:2]
+    assert "tokens" in status.text
+    assert new.ok
+    assert len({event.session_id for event in of(driver.seen, SessionStarted)}) == 2
+    assert [event.exit for event in of(driver.seen, InputDone)] == [False, False, False, True]
+
+
+def test_a_renamed_session_keeps_its_name(project: Project) -> None:
+    driver = play(project, [{"text": "hi"}], ["hello", "/rename", "/rename  The  parser", "/new"])
+    wrong, named, _ = of(driver.seen, CommandDone)
+    assert not wrong.ok
+    assert "The parser" in named.text
+    session = of(driver.seen, SessionStarted)[0].session_id
+    assert "The parser" in project.coder("sessions").stdout
+    big = [{"calls": [call("bash", command="head -c 90000 /dev/zero | tr '\\0' x")]}, {"text": "ok"}]
+    again = play(project, big, ["more"], resume=session, mode="yolo")  # the rename is out of the tail's reach
+    assert again.engine.agent.session.title == "The parser"
+    assert "The parser" in project.coder("sessions").stdout
+    found = project.coder("sessions", "--search", "hello").stdout
+    assert "The parser" in found
+
+
+def test_init_and_review_are_messages_that_a_custom_mode_replaces(project: Project) -> None:
+    script = [{"text": "ok"}] * 3
+    driver = play(project, script, ["/init keep it short", "/review", "/review src/x.py"])
+    init, review, one = (chat["messages"][-1]["content"] for chat in driver.chats)
+    assert "AGENTS.md" in init
+    assert "keep it short" in init
+    assert "uncommitted changes" in review
+    assert "Review src/x.py." in one
+    listed = play(project, [], ["/rewind"], resume=driver.engine.agent.session.id)
+    lines = of(listed.seen, CommandDone)[0].text.splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines[1:]] == [
+        "/review src/x.py",
+        "/review",
+        "/init keep it short",
+    ]
+    project.write(".coder/modes/review.md", "---\nkind: instant\n---\nMy own way.\n")
+    own = play(project, script, ["/review"])
+    assert "My own way." in own.chats[0]["messages"][-1]["content"]
+    shown = project.coder("modes").stdout
+    assert "/review" in shown
+    assert "built-in" not in shown

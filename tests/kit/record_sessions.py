@@ -383,11 +383,21 @@ def by_command(project: Project) -> None:
     play(project, [one("bash", command="echo x > made.txt"), {"text": "made"}], "go", mode="yolo")
 
 
+def rewound(project: Project) -> None:
+    """Gone back twice, once for good; and named."""
+    project.configure(workflow=PLAIN)
+    script = [one("write", path="a.txt", content="a\n"), {"text": "made"}, {"text": "hm"}, {"text": "again"}]
+    play(
+        project, script, "make it", "why?", "/rewind 1", "/redo", "/rewind 1", "/rename Making", "another way"
+    )
+
+
 SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
         work, asking, cut_off, compacted, checked, in_modes, with_subagents, with_jobs, with_mcp, routed,
         in_circles, failing, in_xml, native, with_images, accepted, with_hooks, by_command,
+        rewound,
     )
 }  # fmt: skip
 

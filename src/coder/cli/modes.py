@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     if chosen.source is not None:
         raise UsageError("cli.from_alone")
     where = places(options.cwd, os.environ, settings.home)
-    definitions = Catalogue(where, built_in_commands()).definitions
+    definitions = Catalogue(where, built_in_commands(prompts=False)).definitions
     if chosen.json:
         for definition in definitions:
             print(safe_json(msgspec.json.encode(definition, enc_hook=settings.texts.of)).decode("utf-8"))
@@ -102,7 +102,7 @@ def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
     except Fault as fault:
         raise UsageError(fault.phrase.key, **fault.phrase.values) from None
     where = places(cwd, os.environ, settings.home)
-    made = Catalogue(where, built_in_commands()).find(chosen.name.replace("/", ":"))
+    made = Catalogue(where, built_in_commands(prompts=False)).find(chosen.name.replace("/", ":"))
     command = made.definition.command if made else ""
     print(settings.texts.say("modes.created", path=safe(str(path)), command=safe(command)))
     return Exit.ANSWERED

@@ -76,6 +76,8 @@ def one_line(event: HistoryEvent, say: Say) -> str:
             return "· " + say("cli.show.compaction", before=before, after=after)
         case entries.Undo(undone_turn=turn):
             return "· " + say("cli.show.undo", turn=turn)
+        case entries.Rewind(before=turn, back=back):
+            return "· " + (say("cli.show.rewind_back") if back else say("cli.show.rewind", turn=turn))
         case entries.TurnEnd(status=status, step_count=n, tokens=tokens):
             return "── " + say("cli.show.turn_end", status=status, n=n, tokens=tokens.total)
     return ""

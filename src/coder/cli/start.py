@@ -234,7 +234,7 @@ def _is_command(question: str) -> bool:
         return first.startswith("!")
     from coder.engine.setup import built_in_commands
 
-    return first[1:] in built_in_commands()
+    return first[1:] in built_in_commands(prompts=False)
 
 
 def _stdin_text() -> str:

@@ -141,7 +141,7 @@ class _Attempt:
             return None
         entry = entries.Compaction(kept=kept, tokens_before=before, tokens_after=after, forced=self.forced)
         session.log.append(entry, text)
-        _replaced(session, replaced)
+        replace_conversation(session, replaced)
         if self.in_turn:
             session.told_rules = rules_note(session)  # they stand beside the summary
         event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
@@ -191,7 +191,8 @@ def _memories(session: Session) -> str:
     return session.redactor.redact(told)
 
 
-def _replaced(session: Session, messages: list[Message]) -> None:
+def replace_conversation(session: Session, messages: list[Message]) -> None:
+    """What the model was told in messages that may be gone is told again."""
     session.conversation.replace(messages)
     session.last_usage = None  # what the provider last counted is no longer what will be sent
     session.told_rules = ""
@@ -229,7 +230,7 @@ def _shorten(session: Session) -> bool:
         entries.Compaction(kind="shorten", replaced=found, tokens_before=before, tokens_after=before - gain)
     )
     told, directories, failed = session.told_rules, set(session.told_directories), session.compaction_failed
-    _replaced(session, with_replaced(conversation.messages, found))
+    replace_conversation(session, with_replaced(conversation.messages, found))
     # Outputs are neither rules, instructions nor a summary.
     session.told_rules, session.told_directories, session.compaction_failed = told, directories, failed
     session.agent.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))

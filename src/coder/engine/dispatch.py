@@ -65,13 +65,14 @@ async def run_input(
         agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is a path
-        from coder.engine.commands.modes import InstantLine, ServerPrompt
+        from coder.engine.commands.modes import InstantLine
+        from coder.engine.commands.prompts import Prompt
         from coder.engine.commands.table import run_slash_command
 
         answer = await run_slash_command(agent, text)
         if isinstance(answer, InstantLine):
             return await run_instant(agent, answer.op, answer.leftover, attached, images)
-        if isinstance(answer, ServerPrompt):
+        if isinstance(answer, Prompt):
             words, instant = Words(answer.said, answer.said), answer.instant
             turn = await run_turn(agent.session, answer.text, NOTHING_ASKED, attached, words, instant, images)
             return InputDone(ok=turn.status == "ok", refused=turn.refused)

@@ -80,12 +80,13 @@ def keeper_of(session: Session) -> ModeKeeper:
         from coder.modes.state import ModeKeeper
 
         agent = session.agent
+        fixed = {name for name, command in COMMANDS.items() if command.prompt is None}
 
         async def run(mode: ModeDefinition, command: str) -> Ran:
             return await _run_for_mode(session, mode, command)
 
         session.modes = ModeKeeper(
-            Catalogue(places(agent.root, agent.place.environment, agent.place.home), COMMANDS),
+            Catalogue(places(agent.root, agent.place.environment, agent.place.home), fixed),
             reader(agent.place.workspace),
             run,
             project_instructions(agent.root, agent.place.home),

@@ -17,9 +17,9 @@ from coder.protocol.messages import Message
 from coder.protocol.usage import Tokens
 from coder.record.files import RecordError
 from coder.record.jobs_left import JobsLeft
-from coder.record.log import read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
+from coder.record.rewound import marked_log
 from coder.record.seal import is_made_in, is_trusted
 from coder.record.sinks import JsonlHistorySink
 from coder.record.turn_so_far import NewestTurn
@@ -39,8 +39,8 @@ def resume_session(agent: Agent, session_id: str) -> Session:
         return Session.new(agent, sink)
     state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
     jobs = JobsLeft()
-    for event in read_log(path):
-        for taker in (state, ledger, recent, choices, newest, jobs):
+    for event, current in marked_log(path):
+        for taker in (state, choices, newest, jobs, *((ledger, recent) if current else ())):
             taker.take(event)
     made_here = is_made_in(agent.root, agent.place.home, agent.place.store, session_id)
     session = Session(agent, session_id, [sink], state.created_at, made_here=made_here)
@@ -55,7 +55,7 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     if not believed:
         _keep_conversation_only(session, state)
     _take_over(session, state)
-    _tell_of_memory(session)
+    tell_of_memory(session)
     session.announce(resumed=True, recent=recent.turns)
     _tell_of_jobs(session, jobs)
     session.show_state()
@@ -74,7 +74,8 @@ def _keep_conversation_only(session: Session, state: Replay) -> None:
 
 
 def _take_over(session: Session, state: Replay) -> None:
-    session.title = state.title
+    session.title, session.renamed = state.title, state.renamed
+    session.rewinds = state.rewinds
     session.usage = state.usage
     session.mode_state = state.mode_state
     session.images.recorded = set(state.images)
@@ -130,7 +131,7 @@ def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
         session.agent.emit(Notice(Phrase("job.gone", jobs=names)))
 
 
-def _tell_of_memory(session: Session) -> None:
+def tell_of_memory(session: Session) -> None:
     """Report facts saved or deleted since the system message was made."""
     system, *others = session.conversation.messages or [Message(role="system", content="")]
     told = "\n".join(message.content for message in others)

@@ -97,6 +97,7 @@ class Session:
         self._kept_as = session_id if made_here else _name_here(session_id, agent.root)
         self.created_at = created_at
         self.title = ""
+        self.renamed = ""  # by the person
         self.log = SessionLog(
             session_id, sinks, self._recorded, agent.front.sinks, partial(sealed, agent.place.home)
         )
@@ -146,6 +147,7 @@ class Session:
         self.loop_guard = agent.config.runtime.loop_guard
         self.model_in_use = agent.chosen.name  # of the newest request; another where routing chose
         self.told_servers: set[str] = set()  # MCP servers whose instructions the model has
+        self.rewinds: list[entries.Rewind] = []  # since the last input: `/redo` takes them back
         self.next_notes: list[str] = []  # what the model should know with the next message
         self.images = ImageState()
 
@@ -262,6 +264,7 @@ class Session:
             config=self._config(),
             turns=self.log.turn,
             tokens=Tokens.of(self.usage),
+            title=self.renamed,
         )
         self.log.append(entry)
         self.log.close()
@@ -340,6 +343,7 @@ class Session:
 
     def add_user(self, text: str, entry: entries.TurnStart, images: Sequence[Image] = ()) -> None:
         """A person's input."""
+        self.rewinds = []
         self.title = self.title or title_of(text)
         self.log.append(replace(entry, images=self._record_images(images)), text, role="user")
         if not entry.refused:

@@ -435,11 +435,11 @@ def is_read_only_command(text: str) -> bool:
     return is_read_only(text)
 
 
-def built_in_commands() -> dict[str, str]:
-    """The names of the slash commands, each with its arguments as `/help` shows them."""
+def built_in_commands(*, prompts: bool = True) -> dict[str, str]:
+    """Slash commands with their arguments. `prompts`: also those that a custom mode of that name replaces."""
     from coder.engine.commands.table import COMMANDS
 
-    return {command.name: command.arguments for command in COMMANDS.values()}
+    return {one.name: one.arguments for one in COMMANDS.values() if prompts or one.prompt is None}
 
 
 PLUGIN_GROUPS = ("coder.tools", "coder.commands", "coder.providers")

@@ -355,6 +355,7 @@ def _end(session: Session, turn: Turn) -> None:
         finish_reason=turn.finish_reason,
         cost_usd=turn.cost or None,
         error_message=None if turn.reason is None else str(turn.reason),
+        title=session.renamed,
     )
     try:
         if turn.status == "ok":

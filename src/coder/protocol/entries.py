@@ -49,7 +49,7 @@ class SessionStart(Entry, frozen=True, kw_only=True):
 
 
 class SessionEnd(Entry, frozen=True, kw_only=True):
-    """The process left the session, which may be resumed."""
+    """The process left the session, which may be resumed. `title`: the name that `/rename` gave it."""
 
     mode: str
     operating_mode: str
@@ -57,6 +57,7 @@ class SessionEnd(Entry, frozen=True, kw_only=True):
     config: Config
     turns: int
     tokens: Tokens
+    title: str = ""
 
 
 class PromptTokens(_Part, frozen=True, kw_only=True):
@@ -203,7 +204,8 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 class TurnEnd(Entry, frozen=True, kw_only=True):
-    """A turn is over. `status`: `ok`, `error`, `max_steps`, `prompt_limit`, `cancelled`."""
+    """A turn is over. `status`: `ok`, `error`, `max_steps`, `prompt_limit`, `cancelled`. `title`: as in
+    `session_end`, so that the end of a record has it."""
 
     status: str
     step_count: int
@@ -214,6 +216,7 @@ class TurnEnd(Entry, frozen=True, kw_only=True):
     finish_reason: str = ""
     cost_usd: float | None = None
     error_message: str | None = None
+    title: str = ""
 
 
 class Approval(Entry, frozen=True, kw_only=True):
@@ -284,7 +287,8 @@ class Loop(Entry, frozen=True, kw_only=True):
 
 
 class State(Entry, frozen=True, kw_only=True):
-    """A setting changed: model, effort, modes, budget, loop guard; or a permission was revoked."""
+    """A setting changed: model, effort, modes, budget, loop guard, the session's title; or a permission was
+    revoked."""
 
     model: str | None = None
     operating_mode: str | None = None
@@ -292,6 +296,7 @@ class State(Entry, frozen=True, kw_only=True):
     budget_usd: float | UnsetType | None = UNSET
     loop_guard: bool | None = None
     effort: str | None = None
+    title: str = ""
     revoked: list[str] = []
 
 
@@ -340,6 +345,15 @@ class Undo(Entry, frozen=True, kw_only=True):
     shared: list[str]
     unsure: list[str]
     forced: bool
+
+
+class Rewind(Entry, frozen=True, kw_only=True):
+    """The conversation was taken back to before the input of turn `before`, which stays in the record.
+    `undone`: turns whose file changes were undone with it. `back`: the last rewind was itself taken back."""
+
+    before: int
+    undone: list[int] = []
+    back: bool = False
 
 
 class Citation(Entry, frozen=True, kw_only=True):
@@ -414,6 +428,7 @@ AnyEntry = (
     | ModeState
     | Command
     | Undo
+    | Rewind
     | Citation
     | Job
     | Subagent

@@ -31,6 +31,7 @@ def as_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
 
 
+_TYPE_WITHIN = 300  # bytes of a line: the type follows the time and the session's id
 _PREAMBLE = (Instructions, ModeState)  # may precede the first input
 
 
@@ -106,12 +107,20 @@ class SessionLog:
 
 def read_log(path: Path) -> Iterator[HistoryEvent]:
     """Stream the events of a log. Skips a torn last line and lines that do not decode."""
+    return (event for _, event in numbered_log(path))
+
+
+def numbered_log(path: Path, mentions: Sequence[bytes] = ()) -> Iterator[tuple[int, HistoryEvent]]:
+    """As `read_log`, with line numbers. `mentions`: only lines with one of these in their beginning, where
+    the type is; the others are not decoded."""
     decoder = msgspec.json.Decoder(HistoryEvent)
     with path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file):
             if not line.endswith(b"\n"):
                 return
+            if mentions and not any(text in line[:_TYPE_WITHIN] for text in mentions):
+                continue
             try:
-                yield decoder.decode(line)
+                yield number, decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue

@@ -23,6 +23,7 @@ from coder.protocol.entries import (
     ModeState,
     Note,
     Observation,
+    Rewind,
     SessionStart,
     State,
     TurnEnd,
@@ -48,6 +49,16 @@ INTERRUPTED = (
 )
 
 
+class _Point(msgspec.Struct, frozen=True):
+    """The conversation at some point: the first `length` of `messages`, which is only appended to."""
+
+    messages: list[Message]
+    length: int
+    todos: list[dict[str, Any]]
+    engine_todos: list[dict[str, Any]]
+    notes: list[str]
+
+
 class Replay:
     """A session's state after its last complete event."""
 
@@ -55,6 +66,7 @@ class Replay:
         self.session_id = ""
         self.created_at = ""
         self.title = ""
+        self.renamed = ""
         self.turn = 0
         self.messages: list[Message] = []
         self.todos: list[dict[str, Any]] = []
@@ -69,7 +81,10 @@ class Replay:
         self.turn_open = False
         self.pending_approval: Approval | None = None
         self.images: dict[str, messages.Image] = {}  # by id
+        self.rewinds: list[Rewind] = []  # that no input followed: they can be taken back
         self._open_calls: dict[str, ToolCall] = {}
+        self._before_turn: dict[int, _Point] = {}
+        self._before_rewind: list[_Point] = []
 
     @property
     def unanswered(self) -> list[ToolCall]:
@@ -114,6 +129,8 @@ class Replay:
                     self.messages.append(Message(role="system", content=event.content))
                 self._state(entry)
             case State() as entry:
+                self.renamed = entry.title or self.renamed
+                self.title = self.renamed or self.title
                 self._state(entry)
             case Instructions():
                 self.messages = with_instructions(self.messages, event.content)
@@ -129,6 +146,8 @@ class Replay:
                 self.close_open_calls()
             case Undo() if event.content:
                 self.notes.append(event.content)
+            case Rewind() as entry:
+                self._rewind(event, entry)
 
     def _state(self, entry: SessionStart | State) -> None:
         self.model = entry.model or self.model
@@ -139,10 +158,33 @@ class Replay:
     def _turn_start(self, event: HistoryEvent, entry: TurnStart) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
+        self.close_open_calls()
+        self._before_turn[event.turn] = self._point()
+        self.rewinds, self._before_rewind = [], []
         if not entry.refused:
             self.notes = []
             images = self._images_of(entry)
             self._message(Message(role="user", content=entry.message or event.content, images=images))
+
+    def _point(self) -> _Point:
+        return _Point(self.messages, len(self.messages), self.todos, self.engine_todos, list(self.notes))
+
+    def _rewind(self, event: HistoryEvent, entry: Rewind) -> None:
+        """The instructions at the head stay as they are now: they are settings."""
+        self.close_open_calls()
+        if entry.back and self.rewinds:
+            point = self._before_rewind.pop()
+            self.rewinds.pop()
+        elif not entry.back and entry.before in self._before_turn:
+            point = self._before_turn[entry.before]
+            self._before_rewind.append(self._point())
+            self.rewinds.append(entry)
+        else:
+            return
+        then = point.messages[: point.length]
+        self.messages = [*self.messages[: head_length(self.messages)], *then[head_length(then) :]]
+        self.todos, self.engine_todos = point.todos, point.engine_todos
+        self.notes = [*point.notes, *([event.content] if event.content else [])]
 
     def _images_of(self, entry: TurnStart | Observation) -> list[messages.Image]:
         return [self.images[name] for name in entry.images if name in self.images]

@@ -15,7 +15,7 @@ import msgspec
 
 from coder.fs.atomic import write_atomically
 from coder.fs.safe_open import real_path
-from coder.protocol.entries import Command, TurnStart
+from coder.protocol.entries import Command, SessionEnd, State, TurnEnd, TurnStart
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolSpec, chat_messages
 from coder.record.files import RecordError, encode, valid_text
@@ -186,12 +186,21 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
                 break
     return SessionInfo(
         session_id=path.stem,
-        title=title,
+        title=_given_title(decoder, tail) or title,
         created_at=created_at,
         updated_at=stat.st_mtime,
         turns=turns,
         bytes=stat.st_size,
     )
+
+
+def _given_title(decoder: msgspec.json.Decoder[HistoryEvent], tail: bytes) -> str:
+    """The newest that `/rename` gave: the end of every turn and session repeats it."""
+    for line in reversed(tail.splitlines()) if b'"title":"' in tail else ():
+        entry = event.entry if b'"title":"' in line and (event := _event(decoder, line)) else None
+        if isinstance(entry, State | TurnEnd | SessionEnd) and entry.title:
+            return title_of(entry.title)
+    return ""
 
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -100,8 +100,15 @@ class BuiltIn(msgspec.Struct, frozen=True):
     texts: Texts
 
     def items(self) -> Sequence[MenuItem]:
+        fixed = {*built_in_commands(prompts=False), *LOCAL}
         return [
-            MenuItem(label=f"/{name}", insert=name, about=self.texts.say(f"help.{name}"), hint=hint)
+            MenuItem(
+                label=f"/{name}",
+                insert=name,
+                about=self.texts.say(f"help.{name}"),
+                hint=hint,
+                replaceable=name not in fixed,
+            )
             for name, hint in _every_command()
         ]
 

@@ -46,6 +46,7 @@ PARTS: Final = (
     "config",
     "context",
     "fault",
+    "help",
     "hooks",
     "image",
     "job",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from coder.engine.agent import Agent
+from coder.engine.commands.prompts import Prompt
 from coder.engine.modes import error_texts, keeper_of, reload_modes, set_modes
 from coder.protocol.entries import InstantMode
 from coder.protocol.events import CommandDone
@@ -34,15 +35,7 @@ class InstantLine(msgspec.Struct, frozen=True):
     leftover: str = ""
 
 
-class ServerPrompt(msgspec.Struct, frozen=True):
-    """A typed line that names an MCP server's prompt: the message, and what the person said of it."""
-
-    text: str
-    said: str
-    instant: InstantMode
-
-
-async def server_prompt(agent: Agent, line: str) -> Reply | ServerPrompt | None:
+async def server_prompt(agent: Agent, line: str) -> Reply | Prompt | None:
     """What `/server:prompt args` comes to; None where no server has that name."""
     if agent.mcp is None or ":" not in line.split(maxsplit=1)[0]:
         return None
@@ -53,7 +46,7 @@ async def server_prompt(agent: Agent, line: str) -> Reply | ServerPrompt | None:
         return None
     if found.fault:
         return Reply(found.fault, ok=False)
-    return ServerPrompt(found.text, found.said, InstantMode(mode_id=found.command, values=found.values))
+    return Prompt(found.text, found.said, InstantMode(mode_id=found.command, values=found.values))
 
 
 def refusal(op: TriggerInstantMode, executed: InstantModeExecuted) -> CommandDone:

@@ -11,8 +11,10 @@ from coder.engine.commands.modes import Reply
 from coder.engine.modes import begin_modes
 from coder.engine.resume import resume_session
 from coder.engine.session import Session
+from coder.protocol import entries
 from coder.record.files import RecordError
 from coder.record.log import local_time
+from coder.record.replay import title_of
 from coder.record.seal import accept, is_trusted
 from coder.texts import Joined, Phrase, Said
 
@@ -49,6 +51,17 @@ async def resume_command(agent: Agent, args: str) -> Reply:
     turns = Phrase("status.turns", n=session.log.turn)
     text = Phrase("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
     return Reply(text, data={"session_id": name})
+
+
+async def rename_command(agent: Agent, args: str) -> Reply:
+    name = " ".join(args.split())
+    if not name:
+        return Reply(Phrase("rename.usage"), ok=False, data={"usage": True})
+    session = agent.session
+    name = title_of(session.redactor.redact(name))
+    session.log.append(entries.State(title=name))
+    session.title = session.renamed = name
+    return Reply(Phrase("rename.done", title=shown(name)), data={"title": name})
 
 
 async def _sessions_about(agent: Agent, words: str) -> Reply:

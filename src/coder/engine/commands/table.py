@@ -20,14 +20,15 @@ from coder.engine.commands.memory import memory_answer, skills_answer
 from coder.engine.commands.modes import (
     InstantLine,
     Reply,
-    ServerPrompt,
     custom_mode,
     mode_names,
     modes_command,
     server_prompt,
 )
 from coder.engine.commands.permissions import permissions_command
-from coder.engine.commands.sessions import new_command, resume_command, sessions_command
+from coder.engine.commands.prompts import Prompt, init_prompt, review_prompt
+from coder.engine.commands.rewind import rewind_command
+from coder.engine.commands.sessions import new_command, rename_command, resume_command, sessions_command
 from coder.engine.commands.status import status_command
 from coder.engine.commands.undo import redo_command, undo_command
 from coder.engine.commands.usage import budget_text, context_text, effort_text, loop_text
@@ -41,15 +42,17 @@ from coder.tools.todo import as_text
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A name, its arguments as `/help` shows them, and what it does. Its help text is `help.<name>`."""
+    """A name, its arguments as `/help` shows them, and what it does. Its help text is `help.<name>`.
+    `prompt`: it is a message to the model instead, and a custom mode of that name runs in its place."""
 
     name: str
     arguments: str
-    run: Callable[[Agent, str], Awaitable[Reply]]
+    run: Callable[[Agent, str], Awaitable[Reply]] | None = None
+    prompt: Callable[[str], Prompt] | None = None
 
 
 _ALIKE = 0.6  # of a mistyped name and the one that is suggested: `/foo` is not `/yolo`
-_READS = frozenset({"status", "context", "todos", "diff", "help", "ps"})
+_READS = frozenset({"status", "cost", "context", "todos", "diff", "help", "ps"})
 
 
 def is_read_only(line: str) -> bool:
@@ -57,7 +60,7 @@ def is_read_only(line: str) -> bool:
     return line.startswith("/") and line[1:].partition(" ")[0] in _READS
 
 
-async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine | ServerPrompt:
+async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine | Prompt:
     """Built-in names win; then custom modes, then prompts of MCP servers. Those that are a turn are handed
     back."""
     name, args = [*raw[1:].split(maxsplit=1), "", ""][:2]
@@ -66,11 +69,13 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
     before = len(messages)
     if command is not None and args.strip() and not command.arguments:
         reply = Reply(Phrase("command.no_arguments", name=name), ok=False, data={"usage": True})
-    elif command is not None:
+    elif command is not None and command.run is not None:
         reply = await command.run(agent, args.strip())
     else:
         custom = await custom_mode(agent, raw) or await server_prompt(agent, raw)
-        if isinstance(custom, InstantLine | ServerPrompt):
+        if custom is None and command is not None and command.prompt is not None:
+            return command.prompt(args.strip())
+        if isinstance(custom, InstantLine | Prompt):
             return custom
         reply = (
             custom
@@ -270,18 +275,25 @@ COMMANDS = {
         Command("skills", "", _skills),
         Command("memory", "[add FACT|forget N]", _memory),
         Command("todos", "", _todos),
+        Command("init", "[HINTS]", prompt=init_prompt),
+        Command("review", "[WHAT]", prompt=review_prompt),
         Command("new", "", new_command),
+        Command("clear", "", new_command),
         Command("resume", "[ID]", resume_command),
+        Command("rename", "NAME", rename_command),
         Command("sessions", "", sessions_command),
         Command("compact", "", _compact),
         Command("diff", "[full|PATH|session|turn N]", _diff),
         Command("undo", "[N|N..|turn N|show|force]", undo_command),
         Command("redo", "[N|force]", redo_command),
+        Command("rewind", "[N] [conversation|force]", rewind_command),
         Command("status", "", status_command),
+        Command("cost", "", status_command),
         Command("context", "", _context),
         Command("budget", "[USD|off]", _budget),
         Command("loop", "[on|off]", _loop),
         Command("fork", "", _fork),
         Command("exit", "", _exit),
+        Command("quit", "", _exit),
     )
 }

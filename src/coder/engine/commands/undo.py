@@ -5,7 +5,7 @@ the model are told.
     /undo 3.. [force]      turn 3 and all after it
     /undo turn 3 [force]   turn 3 alone, merged with what changed after it
     /undo show …           what that would do, and nothing else
-    /redo [N] [force]      the turns that were undone last
+    /redo [N] [force]      the turns that were undone last, or the conversation as before a `/rewind`
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def undo_command(agent: Agent, args: str) -> Reply:
     if asked is None:
         return Reply(Phrase("undo.usage"), ok=False, data={"usage": True})
     journal = agent.session.undo
-    await _recover_killed_commands(agent)
+    await recover_killed_commands(agent)
     turns = journal.turns()
     if (one := asked.alone) and one not in turns:
         known = ", ".join(map(str, turns)) or "–"
@@ -80,8 +80,8 @@ async def undo_command(agent: Agent, args: str) -> Reply:
     if asked.show:
         preview = journal.preview_turn if asked.alone else journal.preview
         outcomes = await asyncio.to_thread(preview, asked.alone or asked.count, force=asked.force)
-        lines = [line for one in outcomes for line in _outcome_lines(agent, one, "would")]
-        return Reply(_text(agent, outcomes, lines), data=_data(outcomes))
+        lines = [line for one in outcomes for line in outcome_lines(agent, one, "would")]
+        return Reply(told(agent, outcomes, lines), data=_data(outcomes))
     return await _do(agent, "undo", journal.undo_turn if asked.alone else journal.undo_turns, asked)
 
 
@@ -89,11 +89,15 @@ async def redo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None or asked.show or asked.since or asked.alone:
         return Reply(Phrase("redo.usage"), ok=False, data={"usage": True})
-    await _recover_killed_commands(agent)
+    await recover_killed_commands(agent)
+    if agent.session.rewinds and asked.count == 1:
+        from coder.engine.commands.rewind import take_back_rewind
+
+        return await take_back_rewind(agent, force=asked.force)
     return await _do(agent, "redo", agent.session.undo.redo_turns, asked)
 
 
-async def _recover_killed_commands(agent: Agent) -> None:
+async def recover_killed_commands(agent: Agent) -> None:
     """Recover changes of commands that were killed with the session, for their turn."""
     if agent.session.undo.cut_off():
         from coder.engine.isolation import undo_of
@@ -101,32 +105,41 @@ async def _recover_killed_commands(agent: Agent) -> None:
         await asyncio.to_thread(undo_of(agent.session).recover)
 
 
-async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
+async def carry_out(
+    agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], which: int, *, force: bool
+) -> list[UndoOutcome] | Phrase:
+    """Undo or redo, recorded; the phrase says why it failed."""
     # Shielded from cancellation: an interrupted undo is completed only by the next one.
-    work = asyncio.ensure_future(asyncio.to_thread(turns, asked.alone or asked.count, force=asked.force))
+    work = asyncio.ensure_future(asyncio.to_thread(turns, which, force=force))
     try:
         outcomes = await asyncio.shield(work)
     except asyncio.CancelledError:
         await asyncio.wait([work])
         if work.exception() is None:
-            _keep(agent, action, work.result(), asked.force)
+            _keep(agent, action, work.result(), force)
         raise
     except OSError as error:
-        reason = f"{error.strerror}: {error.filename}"
-        return Reply(Phrase(f"{action}.failed", reason=reason), ok=False)
-    _keep(agent, action, outcomes, asked.force)
-    lines = [line for one in outcomes for line in _outcome_lines(agent, one, action)]
+        return Phrase(f"{action}.failed", reason=f"{error.strerror}: {error.filename}")
+    _keep(agent, action, outcomes, force)
+    return outcomes
+
+
+async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
+    outcomes = await carry_out(agent, action, turns, asked.alone or asked.count, force=asked.force)
+    if isinstance(outcomes, Phrase):
+        return Reply(outcomes, ok=False)
+    lines = [line for one in outcomes for line in outcome_lines(agent, one, action)]
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
         return Reply(Joined(lines or [Phrase("redo.nothing")]), ok=not refused, data=_data(outcomes))
-    return Reply(_text(agent, outcomes, lines), ok=not refused, data=_data(outcomes))
+    return Reply(told(agent, outcomes, lines), ok=not refused, data=_data(outcomes))
 
 
 def _data(outcomes: Sequence[UndoOutcome]) -> dict[str, object]:
     return {"turns": msgspec.to_builtins(list(outcomes))}
 
 
-def _text(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[Said]) -> Said:
+def told(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[Said]) -> Said:
     lines = lines or [Phrase("undo.nothing")]
     oldest = min((one.turn for one in outcomes), default=0)
     for key, commands in (
@@ -153,7 +166,7 @@ def _commands_since(agent: Agent, turn: int) -> list[str]:
 # what is said
 
 
-def _outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
+def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
     """`manner`: undo, redo, or would."""
     shown = _shown_paths(agent)
     if outcome.conflicts:

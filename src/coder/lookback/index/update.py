@@ -19,7 +19,7 @@ from coder.lookback.index.content import Part, packed, parts_of, unpacked
 from coder.lookback.index.database import PART_BITS, IndexFault, transaction, with_index
 from coder.lookback.index.words import tokenizable
 from coder.lookback.projects import Project, remember_project
-from coder.protocol.entries import Command, TurnEnd, TurnStart
+from coder.protocol.entries import Command, State, TurnEnd, TurnStart
 from coder.protocol.history import HistoryEvent
 from coder.record.replay import title_of
 
@@ -142,8 +142,8 @@ def _update(index: sqlite3.Connection, directory: str, record: _Record) -> None:
         writer.flush()
         index.execute(
             "UPDATE session SET size = ?, mtime = ?, turns = ?, "
-            "title = CASE title WHEN '' THEN ? ELSE title END WHERE id = ?",
-            (size, stat.st_mtime_ns, writer.turns, writer.title, known.id),
+            "title = CASE WHEN title = '' OR ? THEN ? ELSE title END WHERE id = ?",
+            (size, stat.st_mtime_ns, writer.turns, writer.renamed, writer.title, known.id),
         )
 
 
@@ -166,6 +166,7 @@ class _PartWriter:
         self._next = (known.id << PART_BITS) if top is None else top + 1
         self.turns = known.turns
         self.title = ""
+        self.renamed = False
         self._parts: list[Part] = []
         self._size = 0
         self._seen = False
@@ -179,7 +180,9 @@ class _PartWriter:
             self._parts.append(part)
             self._size += len(part[1])
         entry = event.entry
-        if not self.title and isinstance(entry, TurnStart):
+        if isinstance(entry, State) and entry.title:
+            self.title, self.renamed = title_of(entry.title), True
+        elif not self.title and isinstance(entry, TurnStart):
             self.title = title_of(event.content)
         elif not self.title and isinstance(entry, Command) and event.role == "user":
             self.title = title_of(entry.input)

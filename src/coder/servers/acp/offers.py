@@ -55,10 +55,11 @@ def commands(
     built_in: dict[str, str], custom: Sequence[ModeDefinition], texts: Texts
 ) -> list[dict[str, Any]]:
     """Built-in commands, then custom modes and saved prompts."""
+    replaced = {mode.command.removeprefix("/") for mode in custom}
     found = [
         _command(name, texts.say(f"help.{name}"), arguments)
         for name, arguments in built_in.items()
-        if name not in _NOT_OFFERED
+        if name not in _NOT_OFFERED and name not in replaced
     ]
     for mode in custom:
         if mode.command and mode.error is None:

@@ -192,13 +192,13 @@ class AcpServer:
 
     async def load_session(self, params: OldSession) -> Answered:
         """Replays the record before the answer, as the protocol requires."""
-        from coder.record.log import read_log
+        from coder.record.rewound import current_log
         from coder.servers.acp.replay import RecordReplay
 
         async with self._opening:
             session = await self._reopen(params)
             replay = RecordReplay(session.updates)
-            for result, event in enumerate(read_log(self._store(params.cwd).log_path(session.id))):
+            for result, event in enumerate(current_log(self._store(params.cwd).log_path(session.id))):
                 replay.take(event)
                 await self._outbox.room()
                 if not result % _BATCH:

@@ -16,7 +16,7 @@ _FREE = ("model",)  # commands whose argument need not be in the menu
 
 class MenuItem(msgspec.Struct, frozen=True):
     """`insert` is the text it inserts, `scope` its origin ("user", "project", …), `hint` its arguments,
-    `about` its description."""
+    `about` its description. `replaceable`: not shown if another source has an entry of that name."""
 
     label: str
     insert: str
@@ -24,6 +24,7 @@ class MenuItem(msgspec.Struct, frozen=True):
     scope: str = ""
     hint: str = ""
     style: str = ""  # of the label: "dim", "bad"
+    replaceable: bool = False
 
 
 class MenuSource(Protocol):
@@ -107,6 +108,8 @@ class Menus:
         """The first source's entries behind the first few of the others, which would not be seen there."""
         first, *others = [list(source.items()) for source in self.sources] or [[]]
         more = [item for items in others for item in items]
+        named = {item.insert for item in more}
+        first = [item for item in first if not (item.replaceable and item.insert in named)]
         return [*more[:_IN_FRONT], *first, *more[_IN_FRONT:]]
 
 

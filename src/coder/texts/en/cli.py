@@ -192,6 +192,8 @@ TEXTS: dict[str, str] = {
     "cli.show.turn": "turn {n}",
     "cli.show.turn_end": "{status} · {n} steps · {tokens} tokens",
     "cli.show.turn_end.one": "{status} · 1 step · {tokens} tokens",
+    "cli.show.rewind": "took the conversation back to before turn {turn}",
+    "cli.show.rewind_back": "took that rewind back",
     "cli.show.undo": "undid the file changes of turn {turn}",
     "cli.show.verify": "verify {command} → {state} (exit {code})",
     "cli.system": "{what}: {why}.",

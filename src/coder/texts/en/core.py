@@ -66,38 +66,6 @@ TEXTS: dict[str, str] = {
     "guard.prompt_warning": "The prompt has {count} tokens; you asked to be warned from {limit} on.",
     "guard.steps": "step limit reached ({limit}); say “continue” to go on, or raise --max-steps.",
     "guard.turns": "This session has had its {limit} turns; /new starts another one.",
-    "help.auto-edit": "operating mode auto-edit: edits are made and verified without asking",
-    "help.compact": "replace older history by a summary",
-    "help.default": "operating mode default: the permission preset as it is",
-    "help.diff": "what has changed in the folder",
-    "help.exit": "leave",
-    "help.fork": "sessions are linear; says so",
-    "help.help": "this list",
-    "help.hooks": "the hooks that are configured, and how each last ended",
-    "help.keys": (
-        "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
-        "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
-        "What you send while it works waits; Up takes it back. Ctrl+S sends it with the next step.\n"
-        "Shift+Tab: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
-        "@path puts a file into the message; !command runs a command of your own."
-    ),
-    "help.mode": "show or set the operating mode",
-    "help.model": "show or set the model (kept in .coder/config.json)",
-    "help.modes": "the modes there are; off, show what one renders to, read the files again",
-    "help.new": "start a new session",
-    "help.permissions": "show what is allowed, set the preset, or revoke an “always”",
-    "help.ps": "the background jobs of this session",
-    "help.stop": "end a background job, or all of them",
-    "help.plan": "operating mode plan: look and propose, change nothing",
-    "help.resume": "go on with an earlier session; without ID, list them",
-    "help.sessions": "the sessions of this folder",
-    "help.mcp": "MCP servers and what became of them",
-    "help.skills": "the skills there are",
-    "help.status": "session, model, tokens, trust",
-    "help.todos": "the todo list",
-    "help.tools": "the tools the model has",
-    "help.undo": "take back the file changes of the last turn (N turns, N.. on, turn N alone); show tells it",
-    "help.yolo": "operating mode yolo: edits and all commands without asking",
     "mode.current": "Operating mode: {mode} (there are {names}).",
     "mode.set": "Operating mode: {mode}",
     "mode.unknown": "There is no operating mode {name}; there are {names}.",
@@ -241,16 +209,11 @@ TEXTS: dict[str, str] = {
     "budget.bad": "{text} is not an amount; say for example /budget 2.00, or /budget off.",
     "budget.none": "{spent} USD spent, no budget set.",
     "budget.state": "{spent} of {limit} USD spent.",
-    "help.budget": "show or set what this session may cost",
-    "help.context": "where the tokens of the context go",
-    "help.effort": "show or set how much the model reasons, for this session",
-    "help.loop": "switch the loop guard of this session on or off",
     "loop.bad": "{text} is neither on nor off.",
     "loop.off": "The loop guard is off for this session.",
     "loop.on": "The loop guard is on.",
     "status.label.budget": "budget",
     # context: skills and memory
-    "help.memory": "what is remembered (add --home: for every project)",
     "memory.added": "Remembered: {fact} ({path})",
     "memory.forgotten": "Forgotten: {fact}",
     "memory.home": "About you",
@@ -270,9 +233,6 @@ TEXTS: dict[str, str] = {
     "first.demo": "`coder demo` shows a tour that needs no model.",
     "first.offer": "{name} seems to be running at {url}. Use it? [y/N] ",
     "first.welcome": "Welcome to coder. It needs a model.",
-    "help.copy": "copy the last answer to the clipboard",
-    "help.theme": "show or set the colours",
-    "help.vim": "switch vim keys on or off",
     "terminal.answer_always": "always allowed",
     "terminal.answer_edits": "→ allowed, and all edits from now on (auto-edit)",
     "terminal.question_after_typing": "A question waits: it is put once you stop typing.",
@@ -380,7 +340,6 @@ TEXTS: dict[str, str] = {
     "trust.unchanged": "The settings of {directory} are trusted already, and have not changed:",
     "trust.value_unknown": "(not known)",
     # engine: undo, redo, permissions
-    "help.redo": "do again what /undo took back",
     "permissions.allowed_head": "commands that run without asking:",
     "permissions.by_always": "by your “always”",
     "permissions.by_file": "by {file}",
@@ -487,4 +446,23 @@ TEXTS: dict[str, str] = {
     "first.local": "{name} is here and needs no key and no server. Use it? [y/N] ",
     "first.local_chosen": "For this session. To keep it: export CODER_MODEL=local",
     "first.local_fetch": "Fetch it and use it? It needs no key and no server. [y/N] ",
+    # engine: rewind, rename
+    "rename.done": "This session is now called: {title}",
+    "rename.usage": "Usage: /rename NAME",
+    "rewind.back": "The conversation is again as it was before the rewind.",
+    "rewind.changed": " · {n} files changed",
+    "rewind.changed.one": " · 1 file changed",
+    "rewind.done": "The conversation is as it was before: {text}",
+    "rewind.files_stay": "The files stay as they are. /redo takes the rewind back.",
+    "rewind.jobs": "Still running in the background: {jobs} (/stop ends them)",
+    "rewind.list": "/rewind N goes back to before message N, with the files:",
+    "rewind.no_turn": "There is no message {turn} to go back to. There are: {turns}",
+    "rewind.not_covered": "No longer covered by undo, and left as they are (turns {turns}): {files}",
+    "rewind.nothing": "There is no message to go back to.",
+    "rewind.refused": (
+        "Nothing was taken back: these files have been changed since, or others may have changed them:\n"
+        "{files}\n/rewind {turn} conversation leaves the files as they are; /rewind {turn} force replaces "
+        "them all the same (and keeps a copy)."
+    ),
+    "rewind.usage": "Usage: /rewind [N] [conversation|force]",
 }

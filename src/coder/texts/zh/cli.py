@@ -184,6 +184,8 @@ TEXTS: dict[str, str] = {
     "cli.show.session": "会话 {id}",
     "cli.show.turn": "第 {n} 回合",
     "cli.show.turn_end": "{status} · {n} 步 · {tokens} 个 token",
+    "cli.show.rewind": "对话退回到第 {turn} 回合之前",
+    "cli.show.rewind_back": "撤回了该次退回",
     "cli.show.undo": "撤销了第 {turn} 回合的文件改动",
     "cli.show.verify": "验证 {command} → {state}（退出码 {code}）",
     "cli.system": "{what}：{why}。",

@@ -81,6 +81,8 @@ class Renderer:
             case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
                 paths = ", ".join([*entry.restored, *entry.removed, *entry.merged])
                 return self.say(f"viewer.{'redo' if redone else 'undo'}", turn=undone or redone, paths=paths)
+            case entries.Rewind(before=turn, back=back):
+                return self.say("viewer.rewind_back") if back else self.say("viewer.rewind", turn=turn)
             case entries.Routing(model=model):
                 return self.say("viewer.routing", model=model)
             case entries.Job(job_id=job, state=state, command=command):

@@ -1,0 +1,198 @@
+"""`/rewind`: the conversation, and the files with it, are taken back to before an earlier message.
+
+    /rewind                   the messages that it can be taken back to
+    /rewind N                 to before the message of turn N; refused if undo would refuse
+    /rewind N conversation    the files stay as they are
+    /rewind N force           as `/undo force`
+
+The record keeps what was rewound. Settings (model, modes, budget) and background jobs are no part of the
+conversation and stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from coder.config.errors import shown
+from coder.context.conversation import count_unanswered
+from coder.context.ledger import Ledger
+from coder.engine.agent import Agent
+from coder.engine.commands.modes import Reply
+from coder.engine.commands.undo import carry_out, outcome_lines, recover_killed_commands, told
+from coder.engine.compact import replace_conversation
+from coder.engine.resume import tell_of_memory
+from coder.engine.session import Session
+from coder.protocol import entries
+from coder.protocol.events import TodosChanged
+from coder.protocol.messages import head_length
+from coder.record.replay import Replay
+from coder.record.rewound import EarlierMessage, earlier_messages, marked_log
+from coder.record.undo.journal import UndoOutcome
+from coder.texts import Joined, Phrase, Said, one_line
+from coder.tools.seen import FileStamps
+from coder.tools.todo import restore
+
+_LISTED = 30
+_CHARS = 100  # of a message in the list
+_NAMED = 50  # files in a note to the model
+_KEEPING_FILES = ("conversation", "talk")
+_FORCING = ("force", "--force")
+
+
+async def rewind_command(agent: Agent, args: str) -> Reply:
+    path = _log(agent)
+    messages = await asyncio.to_thread(earlier_messages, path) if path.exists() else []
+    number, *words = args.split() or [""]
+    if not number:
+        return _list(messages)
+    keeping, force = (len(words) == 1 and words[0] in known for known in (_KEEPING_FILES, _FORCING))
+    if not number.isdecimal() or (words and not keeping and not force):
+        return Reply(Phrase("rewind.usage"), ok=False, data={"usage": True})
+    to = next((message for message in messages if message.turn == int(number)), None)
+    if to is None:
+        known = ", ".join(str(message.turn) for message in messages[-_LISTED:]) or "–"
+        return Reply(Phrase("rewind.no_turn", turn=number, turns=known), ok=False)
+    after = [message for message in messages if message.turn >= to.turn]
+    if keeping:
+        return await _rewind(agent, to, [], [Phrase("rewind.files_stay")], _changed(after))
+    undone = await _undo(agent, to.turn, force=force)
+    if isinstance(undone, Reply):
+        return undone
+    lines: list[Said] = [line for one in undone for line in outcome_lines(agent, one, "undo")]
+    lost = _not_covered(after, {one.turn for one in undone})
+    if lost:
+        turns = ", ".join(str(message.turn) for message in lost)
+        lines.append(Phrase("rewind.not_covered", turns=turns, files=", ".join(_changed(lost))))
+    if undone or lost:
+        lines = [told(agent, undone, lines)]
+    return await _rewind(agent, to, undone, lines, _changed(lost))
+
+
+def _log(agent: Agent) -> Path:
+    return agent.place.store.log_path(agent.session.id)
+
+
+def _list(messages: Sequence[EarlierMessage]) -> Reply:
+    if not messages:
+        return Reply(Phrase("rewind.nothing"), data={"messages": []})
+    lines: list[Said] = [Phrase("rewind.list")]
+    for message in reversed(messages[-_LISTED:]):
+        line: Said = f"{message.turn:>4}  {shown(one_line(message.text, _CHARS))}"
+        if message.changed and not message.undone:
+            line = line + Phrase("rewind.changed", n=len(message.changed))
+        lines.append(line)
+    return Reply(Joined(lines), data={"messages": msgspec.to_builtins(list(messages))})
+
+
+def _changed(messages: Sequence[EarlierMessage]) -> list[str]:
+    return sorted({path for message in messages if not message.undone for path in message.changed})
+
+
+def _not_covered(messages: Sequence[EarlierMessage], undone: set[int]) -> list[EarlierMessage]:
+    """Turns whose changes the undo journal does not have any more."""
+    return [m for m in messages if m.changed and not m.undone and m.turn not in undone]
+
+
+async def _undo(agent: Agent, turn: int, *, force: bool) -> list[UndoOutcome] | Reply:
+    """All changes since, or none: tried first, so that a refusal leaves everything as it is."""
+    journal = agent.session.undo
+    await recover_killed_commands(agent)
+    count = sum(one >= turn for one in journal.turns())
+    if not count:
+        return []
+    if not force:
+        would = await asyncio.to_thread(journal.preview, count)
+        if not all(one.complete for one in would):
+            return _refusal(agent, turn, would)
+    outcomes = await carry_out(agent, "undo", journal.undo_turns, count, force=force)
+    if isinstance(outcomes, Phrase):
+        return Reply(outcomes, ok=False)
+    if not force and not all(one.complete for one in outcomes):  # changed by somebody in between
+        return _refusal(agent, turn, outcomes)
+    return outcomes
+
+
+def _refusal(agent: Agent, turn: int, outcomes: Sequence[UndoOutcome]) -> Reply:
+    show = agent.place.workspace.show
+    paths = {p: None for one in outcomes for p in (*one.conflicts, *one.shared, *one.unsure)}
+    files = [show(Path(path)) for path in paths]
+    text = Phrase("rewind.refused", turn=turn, files="\n".join(f"  {shown(file)}" for file in files))
+    return Reply(text, ok=False, data={"refused": files, "turn": turn})
+
+
+async def _rewind(
+    agent: Agent,
+    to: EarlierMessage,
+    undone: Sequence[UndoOutcome],
+    lines: Sequence[Said],
+    files_as_now: Sequence[str],
+) -> Reply:
+    """`files_as_now`: those that the conversation does not know as they are."""
+    session = agent.session
+    note = ""
+    if files_as_now:
+        named = ", ".join(files_as_now[:_NAMED]) + (" …" if len(files_as_now) > _NAMED else "")
+        note = f"The person took the conversation back to this point. Changed meanwhile, and kept: {named}."
+    entry = entries.Rewind(before=to.turn, undone=[one.turn for one in undone if not one.refused])
+    session.log.append(entry, session.redactor.redact(note))
+    await _take_over(session)
+    data: dict[str, object] = {"rewound_to": to.turn, "draft": to.text}
+    text = one_line(to.text, _CHARS)
+    return Reply(Joined([Phrase("rewind.done", text=shown(text)), *lines, *_jobs(session)]), data=data)
+
+
+async def take_back_rewind(agent: Agent, *, force: bool) -> Reply:
+    """`/redo` after a rewind: its files first, then the conversation."""
+    session = agent.session
+    last, journal = session.rewinds[-1], session.undo
+    again = sum(turn in last.undone for turn in journal.files.redos())
+    outcomes: list[UndoOutcome] | Phrase = []
+    if again:
+        outcomes = await carry_out(agent, "redo", journal.redo_turns, again, force=force)
+    if isinstance(outcomes, Phrase):
+        return Reply(outcomes, ok=False)
+    lines = [line for one in outcomes for line in outcome_lines(agent, one, "redo")]
+    if outcomes and not outcomes[-1].complete and not force:
+        return Reply(Joined(lines), ok=False)
+    session.log.append(entries.Rewind(before=last.before, back=True))
+    await _take_over(session)
+    return Reply(Joined([Phrase("rewind.back"), *lines]), data={"rewound_to": 0})
+
+
+async def _take_over(session: Session) -> None:
+    """Make the session what the record now says, as a resume would."""
+    state, ledger = await asyncio.to_thread(_replayed, _log(session.agent))
+    before = session.context.todos
+    session.ledger, session.rewinds = ledger, state.rewinds
+    replace_conversation(session, state.messages)
+    session.conversation.unanswered = count_unanswered(state.messages)
+    session.context.todos, session.engine_todos = restore(state.todos), restore(state.engine_todos)
+    session.context.files = FileStamps()  # what was read since is no longer in the conversation
+    session.checked = {}
+    session.told_servers.clear()
+    session.told_git = session.told_git and len(state.messages) > head_length(state.messages)
+    session.next_notes = list(state.notes)
+    if running := [job for job in session.jobs if job.running]:
+        names = ", ".join(f"{job.id} ({job.command})" for job in running)
+        session.tell_next(session.redactor.redact(f"Background jobs that run: {names}."))
+    tell_of_memory(session)
+    if session.context.todos != before:
+        session.agent.emit(TodosChanged([msgspec.structs.asdict(todo) for todo in session.context.todos]))
+
+
+def _replayed(path: Path) -> tuple[Replay, Ledger]:
+    state, ledger = Replay(), Ledger()
+    for event, current in marked_log(path):
+        state.take(event)
+        if current:
+            ledger.take(event)
+    return state, ledger
+
+
+def _jobs(session: Session) -> list[Said]:
+    names = [f"{job.id} ({session.redactor.redact(job.command)})" for job in session.jobs if job.running]
+    return [Phrase("rewind.jobs", jobs=", ".join(names))] if names else []
