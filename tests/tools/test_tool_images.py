@@ -63,6 +63,17 @@ def test_types_and_sizes() -> None:
     assert whole(b"") is None
 
 
+def test_a_damaged_comment_is_left_out_and_damaged_pixels_are_refused() -> None:
+    """Viewers ignore the first; the reference server of MCP sends such an image."""
+    data, text = png(), chunk(b"tEXt", b"Title\0x")
+    at = len(data) - 12
+    image = fitted(data[:at] + text[:-1] + bytes([text[-1] ^ 1]) + data[at:])
+    assert b64decode(image.data) == data
+    assert b64decode(fitted(data[:at] + text + data[at:]).data) == data[:at] + text + data[at:]
+    with pytest.raises(Unusable):
+        fitted(data[: at - 1] + bytes([data[at - 1] ^ 1]) + data[at:])
+
+
 @needs_pillow
 @pytest.mark.parametrize(
     ("form", "options"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from coder.protocol.messages import Image
 from coder.texts import Fault
-from coder.tools.images.formats import Broken, Picture, measured
+from coder.tools.images.formats import Broken, Picture, measured, without_damage
 from coder.tools.paths import size_words
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def fitted(data: bytes, name: str = "") -> Image:
     if len(data) > MAX_FILE_BYTES:
         raise too_large(name)
     try:
+        data = without_damage(data)
         picture = measured(data)
     except Broken:
         raise Unusable("image.broken", name=name) from None

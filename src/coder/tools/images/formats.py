@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -61,18 +61,39 @@ def _number(data: bytes, at: int, size: int, order: str = "little") -> int:
 
 def _png(data: bytes) -> tuple[int, int]:
     """Every chunk up to the last is there and has its checksum."""
-    at, kind = 8, b""
+    for at, _, kind, is_whole in _chunks(data):
+        if not is_whole or (at == 8 and (kind != b"IHDR" or _number(data, at, 4, "big") != 13)):
+            raise Broken
+    return _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
+
+
+def _chunks(data: bytes) -> Iterator[tuple[int, int, bytes, bool]]:
+    """Start, end, type of each chunk of a PNG up to the last, and whether it has its checksum."""
+    at = 8
     for _ in range(_MOST_CHUNKS):
-        if kind == b"IEND":
-            return _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
-        length = _number(data, at, 4, "big")
+        end = at + 12 + _number(data, at, 4, "big")
         kind = data[at + 4 : at + 8]
-        if at == 8 and (kind != b"IHDR" or length != 13):
-            raise Broken
-        if _number(data, at + 8 + length, 4, "big") != zlib.crc32(memoryview(data)[at + 4 : at + 8 + length]):
-            raise Broken
-        at += 12 + length
+        yield (
+            at,
+            end,
+            kind,
+            _number(data, end - 4, 4, "big") == zlib.crc32(memoryview(data)[at + 4 : end - 4]),
+        )
+        if kind == b"IEND":
+            return
+        at = end
     raise Broken
+
+
+def without_damage(data: bytes) -> bytes:
+    """A PNG without its damaged ancillary chunks (colour profile, comments), which viewers ignore and which
+    providers may refuse the whole image for. Raises `Broken`."""
+    if media_type_of(data[:HEAD]) != "image/png":
+        return data
+    kept = [(at, end) for at, end, kind, is_whole in _chunks(data) if is_whole or not kind[:1].islower()]
+    if sum(end - at for at, end in kept) == kept[-1][1] - 8:
+        return data
+    return data[:8] + b"".join(data[at:end] for at, end in kept)
 
 
 _FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
