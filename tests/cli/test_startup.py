@@ -72,7 +72,7 @@ HEAVY = {
 }
 # The loop's way to its first request runs through about a hundred small files, at some 0.2 ms
 # each. More than this means that a room is entered which the first request does not need.
-MOST_MODULES = 119
+MOST_MODULES = 113
 
 
 def loaded(project: Project, event: str, *args: str, url: str = "") -> list[str]:
@@ -112,6 +112,58 @@ def at_first_request(project: Project) -> list[str]:
 def test_nothing_heavy_before_the_first_request(at_first_request: list[str]) -> None:
     found = {kind: under(at_first_request, names) for kind, names in HEAVY.items()}
     assert found == {kind: [] for kind in HEAVY}
+
+
+# Imports what asyncio does, then shows whether OpenSSL is there and that a TLS connection can still be made.
+TLS = """
+import sys
+from coder.cli.lazy_tls import defer_tls
+defer_tls()
+import asyncio, ssl
+before = "_ssl" in sys.modules
+
+async def main():
+    loop = asyncio.get_running_loop()
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await reader.read()
+    print(before, "_ssl" in sys.modules)
+    try:
+        await asyncio.open_connection("127.0.0.1", port, ssl=ssl.create_default_context())
+    except OSError as error:  # the server hangs up, or speaks no TLS
+        print(isinstance(error, (ssl.SSLError, ConnectionError)))
+    print(type(ssl).__name__, type(sys.modules["asyncio.sslproto"]).__name__, ssl.SSLSocket.__module__)
+
+asyncio.run(main())
+"""
+
+
+def test_openssl_is_loaded_with_the_first_tls_connection() -> None:
+    done = subprocess.run([sys.executable, "-c", TLS], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False False\nTrue\nmodule module ssl\n", done.stderr
+
+
+def test_openssl_is_loaded_once_whoever_asks_first() -> None:
+    """Threads that meet at the first use see the whole module."""
+    script = """
+import threading
+from coder.cli.lazy_tls import defer_tls
+defer_tls()
+import ssl
+found, begin = [], threading.Barrier(8)
+def use():
+    begin.wait()
+    found.append(ssl.create_default_context)
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(found), len(set(found)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "8 1\n", done.stderr
 
 
 def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import pytest
 
 from coder.protocol.events import ApprovalRequested, CommandDone, SessionStarted, TodosChanged, TurnEnded
+from coder.protocol.history import INTERRUPTED
 from coder.protocol.ops import ApprovalReply
-from coder.record.replay import INTERRUPTED
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 from kit.validity import check_conversation

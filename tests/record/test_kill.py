@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from coder.protocol.events import ApprovalRequested
-from coder.protocol.history import HistoryEvent
+from coder.protocol.history import INTERRUPTED, HistoryEvent
 from coder.protocol.messages import Message
 from coder.protocol.ops import ApprovalReply
 from coder.record.log import read_log
-from coder.record.replay import INTERRUPTED, replay
+from coder.record.replay import replay
 from coder.record.sinks import JsonlHistorySink
 from kit import ScriptedServer
 from kit.calls import call

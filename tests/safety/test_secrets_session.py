@@ -423,7 +423,8 @@ def test_the_key_cannot_be_read_from_coder_s_own_process(project: Project) -> No
 def test_closing_the_process_changes_nothing_for_those_inside() -> None:
     code = (
         "import asyncio, ctypes, os, subprocess, sys; from pathlib import Path\n"
-        "from coder.process.child import Child, keep_secret\n"
+        "from coder.process.child import Child\n"
+        "from coder.process.hardening import keep_secret\n"
         "keep_secret([os.environ['KEY']])\n"
         "async def run():\n"
         "    child = Child(['true'], cwd=Path('/'), environment={}, sink=lambda *_: None)\n"

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from coder.batch.tasks import Task
-from coder.process.child import own_environment
+from coder.process.hardening import own_environment
 
 _NOBODY = {
     "GIT_AUTHOR_NAME": "coder",

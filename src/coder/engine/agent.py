@@ -176,6 +176,12 @@ class Agent:
         self._mode, self.parent = mode, None
 
     @property
+    def can_ask(self) -> bool:
+        """Whether there is a person who may be asked."""
+        approval = self.config.approval
+        return self.front.can_ask and approval.interactive and not approval.auto_approve_ask
+
+    @property
     def effort(self) -> str:
         """How much the model is asked to reason; empty for its own default."""
         return self._effort if self.parent is None else self.parent.effort

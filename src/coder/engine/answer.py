@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
-from coder.engine.side_request import retry_text
 from coder.engine.turn_state import Turn
 from coder.model.base import (
     CallDelta,
@@ -230,6 +229,8 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
         case CallReady():
             answer.calls.append(chunk)
         case Retrying():
+            from coder.engine.side_request import retry_text
+
             emit(Notice(retry_text(chunk), "warning", in_answer=answer.begun))
         case Progress(stage, share):
             emit(ModelProgress(stage, share))

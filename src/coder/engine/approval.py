@@ -186,11 +186,6 @@ async def ask_person(
     return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
 
 
-def somebody_to_ask(session: Session) -> bool:
-    approval = session.agent.config.approval
-    return session.agent.front.can_ask and approval.interactive and not approval.auto_approve_ask
-
-
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
     """Ask about the turn, not a call; `always` means: do not ask again."""
     shown = Joined(question)

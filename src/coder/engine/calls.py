@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.engine.approval import PROPOSE, ask_person, known_read_only, ruling_of, somebody_to_ask
+from coder.engine.approval import PROPOSE, ask_person, known_read_only, ruling_of
 from coder.engine.fitting import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -305,7 +305,7 @@ async def _execute(
     read_only = unbidden and known_read_only(session, tool.command(given))
     if given.get("background"):
         return await start_isolated(session, tool, given, on_output, read_only=read_only)
-    approved = not job.unasked and somebody_to_ask(session)
+    approved = not job.unasked and session.agent.can_ask
     return await run_command(session, tool, given, on_output, read_only=read_only, approved=approved)
 
 

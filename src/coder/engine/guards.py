@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from coder.engine.approval import ask_to_go_on, somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.protocol import entries
@@ -57,7 +56,9 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
     if turn.loops.strikes == 1:
         session.add_note(LOOP_NOTE.format(finding=finding), "loop")
         return None
-    if somebody_to_ask(session):
+    if agent.can_ask:
+        from coder.engine.approval import ask_to_go_on
+
         with turn.busy(Phrase("stopped.approval", tool="loop")):
             answer = await ask_to_go_on(session, [Phrase("guard.loop_question", finding=finding)])
         if answer != "no":

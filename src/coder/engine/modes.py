@@ -12,7 +12,6 @@ import msgspec
 
 from coder.context.prompt import project_instructions
 from coder.engine.agent import Agent
-from coder.engine.approval import ask_person, ask_to_go_on, known_read_only, ruling_of, somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks
 from coder.protocol.events import Notice
@@ -205,6 +204,7 @@ async def project_mode_commands(session: Session) -> dict[str, Any]:
 
 async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> Ran:
     """The command is from a file, not from the person: requires trust, then the ordinary policy."""
+    from coder.engine.approval import ask_person, known_read_only, ruling_of
     from coder.modes.render import Ran, Refused
 
     agent = session.agent
@@ -230,7 +230,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         args,
         lambda _text: None,
         read_only=not asked and known_read_only(session, command),
-        approved=asked and somebody_to_ask(session),
+        approved=asked and session.agent.can_ask,
     )
     if result.ok:
         return Ran(str(result.meta["stdout"]))
@@ -246,6 +246,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
 
 async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None:
     from coder.config.trust import TrustStore
+    from coder.engine.approval import ask_to_go_on
     from coder.modes.render import Refused
 
     agent = session.agent
@@ -254,7 +255,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     status = store.status(agent.root, relevant)
     if status == "trusted":
         return
-    if somebody_to_ask(session):
+    if session.agent.can_ask:
         asked = [Phrase("modes.trust_question", mode=mode.mode_id, command=command)]
         if status == "changed":
             changes = store.difference(agent.root, relevant, whole=True).phrases()

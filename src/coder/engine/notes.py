@@ -12,11 +12,9 @@ from pathlib import Path
 from coder.config.errors import shown
 from coder.context.prompt import environment_text, first_bytes, mode_note
 from coder.engine.agent import Agent
-from coder.engine.approval import somebody_to_ask
 from coder.engine.session import Session
 from coder.engine.verify.choice import project_check
 from coder.policy.decide import matrix
-from coder.policy.verification import may_run
 from coder.protocol.events import Notice
 
 # `bash` and `task` have two rows in the policy's table.
@@ -99,12 +97,14 @@ def rules_note(session: Session) -> str:
     approval = agent.config.approval
     if approval.auto_approve_ask or not approval.interactive:
         asked = []
-    can_ask = somebody_to_ask(session)
+    can_ask = session.agent.can_ask
     if asked and not can_ask:
         asked, denied = [], [name for name, decision in named if decision != "allow"]
     note = mode_note(agent.mode, asked, denied, can_ask=can_ask or not denied)
     if agent.mode == "auto-edit" and (check := _check(agent)):
         note += f" The project's check (`{check}`) runs unasked."
+        from coder.policy.verification import may_run
+
         if may_run(f"{check} tests/x.py", agent.root):
             note += " So does a part of it, with files or tests named."
     return note

@@ -11,7 +11,6 @@ import msgspec
 from coder.config.models import sees_images, window_for
 from coder.engine.plan import is_complex
 from coder.engine.session import Session
-from coder.engine.side_request import one_of, side_request
 from coder.engine.turn_state import Turn
 from coder.model.base import ModelError
 from coder.protocol import entries
@@ -99,6 +98,8 @@ def rule(text: str) -> Tier | None:
 
 async def _classified(session: Session, turn: Turn, model: str) -> Tier:
     """Ask the fast model to classify; the strong one is the fallback."""
+    from coder.engine.side_request import one_of, side_request
+
     if not model:
         return "strong"
     try:

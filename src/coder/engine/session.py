@@ -34,7 +34,7 @@ from coder.protocol.events import (
     StateChanged,
     TodosChanged,
 )
-from coder.protocol.history import HistoryEvent
+from coder.protocol.history import INTERRUPTED, HistoryEvent, title_of
 from coder.protocol.messages import (
     Image,
     Message,
@@ -46,7 +46,6 @@ from coder.protocol.messages import (
 from coder.protocol.usage import Tokens, Usage
 from coder.record.files import RecordError
 from coder.record.log import SessionLog, now
-from coder.record.replay import INTERRUPTED, Replay, title_of
 from coder.record.seal import sealed
 from coder.record.sinks import HistorySink, JsonlHistorySink
 from coder.record.store import new_session_id
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from coder.policy.sandbox.ladder import Sandbox
     from coder.policy.shell.verdict import ShellVerdict
     from coder.process.background import Job
+    from coder.record.replay import Replay
     from coder.record.undo.journal import UndoJournal
     from coder.record.undo.shell import ShellUndo
 

@@ -23,10 +23,10 @@ from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol import entries
 from coder.protocol.events import Failed, Notice, Steered, TurnEnded, TurnStarted
+from coder.protocol.history import INTERRUPTED
 from coder.protocol.messages import Image, tool_message
 from coder.protocol.usage import Tokens
 from coder.record.files import RecordError, valid_text
-from coder.record.replay import INTERRUPTED
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from coder.process.hardening import harden_process
+
 MARK = "CODER_COMMAND"  # environment variable that identifies a child's orphans
 STDOUT, STDERR = 1, 2
 _TERM_GRACE = 0.04  # seconds between SIGTERM and SIGKILL: a cancel is done within 100 ms
@@ -26,7 +28,6 @@ _DRAIN_READS = 16  # of at most 64 KiB each, a pipe's capacity
 _SUPERVISOR_GRACE = 2.0  # seconds to clean up after its command; normally milliseconds
 _ROUNDS = 100  # each may reparent to us the children of what it killed
 
-_secrets: set[str] = set()
 _owned: set[int] = set()  # children of other owners, who reap them themselves
 
 
@@ -91,7 +92,7 @@ class Child:
         self._sink = sink
         self._mark = os.urandom(8).hex()
         self._has_supervisor = isinstance(argv, Supervised)
-        _harden_process()
+        harden_process()
         with _stdin(given, with_stdin=with_stdin) as stdin:
             self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, stdin)
         self.pid = self._popen.pid
@@ -283,26 +284,6 @@ def start_program(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
             return subprocess.Popen(words, pass_fds=descriptors, **options)
 
         return start() if argv.start is None else argv.start(start)
-
-
-def keep_secret(values: Iterable[str]) -> None:
-    """Remove these from this process's environment block before the next child starts."""
-    _secrets.update(values)
-
-
-def own_environment() -> dict[str, str]:
-    """This process's environment without secrets, for programs that coder starts for itself."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.endswith("_API_KEY") and not any(secret in value for secret in _secrets)
-    }
-
-
-def _harden_process() -> None:
-    from coder.process.hardening import harden_process
-
-    harden_process(_secrets)
 
 
 if sys.platform != "darwin" or sys.version_info >= (3, 13):

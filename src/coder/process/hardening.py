@@ -15,15 +15,30 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_DUMPABLE = 4
 _ARGUMENTS, _ENVIRONMENT_END = 45, 48  # fields of /proc/self/stat, counted after the name
 
+_secrets: set[str] = set()
 _overwritten: set[bytes] = set()
 _hardened: list[bool] = []
 
 
-def harden_process(secrets: Iterable[str]) -> None:
-    """Make this process undumpable, remove `secrets` from its environment block, and become the subreaper of
-    orphaned descendants. Linux only; elsewhere a no-op.
+def keep_secret(values: Iterable[str]) -> None:
+    """Remove these from this process's environment block before the next child starts."""
+    _secrets.update(values)
+
+
+def own_environment() -> dict[str, str]:
+    """This process's environment without secrets, for programs that coder starts for itself."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith("_API_KEY") and not any(secret in value for secret in _secrets)
+    }
+
+
+def harden_process() -> None:
+    """Make this process undumpable, remove what is secret from its environment block, and become the
+    subreaper of orphaned descendants. Linux only; elsewhere a no-op.
     """
-    wanted = {os.fsencode(secret) for secret in secrets} - _overwritten
+    wanted = {os.fsencode(secret) for secret in _secrets} - _overwritten
     if _hardened and not wanted:
         return
     if not Path("/proc/self/task").exists():

@@ -11,6 +11,18 @@ from typing import Any
 import msgspec
 
 from coder.protocol.entries import Action, AnyEntry, Assistant, Observation, Subagent, entry_of
+from coder.texts import one_line
+
+# The answer to a call that never got one.
+INTERRUPTED = (
+    "error: interrupted: the session was cut off before this call was answered; "
+    "it may or may not have run. Check before repeating it."
+)
+
+
+def title_of(text: str) -> str:
+    """A session's title: the first line of its first input, short enough for a list."""
+    return one_line(text, 60)
 
 
 class HistoryEvent(msgspec.Struct, frozen=True, dict=True):

@@ -30,7 +30,7 @@ from coder.protocol.entries import (
     TurnStart,
     Undo,
 )
-from coder.protocol.history import HistoryEvent
+from coder.protocol.history import INTERRUPTED, HistoryEvent, title_of
 from coder.protocol.messages import (
     Message,
     ToolCall,
@@ -41,12 +41,6 @@ from coder.protocol.messages import (
 )
 from coder.protocol.usage import Usage
 from coder.record.turn_so_far import request_of
-from coder.texts import one_line
-
-INTERRUPTED = (
-    "error: interrupted: the session was cut off before this call was answered; "
-    "it may or may not have run. Check before repeating it."
-)
 
 
 class _Point(msgspec.Struct, frozen=True):
@@ -259,8 +253,3 @@ def with_replaced(messages: list[Message], replaced: list[tuple[int, str]]) -> l
         msgspec.structs.replace(m, content=contents[at]) if at in contents else m
         for at, m in enumerate(messages)
     ]
-
-
-def title_of(text: str) -> str:
-    """The first line of the first input, short enough for a list."""
-    return one_line(text, 60)

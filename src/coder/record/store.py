@@ -16,10 +16,9 @@ import msgspec
 from coder.fs.atomic import write_atomically
 from coder.fs.safe_open import real_path
 from coder.protocol.entries import Command, SessionEnd, State, TurnEnd, TurnStart
-from coder.protocol.history import HistoryEvent
+from coder.protocol.history import HistoryEvent, title_of
 from coder.protocol.messages import Message, ToolSpec, chat_messages
 from coder.record.files import RecordError, encode, valid_text
-from coder.record.replay import title_of
 
 _HEAD = 65536  # bytes of a log searched for its title
 _TAIL = 65536

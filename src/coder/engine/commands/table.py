@@ -11,7 +11,7 @@ import msgspec
 
 from coder.config.schema import OPERATING_MODES
 from coder.engine.agent import Agent
-from coder.engine.approval import ask_to_go_on, somebody_to_ask
+from coder.engine.approval import ask_to_go_on
 from coder.engine.commands.diff import show_diff
 from coder.engine.commands.hooks import hooks_command
 from coder.engine.commands.jobs import ps_command, stop_command
@@ -129,7 +129,7 @@ async def _model(agent: Agent, args: str) -> Reply:
     from coder.config.save import save_model
 
     unlisted = await _unlisted(agent, args)
-    if unlisted and somebody_to_ask(agent.session):
+    if unlisted and agent.can_ask:
         question = [unlisted, Phrase("model.use_it")]
         if await ask_to_go_on(agent.session, question, can_always=False) == "no":
             return Reply(Phrase("model.unchanged", model=agent.chosen.name), ok=False)

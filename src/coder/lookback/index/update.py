@@ -20,8 +20,7 @@ from coder.lookback.index.database import PART_BITS, IndexFault, transaction, wi
 from coder.lookback.index.words import tokenizable
 from coder.lookback.projects import Project, remember_project
 from coder.protocol.entries import Command, State, TurnEnd, TurnStart
-from coder.protocol.history import HistoryEvent
-from coder.record.replay import title_of
+from coder.protocol.history import HistoryEvent, title_of
 
 _LARGEST_PART = 1 << 18  # characters; an excerpt reads a whole part
 _AT_THE_END = 8 << 20  # bytes of a record that a session's end waits for; a search reads the rest

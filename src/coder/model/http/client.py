@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from coder.model.http.address import Address, parse_address, proxy_for
-from coder.model.http.body import Body, Inflater, body_for
 from coder.model.http.connection import HttpConnection, Resolve, basic, open_connection, tls_context
 from coder.model.http.faults import HttpFault
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
     import ssl
+
+    from coder.model.http.body import Body
 
 _REDIRECTS = 3
 _IDLE_SECONDS = 55.0  # most servers close an idle connection after 60 s or more
@@ -50,6 +51,8 @@ class Response:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The decoded body, in chunks as large as what has arrived."""
+        from coder.model.http.body import Inflater
+
         encoding = self.headers.get("content-encoding", "").strip().lower()
         inflater = Inflater(encoding) if encoding in ("gzip", "x-gzip", "deflate") else None
         while not self._body.done:
@@ -154,6 +157,8 @@ class HttpClient:
     ) -> Response:
         try:
             connection.send(message)
+            from coder.model.http.body import body_for  # while the server is at work
+
             status, headers = await self._head(connection)
             return Response(self, route, connection, status, headers, body_for(method, status, headers))
         except BaseException:

@@ -23,7 +23,7 @@ import msgspec
 
 from coder.config.models import FILE, NAME, SIZE, models_directory
 from coder.fs.private import locked, make_private
-from coder.process.child import own_environment
+from coder.process.hardening import own_environment
 from coder.process.run import run_process
 from coder.texts import Fault, Phrase
 

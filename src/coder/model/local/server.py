@@ -12,7 +12,8 @@ import msgspec
 
 from coder.config.models import FETCHED, PREFIX, WINDOW
 from coder.model.base import ModelError, Progress
-from coder.process.child import STDOUT, Child, own_environment
+from coder.process.child import STDOUT, Child
+from coder.process.hardening import own_environment
 from coder.texts import Phrase
 
 _SERVE = Path(__file__).with_name("serve.py")

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coder import __version__
 from coder.config.provider import is_azure
-from coder.model.arguments import call_ready
-from coder.model.base import (
-    CallDelta,
-    CallReady,
-    Chunk,
-    CitationFound,
-    Completed,
-    ModelError,
-    ModelRequest,
-    ReasoningDelta,
-    TextDelta,
-    closing,
-)
+from coder.model.base import Chunk, ModelError, ModelRequest, closing
 from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
-from coder.model.http.sse import LineTooLong, SseParser
-from coder.protocol.messages import Opaque
-from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.model.errors import RequestInfo
+    from coder.model.wires.answer_stream import AnswerStream, EventReader
 
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
 _ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
@@ -43,90 +28,6 @@ _PATIENCE_AFTER_END = 5.0  # seconds to wait for usage and the end mark after th
 _SECRET_NAMES = {"authorization", "key", "apikey", "token", "secret", "cookie", "auth"}
 
 _decode = msgspec.json.decode
-
-
-class SentCall(Protocol):
-    """A tool call as a stream has assembled it."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def arguments(self) -> str: ...
-
-
-class AnswerStream(ABC):
-    """One answer: decoded events in, chunks out.
-
-    `ended`: the finish reason has arrived; `done`: nothing follows; `error`: the server's error object. Tool
-    calls are emitted at the end, when it is known whether the answer is complete.
-    """
-
-    def __init__(self, used_ids: Iterable[str] = ()) -> None:
-        self.ended = False
-        self.done = False
-        self.error: Any = None
-        self._finish = ""
-        self._usage: Usage | None = None
-        self._model = ""
-        self._used = set(used_ids)
-        self._cited: set[str] = set()
-        self._out: list[Chunk] = []
-
-    @abstractmethod
-    def event(self, data: Any) -> None:
-        """One decoded event."""
-
-    @abstractmethod
-    def whole(self, data: Any) -> bool:
-        """A complete, non-streamed answer; false if it is none."""
-
-    @abstractmethod
-    def calls(self) -> Sequence[SentCall]: ...
-
-    def opaque(self) -> Opaque | None:
-        """What the provider wants back with this answer, where there is such."""
-        return None
-
-    def take(self) -> list[Chunk]:
-        """The chunks since the last `take`."""
-        out, self._out = self._out, []
-        return out
-
-    def finish(self) -> list[Chunk]:
-        """The last chunks: calls, then `Completed`."""
-        out = self.take()
-        calls: list[CallReady] = [
-            call_ready(self._call_id(call.id), call.name, call.arguments, self._finish)
-            for call in self.calls()
-        ]
-        reason = self._finish or ("tool_calls" if calls else "stop")
-        end = Completed(finish_reason=reason, usage=self._usage, model=self._model, opaque=self.opaque())
-        return [*out, *calls, end]
-
-    def _text(self, text: str) -> None:
-        self._out.append(TextDelta(text))
-
-    def _reason(self, text: str) -> None:
-        self._out.append(ReasoningDelta(text))
-
-    def _write_call(self, number: int, name: str, text: str) -> None:
-        if text:
-            self._out.append(CallDelta(number, name, text))
-
-    def _cite(self, text: str) -> None:
-        if text and text not in self._cited:
-            self._cited.add(text)
-            self._out.append(CitationFound(text))
-
-    def _call_id(self, wanted: str) -> str:
-        while not wanted or wanted in self._used:
-            wanted = f"call_{os.urandom(9).hex()}"
-        self._used.add(wanted)
-        return wanted
 
 
 class HttpWire(ABC):
@@ -214,6 +115,8 @@ class HttpWire(ABC):
 
     def model_names(self, data: Any) -> list[str]:
         """The names in the answer to `models_url`."""
+        from coder.model.wires.answer_stream import dicts
+
         entries = data.get("data") or data.get("models") if isinstance(data, dict) else data
         names = (entry.get("id") or entry.get("name") for entry in dicts(entries))
         return [name for name in names if isinstance(name, str)]
@@ -275,12 +178,14 @@ class HttpWire(ABC):
     # answering
 
     async def _chunks(self, request: ModelRequest, response: Response) -> AsyncGenerator[Chunk, None]:
+        from coder.model.wires.answer_stream import first_bytes, merged, rest
+
         answer = self.answer(request)
         async with closing(response.chunks()) as body:
-            first = await _first_bytes(body)
+            first = await first_bytes(body)
             start = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
             if start in (b"{", b"[", b"<", b""):
-                self._read_whole(first + await _rest(body, _ANSWER_LIMIT), answer, request.model)
+                self._read_whole(first + await rest(body, _ANSWER_LIMIT), answer, request.model)
             else:
                 async for chunk in self._events(first, body, answer, response, request.model):
                     yield chunk
@@ -291,7 +196,9 @@ class HttpWire(ABC):
         self, data: bytes, body: AsyncIterator[bytes], answer: AnswerStream, response: Response, model: str
     ) -> AsyncGenerator[Chunk, None]:
         """The chunks of an event stream; raises if it breaks off."""
-        from_server = _Events()
+        from coder.model.wires.answer_stream import EventReader, merged
+
+        from_server = EventReader()
         while True:
             done = self._read_batch(from_server, data, answer)
             for chunk in merged(answer.take()):
@@ -316,8 +223,10 @@ class HttpWire(ABC):
                 raise errors.not_a_model(self._shown, sample, self._secrets(), retryable=True)
             raise errors.broken(self._shown, Phrase("fault.unfinished"))
 
-    def _read_batch(self, events: _Events, data: bytes, answer: AnswerStream) -> bool:
+    def _read_batch(self, events: EventReader, data: bytes, answer: AnswerStream) -> bool:
         """Feed a batch to `answer`; true at its end."""
+        from coder.model.http.sse import LineTooLong
+
         try:
             return events.read(data, answer)
         except LineTooLong as wrong:
@@ -388,84 +297,6 @@ class HttpWire(ABC):
         return errors.of_error_object(error, self._info(model))
 
 
-class _Events:
-    """SSE events decoded as JSON. Invalid lines among valid ones are skipped."""
-
-    def __init__(self) -> None:
-        self._parser = SseParser()
-        self.good = 0
-        self.sample = ""  # of undecodable data
-
-    def read(self, data: bytes, answer: AnswerStream) -> bool:
-        texts = self._parser.feed(data) if data else self._parser.finish()
-        for text in texts:
-            if text.__class__ is str and text[:1] == "{":
-                if not self._event(text, answer):
-                    for line in text.split("\n"):  # some servers omit the blank line between events
-                        self._event(line, answer)
-                if answer.done:
-                    return True
-            elif text.strip() == "[DONE]":
-                return True
-            else:
-                self.sample = self.sample or text[:2000]
-        return False
-
-    def _event(self, text: str, answer: AnswerStream) -> bool:
-        try:
-            event = _decode(text)
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            self.sample = self.sample or text[:2000]
-            return False
-        self.good += 1
-        answer.event(event)
-        return True
-
-
-async def _first_bytes(body: AsyncIterator[bytes]) -> bytes:
-    """Enough of the body to detect its format."""
-    data = b""
-    while len(data) < 4 or not data.strip():
-        part = await anext(body, b"")
-        if not part:
-            break
-        data += part
-    return data
-
-
-async def _rest(body: AsyncIterator[bytes], limit: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in body:
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            break
-    return b"".join(parts)
-
-
-def merged(chunks: list[Chunk]) -> list[Chunk]:
-    """Merge neighbouring deltas of the same kind."""
-    out: list[Chunk] = []
-    run: list[str] = []
-    kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
-    for chunk in chunks:
-        if isinstance(chunk, TextDelta | ReasoningDelta):
-            if run and chunk.__class__ is not kind:
-                out.append(kind("".join(run)))
-                run = []
-            kind = chunk.__class__
-            run.append(chunk.text)
-            continue
-        if run:
-            out.append(kind("".join(run)))
-            run = []
-        out.append(chunk)
-    if run:
-        out.append(kind("".join(run)))
-    return out
-
-
 def used_ids(request: ModelRequest) -> Iterable[str]:
     """Ids of the conversation's calls, which an answer's must differ from."""
     return (call.id for message in request.messages for call in message.tool_calls)
@@ -479,21 +310,3 @@ def endpoints(base_url: str, path: str, *, bare: Sequence[str] = ("/v1", "")) ->
         return [base + mark + query]
     before = bare if "/" not in base.partition("://")[2] else ("",)
     return [base + version + path + mark + query for version in before]
-
-
-def dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def count(usage: Any, name: str) -> int:
-    """A token count of a `usage` object; 0 where there is none."""
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def source(citation: Any) -> str:
-    """A source as a person reads it."""
-    if not isinstance(citation, dict):
-        return ""
-    url, title = str(citation.get("url") or ""), str(citation.get("title") or "").strip()
-    return f"{title} ({url})" if title and url else url or title

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from coder.policy.programs.tables import names
-from coder.process.child import own_environment
 from coder.process.executables import find_program
+from coder.process.hardening import own_environment
 
 _SECONDS = 5.0
 _MOST_REPOSITORIES = 100

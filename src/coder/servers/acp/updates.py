@@ -32,8 +32,8 @@ from coder.protocol.events import (
     VerifyChanged,
 )
 from coder.protocol.history import HistoryEvent
+from coder.protocol.history import title_of as session_title
 from coder.protocol.modes import InstantModeExecuted
-from coder.record.replay import title_of as session_title
 from coder.servers.acp.tools import (
     SILENT,
     Update,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coder.config.provider import azure_base
-from coder.model.arguments import object_text
 from coder.model.base import ModelRequest
-from coder.model.wires.chat_completions.stream import ChatStream
 from coder.model.wires.client import HttpWire, endpoints, used_ids
 from coder.protocol.messages import FunctionCall, Message, ToolCall, chat_messages
+
+if TYPE_CHECKING:
+    from coder.model.wires.answer_stream import AnswerStream
 
 _PATH = "/chat/completions"
 _OLD_LIMIT = "max_tokens"
@@ -61,7 +62,9 @@ class ChatCompletions(HttpWire):
         body.update(request.extra)
         return msgspec.json.encode(body)
 
-    def answer(self, request: ModelRequest) -> ChatStream:
+    def answer(self, request: ModelRequest) -> AnswerStream:
+        from coder.model.wires.chat_completions.stream import ChatStream
+
         return ChatStream(used_ids(request))
 
 
@@ -78,6 +81,8 @@ def _wire_message(message: Message) -> Message:
 
 
 def _valid_call(call: ToolCall) -> ToolCall:
+    from coder.model.arguments import object_text
+
     sent = call.function.arguments
     text = object_text(sent)
     if text == sent:

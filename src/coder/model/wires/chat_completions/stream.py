@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from coder.model.base import Progress
-from coder.model.wires.client import AnswerStream, count, dicts, source
+from coder.model.wires.answer_stream import AnswerStream, count, dicts, source
 from coder.protocol.usage import Usage
 
 

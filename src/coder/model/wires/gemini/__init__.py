@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
 from coder.model.base import ModelRequest
-from coder.model.wires.client import HttpWire, dicts, used_ids
+from coder.model.wires.client import HttpWire, used_ids
 from coder.model.wires.gemini.request import Limits, body_of
-from coder.model.wires.gemini.stream import GeminiStream
+
+if TYPE_CHECKING:
+    from coder.model.wires.answer_stream import AnswerStream
 
 
 class Gemini(HttpWire):
@@ -29,6 +31,8 @@ class Gemini(HttpWire):
         return f"{self._base()}/models?pageSize=1000"
 
     def model_names(self, data: Any) -> list[str]:
+        from coder.model.wires.answer_stream import dicts
+
         answering = [
             model
             for model in dicts(data.get("models") if isinstance(data, dict) else None)
@@ -39,7 +43,9 @@ class Gemini(HttpWire):
     def body(self, request: ModelRequest) -> bytes:
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
 
-    def answer(self, request: ModelRequest) -> GeminiStream:
+    def answer(self, request: ModelRequest) -> AnswerStream:
+        from coder.model.wires.gemini.stream import GeminiStream
+
         return GeminiStream(used_ids(request), self.origin, request.model)
 
     def leave_out(self, body: bytes, model: str) -> bool:

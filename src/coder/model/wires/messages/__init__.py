@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coder.model.base import Chunk, Completed, ModelRequest, TextDelta, closing
 from coder.model.wires.client import HttpWire, endpoints, used_ids
 from coder.model.wires.messages.request import Limits, body_of
-from coder.model.wires.messages.stream import MessageStream
 from coder.protocol.messages import Message, Opaque
 from coder.protocol.usage import Usage
+
+if TYPE_CHECKING:
+    from coder.model.wires.answer_stream import AnswerStream
 
 _PATH = "/messages"
 _VERSION = "2023-06-01"
@@ -39,7 +42,9 @@ class Messages(HttpWire):
     def body(self, request: ModelRequest) -> bytes:
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
 
-    def answer(self, request: ModelRequest) -> MessageStream:
+    def answer(self, request: ModelRequest) -> AnswerStream:
+        from coder.model.wires.messages.stream import MessageStream
+
         return MessageStream(used_ids(request), self.origin, request.model)
 
     def leave_out(self, body: bytes, model: str) -> bool:

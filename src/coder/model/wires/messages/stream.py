@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coder.model.arguments import object_text
-from coder.model.wires.client import AnswerStream, count, dicts, source
+from coder.model.wires.answer_stream import AnswerStream, count, dicts, source
 from coder.model.wires.parts import PartList
 from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from coder.config.provider import azure_base
 from coder.model.base import ModelRequest
 from coder.model.wires.client import HttpWire, endpoints, used_ids
 from coder.model.wires.responses.request import Limits, body_of
-from coder.model.wires.responses.stream import ResponseStream
+
+if TYPE_CHECKING:
+    from coder.model.wires.answer_stream import AnswerStream
 
 _PATH = "/responses"
 
@@ -26,7 +30,9 @@ class Responses(HttpWire):
     def body(self, request: ModelRequest) -> bytes:
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
 
-    def answer(self, request: ModelRequest) -> ResponseStream:
+    def answer(self, request: ModelRequest) -> AnswerStream:
+        from coder.model.wires.responses.stream import ResponseStream
+
         return ResponseStream(used_ids(request), self.origin, request.model)
 
     def leave_out(self, body: bytes, model: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from coder.model.wires.client import AnswerStream, count, dicts, source
+from coder.model.wires.answer_stream import AnswerStream, count, dicts, source
 from coder.model.wires.parts import PartList
 from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage

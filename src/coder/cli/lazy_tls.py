@@ -1,0 +1,73 @@
+"""Loads OpenSSL with the first TLS connection.
+
+asyncio imports `ssl` with itself: 5 of the 85 ms to the first request, in vain where the model is on this
+machine. `importlib.util.LazyLoader` would do the same, but is not thread-safe before Python 3.12.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import RLock
+from importlib.machinery import PathFinder
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+
+_DEFERRED = ("ssl", "asyncio.sslproto")
+_LOCK = RLock()
+
+
+class _DeferredModule(ModuleType):
+    """Runs the module's code when an attribute is asked for that it does not have yet."""
+
+    class SSLSocket:
+        """asyncio asks of every socket whether it is one. As long as `ssl` is not loaded, none is."""
+
+    def __getattr__(self, name: str) -> object:
+        with _LOCK:
+            loader: Loader | None = self.__dict__.pop("_loader", None)
+            if loader is not None:
+                try:
+                    loader.exec_module(self)
+                except BaseException:
+                    self.__dict__["_loader"] = loader
+                    raise
+                self.__class__ = ModuleType  # type: ignore[assignment]  # what it is from now on
+        return ModuleType.__getattribute__(self, name)
+
+
+class _DeferringLoader:
+    """Leaves the code of a module to be run later."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["_loader"] = self._loader
+        module.__class__ = _DeferredModule
+
+
+class _DeferringFinder:
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in _DEFERRED:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _DeferringLoader(spec.loader)  # type: ignore[assignment]  # `abc` is slow to load
+        return spec
+
+
+def defer_tls() -> None:
+    """Called before asyncio is imported."""
+    if "ssl" not in sys.modules:
+        sys.meta_path.insert(0, _DeferringFinder)
