@@ -12,9 +12,9 @@ from coder.engine.modes import begin_modes
 from coder.engine.resume import resume_session
 from coder.engine.session import Session
 from coder.protocol import entries
+from coder.protocol.history import title_of
 from coder.record.files import RecordError
 from coder.record.log import local_time
-from coder.record.replay import title_of
 from coder.record.seal import accept, is_trusted
 from coder.texts import Joined, Phrase, Said
 
