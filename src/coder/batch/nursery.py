@@ -34,7 +34,12 @@ _GRACE = 3.0  # seconds for a task process to end by itself once its supervisor 
 _KILL, _ENDED = b"k", b"e"
 _START = "import sys; sys.path[:] = sys.argv[2].split(':'); from coder.batch.nursery import main; main()"
 LABEL = "coder-batch-of-{pid}"  # an argument, so that `ps` tells whose processes these are
-_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+# What tasks have of the environment of whoever starts them.
+PASSED_ON = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+)
 
 
 class TaskProcess(msgspec.Struct, frozen=True):
@@ -92,7 +97,7 @@ class Nursery:
     def _start(self) -> socket.socket:
         control, theirs = socket.socketpair()
         path = os.pathsep.join(str(Path(directory).absolute()) for directory in sys.path)
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment = {name: os.environ[name] for name in (*PASSED_ON, "TMPDIR") if name in os.environ}
         with theirs:
             self._process = subprocess.Popen(
                 [

@@ -82,14 +82,11 @@ class OutputDirectory:
         self.path = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = _locked(directory)
+        except BlockingIOError:
+            raise BatchError("batch.locked", directory=directory) from None
         except OSError as error:
             raise BatchError("batch.no_out", directory=directory, why=error.strerror) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise BatchError("batch.locked", directory=directory) from None
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._results = os.open(directory / RESULTS, flags, 0o644)
         self._attempts = os.open(directory / ATTEMPTS, flags, 0o644)
@@ -130,6 +127,23 @@ class OutputDirectory:
         else:
             with path.open("ab") as file:
                 file.write(data)
+
+
+def _locked(directory: Path) -> int:
+    """Raises `BlockingIOError` where another driver has it."""
+    path = directory / LOCK
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its last owner removes the file: we may have opened that one just before.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                    return descriptor
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def _has_content(path: Path) -> bool:

@@ -17,6 +17,7 @@ from coder.batch.channel import Done, Grew, Start, TaskChannel
 from coder.batch.gate import Gate
 from coder.batch.job import Check, Outcome
 from coder.batch.mirror import CheckoutError
+from coder.batch.nursery import PASSED_ON
 from coder.batch.results import ANSWER, PATCH, RECORD
 from coder.batch.workspace import Workspace, counts
 from coder.config.errors import ConfigError
@@ -47,11 +48,6 @@ from coder.texts import Fault
 _KEEP = 16_384  # bytes of what `setup` and `check` print
 _PATCH_EVERY = 5.0  # seconds between two patches of a task that goes on
 _LARGEST_PATCH = 64 << 20
-_PASSED_ON = (
-    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-)
 
 
 def preload() -> None:
@@ -130,7 +126,7 @@ class Attempt:
         return self._workspace.root / self._prefix
 
     def _base_environ(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         return {
             **kept,
             "HOME": str(self._home),

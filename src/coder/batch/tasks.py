@@ -24,6 +24,7 @@ from coder.texts import Fault, Phrase
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@=,+-]{0,149}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
+_LONGEST_NAME = 240  # bytes; file systems allow 255, and attempts have a number behind it
 _FIRST_FAULTS = 10  # wrong lines that one run names
 _SLUG = re.compile(r"[^A-Za-z0-9_.+-]+")
 # Files of the output directory, where every task has a directory named by its id.
@@ -129,9 +130,12 @@ class TaskFile:
         self.variables.update(task.env)
         for combination in self._combinations:
             made = _combined(task, combination)
-            if made.id in seen:
-                raise BatchError("batch.twice", id=made.id, first=seen[made.id])
-            seen[made.id] = number
+            if len(made.id) > _LONGEST_NAME:
+                raise BatchError("batch.bad_id", id=made.id)
+            folder = made.id.lower()  # as a file system that does not tell case apart
+            if folder in seen:
+                raise BatchError("batch.twice", id=made.id, first=seen[folder])
+            seen[folder] = number
             self.ids.append(made.id)
             if made.model:
                 self.models.add(made.model)
@@ -175,7 +179,7 @@ def read_matrix(words: Sequence[str]) -> dict[str, list[str]]:
 
 def check_task(task: Task, environ: Mapping[str, str]) -> None:
     """Raises `BatchError` for what the types cannot tell."""
-    if not _ID.fullmatch(task.id) or task.id in RESERVED:
+    if not _ID.fullmatch(task.id) or task.id.lower() in RESERVED:
         raise BatchError("batch.bad_id", id=task.id)
     if not task.prompt.strip():
         raise BatchError("batch.no_prompt")

@@ -19,6 +19,7 @@ from coder.config.layers import merged
 from coder.config.provider import KNOWN
 from coder.config.schema import OPERATING_MODES, PRESETS, Config, price_of
 from coder.engine.setup import Options, Settings, provider_of, read_settings
+from coder.texts import Fault
 
 if TYPE_CHECKING:
     from coder.batch.driver import Plan
@@ -246,6 +247,8 @@ def _drive(
         signal.signal(number, lambda *_: driver.cancel())
     try:
         progress = driver.run()
+    except OSError as error:
+        raise Fault("batch.unwritten", directory=out.path, why=error.strerror) from None
     finally:
         engine.close()
         for number, handler in kept.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coder.batch.results import Row
 from coder.batch.status import Progress, Status
+from coder.cli.streams import redirect_stdout_to_devnull
 from coder.cli.tables import columns
 from coder.terminal.render.sanitize import flat
 from coder.texts import Texts, shortened
@@ -26,6 +27,12 @@ class Display:
         self._drawn = 0  # lines of the table on the screen
 
     def show(self, progress: Progress, rows: list[Row]) -> None:
+        try:
+            self._show(progress, rows)
+        except BrokenPipeError:  # nobody reads on: the results are in files
+            redirect_stdout_to_devnull()
+
+    def _show(self, progress: Progress, rows: list[Row]) -> None:
         lines = [row_line(progress, row, self._texts) for row in rows]
         if not self._live:
             if lines:

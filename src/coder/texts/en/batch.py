@@ -27,6 +27,8 @@ TEXTS: dict[str, str] = {
     # the output directory
     "batch.out_missing": "Say where the results go: coder batch TASKS.jsonl --out DIR",
     "batch.no_out": "{directory} cannot be used: {why}.",
+    "batch.unwritten": "{directory} cannot be written: {why}. What ran was stopped; the same command with "
+    "--resume goes on once that is put right.",
     "batch.locked": "Another `coder batch` is writing {directory}; "
     "`coder batch status {directory}` shows it.",
     "batch.has_results": "{directory} has results already: add --resume to do what is missing, --retry "

@@ -25,6 +25,8 @@ TEXTS: dict[str, str] = {
     "batch.matrix": "--matrix {word}：请写成 NAME=A,B，每个名字一次；可用的名字有 {names}。",
     "batch.out_missing": "请指明结果写到哪里：coder batch TASKS.jsonl --out DIR",
     "batch.no_out": "无法使用 {directory}：{why}。",
+    "batch.unwritten": "无法写入 {directory}：{why}。运行中的任务已停止；"
+    "问题解决后，同一命令加 --resume 可继续。",
     "batch.locked": "另一个 `coder batch` 正在写 {directory}；`coder batch status {directory}` 可查看它。",
     "batch.has_results": "{directory} 里已有结果：加 --resume 完成缺少的，加 --retry failed "
     "连失败的也重做，或换一个文件夹。",

@@ -1,0 +1,152 @@
+"""`coder batch` past this machine: stub attempts on a simulated cluster of many nodes.
+
+The driver, its files, the hub and Ray are the real ones; an attempt alone is a stub, which streams a record,
+a patch and an answer and runs nothing. What is looked at is what could grow with the number of tasks: the
+memory of driver and hub, and the time for a result. `./dev bench cluster`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ray.cluster_utils import Cluster
+
+from coder.batch.attempt import Take
+from coder.batch.channel import Answered, Ask, Done, Grew
+from coder.batch.cluster import RayEngine
+from coder.batch.driver import Driver, plan
+from coder.batch.job import Job, Outcome, Secrets, Settings
+from coder.batch.limits import Limits
+from coder.batch.mirror import Bundle
+from coder.batch.page import write_page
+from coder.batch.results import OutputDirectory, Row
+from coder.batch.status import Progress
+from coder.batch.tasks import TaskFile
+
+_ENTRY = json.dumps({"type": "assistant", "content": "x" * 300}).encode() + b"\n"
+
+
+def stub(
+    job: Job,
+    _secrets: Secrets,
+    take: Take,
+    _stopping: Callable[[], bool],
+    _bundle: Callable[[], Bundle] | None,
+) -> None:
+    """Two messages to the hub, as a task of one step has."""
+    take([Grew("record.jsonl", _ENTRY * 4), Ask(1, "stub", 0.001)])
+    outcome = Outcome("ok", cost=0.001, steps=1, model="stub", tokens={"prompt": 900, "total": 1000})
+    take(
+        [
+            Answered(1, "stub", 0.001, 900, 100),
+            Grew("patch.diff", b"+x\n" * 50, whole=True),
+            Grew("answer.md", b"done", whole=True),
+            Done(outcome),
+        ]
+    )
+
+
+def resident(pid: int) -> float:
+    """MB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def hub_process() -> int:
+    """By the title that Ray gives the process of an actor."""
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if (directory / "cmdline").read_bytes().startswith(b"ray::Hub"):
+                return int(directory.name)
+        except OSError:
+            continue
+    raise LookupError("no process of the hub")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tasks", type=int, nargs="?", default=100_000)
+    parser.add_argument("--nodes", type=int, default=10)
+    parser.add_argument("--cpus", type=int, default=1, help="logical cores of a node")
+    parser.add_argument("--seconds", type=float, default=None)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="b") as name:
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False},
+        )
+        try:
+            for _ in range(chosen.nodes):
+                cluster.add_node(num_cpus=chosen.cpus, object_store_memory=80 << 20)
+            measure(Path(name), cluster.address, chosen)
+        finally:
+            cluster.shutdown()
+
+
+def measure(root: Path, address: str, chosen: argparse.Namespace) -> None:
+    file = root / "tasks.jsonl"
+    with file.open("w", encoding="utf-8") as lines:
+        for number in range(chosen.tasks):
+            task = {"id": f"t{number}", "prompt": "x" * 500, "repo": "https://example.com/x.git"}
+            lines.write(json.dumps(task) + "\n")
+    begun = time.monotonic()
+    tasks = TaskFile(file, {}, {})
+    out = OutputDirectory(root / "out")
+    todo = plan(tasks, out, retry_failed=False)
+    took, size = time.monotonic() - begun, resident(os.getpid())
+    print(f"{chosen.tasks} lines read in {took:.1f} s; driver {size:.0f} MB")
+    limits = Limits(clock=time.monotonic)
+    engine = RayEngine("bench", address, 0, limits, Secrets(), memory=1 << 20, supervise=stub)
+    hub = hub_process()
+    print(f"{chosen.nodes} nodes of {chosen.cpus}, capacity {engine.capacity}; hub {resident(hub):.0f} MB")
+    report = Report(chosen.tasks, hub, out.path / "results.jsonl")
+    driver = Driver(tasks, todo, out, engine, Settings("bench"), show=report.show, seconds=chosen.seconds)
+    try:
+        driver.run()
+    finally:
+        engine.close()
+        out.close()
+    report.line(last=True)
+    begun, before = time.monotonic(), resident(os.getpid())
+    write_page(out.path)
+    size = (out.path / "index.html").stat().st_size >> 20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"index.html: {size} MB in {time.monotonic() - begun:.1f} s; peak {peak:.0f} MB (was {before:.0f})")
+
+
+class Report:
+    """A line for every tenth of the tasks."""
+
+    def __init__(self, total: int, hub: int, results: Path) -> None:
+        self._total, self._hub, self._results = total, hub, results
+        self._begun = self._at = time.monotonic()
+        self._done = self._told = 0
+
+    def show(self, _progress: Progress, rows: list[Row]) -> None:
+        self._done += len(rows)
+        if self._done - self._told >= self._total / 10:
+            self.line()
+
+    def line(self, *, last: bool = False) -> None:
+        now = time.monotonic()
+        count = self._done - self._told
+        each = f"{1000 * (now - self._at) / count:.2f} ms a result" if count else "-"
+        hub = "-" if last else f"{resident(self._hub):.0f} MB"
+        driver = f"{resident(os.getpid()):.0f} MB"
+        print(
+            f"{self._done:>7} done, {now - self._begun:>6.0f} s: {each}, driver {driver}, "
+            f"hub {hub}, results.jsonl {self._results.stat().st_size >> 20} MB",
+            flush=True,
+        )
+        self._at, self._told = now, self._done
+
+
+if __name__ == "__main__":
+    main()

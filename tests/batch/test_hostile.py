@@ -1,0 +1,207 @@
+"""Task files, repositories, patches and disks that mean no good."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.batch_kit import Batch, make_repository, model, state_of, writes
+from coder.batch.results import OutputDirectory
+from coder.batch.tasks import BatchError, TaskFile, read_matrix
+from kit import ScriptedServer
+from kit.driving import Project, left_running
+
+TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
+
+
+def read(tmp_path: Path, *tasks: dict[str, Any], matrix: tuple[str, ...] = ()) -> list[str]:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("".join(json.dumps(task) + "\n" for task in tasks), encoding="utf-8")
+    made = TaskFile(file, read_matrix(matrix), {})
+    made.close()
+    return made.ids
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "..", ".", "", "a\nb", "a\0b", "a/b", "-rf", "x" * 151, "Results.JSONL", "é", "a\x1b[2J", "~"],
+)
+def test_an_id_that_could_be_another_path_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BatchError, match="cannot be an id"):
+        read(tmp_path, {**TASK, "id": name})
+
+
+def test_ids_that_one_folder_would_serve_are_the_same(tmp_path: Path) -> None:
+    """On file systems that do not tell case apart."""
+    with pytest.raises(BatchError, match="the id Fix is that of line 1 already"):
+        read(tmp_path, {**TASK, "id": "fix"}, {**TASK, "id": "Fix"})
+
+
+def test_a_matrix_does_not_make_an_id_longer_than_a_name_may_be(tmp_path: Path) -> None:
+    long = ",".join("m" * 80 + str(n) for n in range(2))
+    with pytest.raises(BatchError, match="cannot be an id"):
+        read(tmp_path, {**TASK, "id": "x" * 150}, matrix=(f"model={long}", "ref=" + "r" * 60))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "--upload-pack=touch ran",
+        "ext::sh -c 'touch ran'",
+        "ext::touch% ran",
+        "fd::17/foo",
+        "-oProxyCommand=x",
+    ],
+)
+def test_a_repository_that_is_a_command_is_refused_before_anything_starts(
+    project: Project, source: str
+) -> None:
+    batch = Batch(project, [{"id": "a", "prompt": "x", "repo": source}])
+    with ScriptedServer() as server:
+        done = batch.run(server.url)
+        assert (done.returncode, server.chats) == (2, [])
+    assert "line 1: " in done.stderr
+    assert not (project.cwd / "ran").exists()
+
+
+PATCHES = {
+    "above": "--- a/x\n+++ b/../../up.txt\n@@ -0,0 +1 @@\n+x\n",
+    "absolute": "--- /dev/null\n+++ {home}/abs.txt\n@@ -0,0 +1 @@\n+x\n",
+    "hook": "diff --git a/.git/hooks/post-commit b/.git/hooks/post-commit\nnew file mode 100755\n"
+    "--- /dev/null\n+++ b/.git/hooks/post-commit\n@@ -0,0 +1 @@\n+touch /tmp/x\n",
+    "config": "--- a/.git/config\n+++ b/.git/config\n@@ -1 +1,2 @@\n [core]\n+\tfsmonitor = touch ran\n",
+    "link": "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n"
+    "+/etc/passwd\n\\ No newline at end of file\n",
+    "through": "--- /dev/null\n+++ b/out/in.txt\n@@ -0,0 +1 @@\n+x\n",
+    "nothing": "not a patch at all\n",
+}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_hostile_patch_changes_nothing_outside_and_nothing_of_git(project: Project, name: str) -> None:
+    make_repository(project.cwd)
+    outside = project.home / "outside"
+    outside.mkdir()
+    (project.cwd / "out").symlink_to(outside)
+    result = project.home / "results" / "one"
+    result.mkdir(parents=True)
+    patch = PATCHES[name].replace("{home}", str(project.home))
+    (result / "patch.diff").write_text(patch, encoding="utf-8")
+    git_before = state_of(project.cwd / ".git")
+    done = project.coder("apply", str(result), "--mode", "auto-edit")
+    assert "Traceback" not in done.stderr
+    assert state_of(project.cwd / ".git") == git_before
+    assert list(outside.iterdir()) == []
+    assert not (project.home / "abs.txt").exists()
+    assert not (project.cwd.parent / "up.txt").exists()
+    assert not (project.cwd / "l").is_symlink()
+    if name != "link":
+        assert done.returncode == 1, done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
+def test_a_disk_that_is_full_ends_the_batch_with_a_sentence(project: Project) -> None:
+    """Nothing is taken for done that could not be written, and it goes on once there is room. The driver
+    alone gets the error: a limit on file sizes, set while its first task waits for an answer."""
+    import resource
+
+    make_repository(project.cwd)
+    batch = Batch(project, [TASK, {**TASK, "id": "two"}])
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer(request: dict[str, Any]) -> Any:
+        asked.set()
+        go_on.wait(60)
+        return writes()(request)
+
+    with model(answer) as server:
+        driver = batch.start(server.url, "--jobs", "1")
+        assert asked.wait(60)
+        resource.prlimit(driver.pid, resource.RLIMIT_FSIZE, (1, 1))
+        go_on.set()
+        _, err = driver.communicate(timeout=60)
+        assert driver.returncode == 1, err
+        assert err.count("\n") == 1, err
+        assert str(batch.out) in err
+        assert "--resume" in err
+        batch.nothing_left()
+        assert batch.rows() == []
+        assert batch.run(server.url, "--resume").returncode == 0
+    assert sorted(batch.by_id()) == ["one", "two"]
+
+
+def test_a_lock_that_was_removed_meanwhile_keeps_nobody_out_and_lets_nobody_in_twice(tmp_path: Path) -> None:
+    """A driver that opens the lock file just before its owner removes it must not hold the removed one."""
+    first = OutputDirectory(tmp_path)
+    kept, raced = os.open, list[Any]()
+
+    def slow_open(path: Any, flags: int, *rest: int, **more: Any) -> int:
+        descriptor = kept(path, flags, *rest, **more)
+        if str(path).endswith("batch.lock") and not raced:
+            raced.append(path)
+            first.close()
+        return descriptor
+
+    os.open = slow_open
+    try:
+        second = OutputDirectory(tmp_path)
+    finally:
+        os.open = kept
+    assert raced
+    with pytest.raises(BatchError):
+        OutputDirectory(tmp_path)
+    second.close()
+
+
+DAEMON = """\
+import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", "5432"])
+"""
+
+
+def test_daemons_of_a_check_are_ended_without_a_sandbox_too(project: Project) -> None:
+    make_repository(project.cwd)
+    project.configure(sandbox={"mode": "off"})
+    project.write("daemon.py", DAEMON)
+    daemon = "python3 daemon.py"
+    batch = Batch(project, [{**TASK, "setup": daemon, "check": f"{daemon}; {daemon}"}])
+    with model(writes()) as server:
+        batch.run(server.url)
+    assert batch.by_id()["one"]["check"]["status"] == "passed"
+    assert left_running("5432") == []
+
+
+def test_tasks_have_the_proxy_and_certificates_of_the_person(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "check": 'echo "$https_proxy $SSL_CERT_FILE"'}])
+    with model(writes()) as server:
+        named = {
+            "https_proxy": "http://127.0.0.1:9",
+            "SSL_CERT_FILE": "/etc/some.pem",
+            "no_proxy": "127.0.0.1",
+        }
+        batch.run(server.url, env=named)
+    assert batch.by_id()["one"]["check"]["output"] == "http://127.0.0.1:9 /etc/some.pem"
+
+
+def test_a_reader_that_goes_away_does_not_end_the_batch(project: Project) -> None:
+    """`coder batch … | head -1`: what it prints is progress, not its results."""
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "id": f"t{number}"} for number in range(4)])
+    with model(writes()) as server:
+        driver = batch.start(server.url, "--jobs", "1")
+        assert driver.stdout is not None
+        driver.stdout.close()
+        assert driver.wait(60) == 0
+        driver.communicate()
+    assert len(batch.by_id()) == 4
+    batch.nothing_left()
