@@ -93,7 +93,7 @@ def keys(section: type[Any]) -> str:
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
         shown = "" if default is None else f"`{msgspec.json.encode(default).decode()}`"
-        rows.append((f"`{field.name}`", value(field.type), shown))
+        rows.append((f"`{field.encode_name}`", value(field.type), shown))
     return table(("key", "value", "default"), rows)
 
 
@@ -104,9 +104,20 @@ def of(section: type[Any]) -> inspect.StructType:
 
 
 def inner_sections(section: type[Any]) -> Iterator[tuple[str, type[msgspec.Struct]]]:
+    """What stands under a name, or in a list; each kind once."""
+    seen: set[type[msgspec.Struct]] = set()
     for field in of(section).fields:
         if isinstance(field.type, inspect.DictType) and isinstance(field.type.value_type, inspect.StructType):
-            yield f"{field.name}.NAME", field.type.value_type.cls
+            yield f"{field.encode_name}.NAME", field.type.value_type.cls
+        elif isinstance(field.type, inspect.ListType) and isinstance(
+            field.type.item_type, inspect.StructType
+        ):
+            inner = field.type.item_type.cls
+            if inner not in seen:
+                seen.add(inner)
+                name = f"{field.encode_name}[]"
+                yield name, inner
+                yield from ((f"{name}.{more}", found) for more, found in inner_sections(inner))
 
 
 def value(kind: inspect.Type) -> str:
@@ -116,6 +127,8 @@ def value(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.LiteralType):
         return ", ".join(f'`"{one}"`' for one in kind.values)
     if isinstance(kind, inspect.ListType):
+        if isinstance(kind.item_type, inspect.StructType):
+            return "list of objects, see below"
         return f"list of {value(kind.item_type)}"
     if isinstance(kind, inspect.DictType):
         return f"object: name → {value(kind.value_type)}"

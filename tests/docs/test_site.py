@@ -35,7 +35,7 @@ def test_the_reference_leaves_nothing_out() -> None:
     assert all(f"`coder {name}`" in commands for name in SUBCOMMANDS)
     assert all(f"`/{name}" in commands for name in COMMANDS)
     for section in Config.__struct_fields__:
-        fields = type(getattr(Config(), section)).__struct_fields__
+        fields = type(getattr(Config(), section)).__struct_encode_fields__  # as they are written
         part = settings.split(f"\n## `{section}`\n")[1].split("\n## ")[0]
         assert all(f"| `{field}` |" in part for field in fields), section
 

@@ -74,6 +74,31 @@ class Scene:
         return note_in(self.server.chats[asked]["messages"][-1]["content"])
 
 
+def test_ide_shows_the_editor_and_switches_it(tmp_path: Path) -> None:
+    async def use(scene: Scene) -> None:
+        async def said(line: str) -> str:
+            return str(of(await scene.driver.send(line), CommandDone)[-1].text)
+
+        await scene.begin()
+        shown = scene.place.file(
+            "a.py", 5, isActive=True, cursor={"line": 3, "character": 1}, selectedText="abc"
+        )
+        await scene.show(shown, scene.place.file("b.py"))
+        expected = "VS Code is connected. The model is told what is open there (2):"
+        assert await said("/ide") == f"{expected}\n  a.py, line 3, 3 characters selected\n  b.py"
+        assert "`/ide on`" in await said("/ide off")
+        assert await scene.said("and now?") is None
+        assert "VS Code is connected" in await said("/ide on")
+        assert await scene.said("and now?") is not None
+        for announced in scene.place.temporary.rglob("*.json"):
+            announced.unlink()
+        await said("/ide off")
+        assert "is found within" in await said("/ide on")
+        assert "/ide on and /ide off" in await said("/ide of")
+
+    play(tmp_path, [{"text": "ok"}] * 2, use)
+
+
 def note_in(message: str) -> Any:
     if "```json\n" not in message:
         return None

@@ -75,9 +75,12 @@ class FakeEditor:
         await self.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **more}))
 
     async def send(self, data: str) -> None:
-        for stream in self._streams:
-            stream.write(_chunk(f"event: message\ndata: {data}\n\n"))
-            await stream.drain()
+        for stream in list(self._streams):
+            try:
+                stream.write(_chunk(f"event: message\ndata: {data}\n\n"))
+                await stream.drain()
+            except ConnectionError:  # who listened has left
+                self._streams.remove(stream)
 
     async def cut_streams(self) -> None:
         """The connection breaks; the editor itself goes on."""

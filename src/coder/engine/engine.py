@@ -160,15 +160,20 @@ class Engine:
         with contextlib.suppress(asyncio.CancelledError):
             await self._worker
 
+    async def _leave_ide(self) -> None:
+        """The one that there is at the end: `/ide` may have changed it."""
+        if self.agent.ide is not None:
+            await self.agent.ide.close()
+
     async def _work(self) -> None:
         agent = self.agent
         try:
             async with contextlib.AsyncExitStack() as leaving:  # an error must not prevent other clean-up
                 leaving.push_async_callback(agent.model.close)
                 leaving.callback(lambda: agent.session.end_jobs())
-                for line in (agent.mcp, agent.ide):
-                    if line is not None:
-                        leaving.push_async_callback(line.close)
+                if agent.mcp is not None:
+                    leaving.push_async_callback(agent.mcp.close)
+                leaving.push_async_callback(self._leave_ide)
                 if agent.git_state is not None:
                     leaving.callback(agent.git_state.close)
                 for sink in reversed(agent.front.sinks):

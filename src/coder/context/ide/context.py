@@ -6,7 +6,7 @@ between a tool call and its result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,11 @@ class IdeContext:
     def known(self) -> bool:
         """Whether an update has arrived."""
         return self._now is not None
+
+    @property
+    def files(self) -> Sequence[OpenFile]:
+        """What is open, as far as the editor has told."""
+        return self._now or ()
 
     def update(self, params: object) -> None:
         """Apply the `params` of `ide/contextUpdate`; invalid parts are ignored."""

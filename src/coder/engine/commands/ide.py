@@ -1,17 +1,54 @@
-"""The person's editor in `/status`: which one is connected, or why none is."""
+"""The person's editor: `/ide`, and its row in `/status`."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from coder.engine.agent import Agent
-from coder.texts import Phrase, Said
+from coder.engine.commands.modes import Reply
+from coder.texts import Joined, Phrase, Said
+
+if TYPE_CHECKING:
+    from coder.context.ide.context import OpenFile
 
 
 def ide_rows(agent: Agent) -> list[tuple[str, Said]]:
     """A row for `/status`; none where no editor is to be listened to."""
+    return [("ide", _connection(agent))] if agent.ide is not None else []
+
+
+def _connection(agent: Agent) -> Said:
     ide = agent.ide
-    if ide is None:
-        return []
-    if ide.connected:
-        return [("ide", ide.name)]
+    if ide is not None and ide.connected:
+        return ide.name
     none = Phrase("status.no_ide")
-    return [("ide", none if ide.fault is None else none + " (" + ide.fault + ")")]
+    return none if ide is None or ide.fault is None else none + " (" + ide.fault + ")"
+
+
+async def ide_command(agent: Agent, args: str) -> Reply:
+    """Show what the editor tells; `on` and `off` hold for this process."""
+    if args not in ("", "on", "off"):
+        return Reply(Phrase("context.ide.usage"), ok=False, data={"usage": True})
+    if args == "off" and agent.ide is not None:
+        ide, agent.ide = agent.ide, None
+        await ide.close()
+    if args == "on" and agent.ide is None:
+        from coder.context.ide.client import IdeClient
+        from coder.context.ide.context import IdeContext
+
+        agent.ide = IdeClient(IdeContext(agent.root), agent.root, agent.place.environment)
+        agent.ide.start()
+        await agent.ide.settle()
+    if agent.ide is None:
+        return Reply(Phrase("context.ide.off", file=agent.place.home / "config.json"))
+    if not agent.ide.connected:
+        return Reply(Phrase("context.ide.none", state=_connection(agent)))
+    files = [_line(file) for file in agent.ide.context.files]
+    return Reply(Joined([Phrase("context.ide.connected", name=agent.ide.name, n=len(files)), *files]))
+
+
+def _line(file: OpenFile) -> Said:
+    if not file.active or file.cursor is None:
+        return f"  {file.path}"
+    at = Phrase("context.ide.cursor", path=file.path, line=file.cursor.line)
+    return "  " + at + (Phrase("context.ide.selected", n=len(file.selection)) if file.selection else "")

@@ -14,6 +14,7 @@ from coder.engine.agent import Agent
 from coder.engine.approval import ask_to_go_on
 from coder.engine.commands.diff import show_diff
 from coder.engine.commands.hooks import hooks_command
+from coder.engine.commands.ide import ide_command
 from coder.engine.commands.jobs import ps_command, stop_command
 from coder.engine.commands.mcp import mcp_command
 from coder.engine.commands.memory import memory_answer, skills_answer
@@ -270,6 +271,7 @@ COMMANDS = {
         Command("tools", "", _tools),
         Command("mcp", "[restart NAME]", mcp_command),
         Command("hooks", "", hooks_command),
+        Command("ide", "[on|off]", ide_command),
         Command("ps", "", ps_command),
         Command("stop", "[ID]", stop_command),
         Command("skills", "", _skills),

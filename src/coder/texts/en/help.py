@@ -11,6 +11,7 @@ TEXTS: dict[str, str] = {
     "help.fork": "sessions are linear; says so",
     "help.help": "this list",
     "help.hooks": "the hooks that are configured, and how each last ended",
+    "help.ide": "the editor that is connected, and what the model is told of it",
     "help.keys": (
         "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"

@@ -11,6 +11,7 @@ TEXTS: dict[str, str] = {
     "help.fork": "会话是线性的（仅作说明）",
     "help.help": "本列表",
     "help.hooks": "已配置的钩子及其上次运行结果",
+    "help.ide": "已连接的编辑器，以及告知模型的内容",
     "help.keys": (
         "Enter 发送；Alt+Enter、Ctrl+J 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
