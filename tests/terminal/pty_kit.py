@@ -40,20 +40,29 @@ class Paper(pyte.Screen):
         self.scrolled: list[str] = []
         self.titles: list[str] = []
         self.bells = 0
+        self._rows: dict[int, str] = {}
         super().__init__(columns, lines)
+
+    @property
+    def rows(self) -> list[str]:
+        """As `display`, without blanks at the end. Renders only what has changed: tests look often."""
+        for at in self.dirty:
+            self._rows[at] = self._row(at)
+        self.dirty.clear()
+        return [self._rows[at] for at in range(self.lines)]
 
     def index(self) -> None:
         if self.cursor.y == self.lines - 1 and self.margins is None:
-            self.scrolled.append(self._first_row())
+            self.scrolled.append(self._row(0))
         super().index()
 
-    def _first_row(self) -> str:
-        """As `display[0]`, which would render the whole screen for it, for each line that scrolls by."""
-        row, wide, text = self.buffer[0], False, []
-        for column in range(self.columns):
+    def _row(self, at: int) -> str:
+        row, wide, text = self.buffer[at], False, []
+        for column in range(max(row, default=-1) + 1):
+            data = row[column].data
             if not wide:
-                text.append(row[column].data)
-            wide = not wide and char_width(row[column].data[:1] or " ") == 2
+                text.append(data)
+            wide = not wide and char_width(data[:1] or " ") == 2
         return "".join(text).rstrip()
 
     def bell(self, *_args: Any) -> None:
@@ -67,7 +76,7 @@ class Paper(pyte.Screen):
         """Rows that no longer fit scroll off; a narrower screen cuts, as xterm does."""
         lines, columns = lines or self.lines, columns or self.columns
         while self.cursor.y >= lines:
-            self.scrolled.append(self.display[0].rstrip())
+            self.scrolled.append(self._row(0))
             self.cursor.y -= 1
             for row in range(self.lines):
                 self.buffer[row] = self.buffer[row + 1]
@@ -146,12 +155,12 @@ class Terminal:
     @property
     def screen(self) -> str:
         """What is on the screen now."""
-        return "\n".join(line.rstrip() for line in self.paper.display).rstrip()
+        return "\n".join(self.paper.rows).rstrip()
 
     @property
     def text(self) -> str:
         """Scrollback and screen."""
-        return "\n".join([*self.paper.scrolled, *(line.rstrip() for line in self.paper.display)]).rstrip()
+        return "\n".join([*self.paper.scrolled, *self.paper.rows]).rstrip()
 
     @property
     def prompt(self) -> str:
