@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 KEY_LINES = (
     QUESTION,
     "First I look at what is there",
-    "2 files: basket.py, test_basket.py",
+    "read test_basket.py",
     "bash needs your approval:",
     "python3 -m unittest",
     "FAILED (failures=1)",

@@ -107,7 +107,7 @@ def test_tools_and_todos(project: Project, columns: int, rows: int) -> None:
         terminal.until(lambda: "[yolo]" in terminal.screen)
         terminal.send("go")
         terminal.until(lambda: "  │ live3" in terminal.screen)  # while it runs
-        assert re.search(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] bash", terminal.screen)
+        assert re.search(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] running", terminal.screen)
         project.write("go", "")
         terminal.until("all done")
         terminal.until_idle()

@@ -38,7 +38,7 @@ def test_a_form_keeps_the_keys_and_the_question_waits(project: Project, columns:
         terminal.send("/focus first")
         terminal.until(lambda: terminal.screen.endswith("Mode: focus"))
         terminal.send("go")
-        terminal.until("stops it")
+        terminal.until("esc stops")
         terminal.type("draft" + DOWN + TAB)
         terminal.until(lambda: "▸ topic  first" in terminal.screen)
         terminal.type("\x15y")
@@ -78,7 +78,7 @@ def test_a_cancel_goes_through_a_form(project: Project) -> None:
         terminal.send("/focus first")
         terminal.until(lambda: terminal.screen.endswith("Mode: focus"))
         terminal.send("go")
-        terminal.until("stops it")
+        terminal.until("esc stops")
         terminal.type(DOWN + TAB)
         terminal.until(lambda: "▸ topic  first" in terminal.screen)
         gate.open()
@@ -103,7 +103,7 @@ def test_a_search_is_given_up_for_a_question(project: Project) -> None:
         terminal.until("one")
         terminal.until_idle()
         terminal.send("go")
-        terminal.until("stops it")
+        terminal.until("esc stops")
         terminal.type("\x12ye")
         terminal.until(lambda: "> yes" in terminal.screen.split("\n")[-2])
         gate.open()
@@ -128,7 +128,7 @@ def test_what_an_editor_brings_back_is_the_draft_and_no_answer(project: Project)
     ):
         terminal.until_idle()
         terminal.send("go")
-        terminal.until("stops it")
+        terminal.until("esc stops")
         terminal.type("draft\x18\x05")
         terminal.until((project.cwd / "editing").exists)
         gate.open()
@@ -213,9 +213,11 @@ def test_a_question_longer_than_the_screen_says_again_what_it_is_about(
     project: Project, columns: int, rows: int
 ) -> None:
     lines = "".join(f"line {n}\n" for n in range(60))
-    call = {"name": "write", "arguments": {"path": "new.txt", "content": lines}}
+    project.write("old.txt", "")
+    changed = {"name": "write", "arguments": {"path": "old.txt", "content": lines}}
+    new = {"name": "write", "arguments": {"path": "long.txt", "content": lines}}
     with (
-        ScriptedServer([{"calls": [call]}, WRITE, {"text": "finished"}]) as server,
+        ScriptedServer([{"calls": [changed]}, {"calls": [new]}, WRITE, {"text": "finished"}]) as server,
         Terminal(project, server.url, columns=columns, rows=rows) as terminal,
     ):
         terminal.until_idle()
@@ -223,7 +225,12 @@ def test_a_question_longer_than_the_screen_says_again_what_it_is_about(
         terminal.until(lambda: "Allow?" in terminal.screen)
         assert says(terminal, "of 61 lines are on the screen; scroll up to read the rest")
         terminal.send("n")
-        terminal.until(lambda: terminal.text.count("needs your approval") == 2)
+        terminal.until(lambda: says(terminal, "d shows the whole file") and "Allow?" in terminal.screen)
+        assert "long.txt +60" in terminal.screen  # the head and the size of a new one
+        assert "line 0\n" in terminal.screen
+        assert terminal.text.count("line 59\n") == 1
+        terminal.send("n")
+        terminal.until(lambda: terminal.text.count("needs your approval") == 3)
         terminal.until(lambda: "Allow?" in terminal.screen)
         assert squeezed(terminal.text).count("scrollup") == 1  # a short one is seen at a glance
         terminal.send("n")

@@ -84,6 +84,7 @@ class Repl:
         self.editor = self._new_editor()
         self.transcript = Transcript(self.texts, lambda: self._size()[0], self._transcript_rows)
         self.transcript.folds = not self.ui.plain
+        self.transcript.pages = lambda: pager.pager_command(os.environ) is not None
         self.transcript.thinking, self.transcript.output_lines = self.ui.thinking, self.ui.output_lines
         self.live_rows = self._new_live_rows()
         self.actions = Actions(self.editor, self.state, self, self.modes.bar)

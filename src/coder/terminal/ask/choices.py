@@ -47,5 +47,5 @@ def choice_rows(offered: list[Choice], columns: int) -> list[Line]:
     line: Line = []
     for choice in offered:
         line += [("dim", _BETWEEN)] if line else []
-        line += [("note", choice.key), ("", f" {choice.about}")]
+        line += [("ask", choice.key), ("", f" {choice.about}")]
     return wrap(line, columns)

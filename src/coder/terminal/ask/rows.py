@@ -12,11 +12,13 @@ from typing import Literal, NamedTuple
 
 from coder.policy.visible import MARK, Visible, visible, warnings
 from coder.protocol.events import ApprovalRequested
+from coder.terminal.render.event_lines import NEW_FILE_HEAD, is_new_file
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line, Span, cut_to, wrap
 from coder.texts import Texts
 from coder.tools.text.hunks import Hunk
 
+_LEAST_HEAD = 3  # rows of a new file's beginning, however low the terminal is
 _BEGINS, _GOES_ON = "│ ", "┊ "
 
 
@@ -25,9 +27,11 @@ def about_turn(event: ApprovalRequested) -> bool:
     return event.tool == "turn" and not event.call_id
 
 
-def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, height: int = 0) -> list[Line]:
+def approval_lines(
+    event: ApprovalRequested, texts: Texts, width: int = 0, height: int = 0, *, heads: bool = False
+) -> list[Line]:
     """The subject, every reason and warning, and what `always` would remember. `height`: visible rows; 0 if
-    unknown."""
+    unknown. `heads`: of a new file that does not fit, show the beginning: all of it can be paged."""
     if about_turn(event):  # the subject is the question
         question: Line = [("ask", visible(texts.of(event.subject)).text)]
         return wrap(question, width) if width else [question]
@@ -39,6 +43,8 @@ def approval_lines(event: ApprovalRequested, texts: Texts, width: int = 0, heigh
     tool = safe(event.tool)
     head: Line = [("ask", texts.say("approval.head", tool=tool))]
     shown = DecisionText(tool, texts.of(event.subject), "diff" if event.subject_kind == "diff" else "")
+    if heads and is_new_file(shown.text):
+        return [head, *shown.head_lines(remarks, texts, width, height)]
     return [head, *shown.lines(remarks, texts, width, height)]
 
 
@@ -55,6 +61,26 @@ class DecisionText(NamedTuple):
     name: str
     text: str
     kind: Literal["", "diff"] = ""
+
+    def head_lines(self, remarks: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
+        """As `lines`, but where that does not fit the first rows, and how many lines follow."""
+        seen = visible(self.text)
+        whole = self.lines(remarks, texts, width, 0)
+        if not height or 1 + len(whole) <= height:
+            return whole
+        warned: list[Span] = [("note", warning) for warning in warnings(seen, texts)]
+        after = [row for span in (*remarks, *warned) for row in _row_of(span, width)]
+        rows: list[Line] = []
+        body = _body_rows(seen.text, width, diff=True)
+        room = max(_LEAST_HEAD, min(NEW_FILE_HEAD, height - 2 - len(after)))
+        shown = 0
+        while shown < len(body) and len(rows) + len(body[shown]) <= room:
+            rows += body[shown]
+            shown += 1
+        if shown == len(body):
+            return self.lines(remarks, texts, width, height)
+        more = texts.say("approval.rest_of_file", n=len(body) - shown)
+        return [*rows, *_row_of(("ask", more), width), *after]
 
     def lines(self, remarks: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
         """The text's rows, then `remarks` and warnings. One row above them introduces the text."""

@@ -12,6 +12,7 @@ import msgspec
 PASTE_CHARS = 1000  # longer single lines are collapsed too: every key would redraw them
 # An `@` token at the caret; a name in an unclosed quote may contain blanks.
 _TOKEN = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@((?:"[^"\n]*|(?:\\.|[^\s\\"])(?:\\.|[^\s\\])*)?)$')
+_LONGEST_CLUSTER = 64  # characters that are looked at for one; longer ones go in pieces
 _REORDERING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 MenuKind = Literal["command", "argument", "file"]
@@ -75,6 +76,31 @@ def escaped_path(path: str) -> str:
     if re.search(r"[\s\\]", path) and not path.endswith("/") and '"' not in path and "\n" not in path:
         return f'"{path}"'
     return re.sub(r'([\s\\"])', r"\\\1", path)
+
+
+# grapheme clusters: what a person sees as one character
+
+
+def cluster_start(text: str, at: int) -> int:
+    """Where the cluster before the caret begins."""
+    if at <= 0 or text[at - 1].isascii():
+        return max(0, at - 1)
+    from wcwidth import iter_graphemes
+
+    start = at - 1
+    while start > max(0, at - _LONGEST_CLUSTER) and not text[start].isascii():
+        start -= 1
+    return at - len(list(iter_graphemes(text[start:at]))[-1])
+
+
+def cluster_end(text: str, at: int) -> int:
+    """Where the cluster at the caret ends."""
+    following = text[at : at + _LONGEST_CLUSTER]
+    if following[:2].isascii():
+        return min(len(text), at + 1)
+    from wcwidth import iter_graphemes
+
+    return at + len(next(iter(iter_graphemes(following))))
 
 
 # pastes

@@ -10,6 +10,8 @@ from prompt_toolkit.document import Document
 
 from coder.terminal.input.editing import (
     Caret,
+    cluster_end,
+    cluster_start,
     collapses,
     continued,
     expanded,
@@ -44,7 +46,7 @@ class Editor:
             maxlen=_RECENT_PASTES
         )  # placeholders of late, and their pastes
         self._before = Caret("", 0)
-        self._entry = 0  # index of the history entry being edited
+        self._entry = 1  # place of the history entry being edited
         self._dismissed: int | None = None  # start of the token whose menu was closed with Esc
         self._stashed: tuple[Document, dict[str, str]] | None = None
         self.buffer = Buffer(history=history, multiline=True, on_text_insert=self._on_text_inserted)
@@ -85,6 +87,8 @@ class Editor:
 
     def _remember(self, message: str) -> None:
         if len(message) <= LONGEST:
+            if pasted := [text for label, text in self.labels.items() if label in self.buffer.text]:
+                self._history.pastes[message] = pasted
             self._history.append_string(message)
         elif not is_private(message):
             self._recalled |= self.pastes
@@ -102,10 +106,20 @@ class Editor:
 
     def put(self, text: str) -> None:
         """Replace the text. Long text becomes a placeholder: every key would redraw it."""
+        text = self._with_labels(text)
         if len(text) > LONGEST:
             text = self._placeholder(expanded(text, self.labels))
         self.caret = Caret(text, len(text))
         self.menu = None
+
+    def _with_labels(self, text: str) -> str:
+        """A message that comes back, with the parts that were pasted collapsed again."""
+        recent = [pasted for _, pasted in self._recent_pastes if pasted in text]
+        for pasted in dict.fromkeys((*self._history.pastes.get(text, ()), *recent)):
+            if pasted in text and collapses(pasted):
+                label = next((name for name, whole in self.labels.items() if whole == pasted), "")
+                text = text.replace(pasted, label or self._placeholder(pasted), 1)
+        return text
 
     def stash(self) -> None:
         """Set the draft aside for a question; `unstash` restores it."""
@@ -142,11 +156,16 @@ class Editor:
         changed = document.text[:at] + text + document.text[at:]
         self._stashed = Document(changed, at + len(text)), pastes
 
+    @property
+    def _place(self) -> int:
+        """Which entry of the history is being edited, from its end: older ones are loaded later."""
+        return len(self.buffer._working_lines) - self.buffer.working_index
+
     def _begin(self, document: Document) -> None:
         self.prompt_count += 1
         self.menu = self._dismissed = None
         self.buffer.reset(document)
-        self._before, self._entry = self.caret, self.buffer.working_index
+        self._before, self._entry = self.caret, self._place
 
     # what keys do
 
@@ -171,9 +190,23 @@ class Editor:
     def backspace(self) -> None:
         caret = without_label(self.caret, self.labels)
         if caret is None:
-            self.buffer.delete_before_cursor()
+            here = self.caret
+            self.buffer.delete_before_cursor(here.at - cluster_start(here.text, here.at))
         else:
             self.caret = caret
+
+    def delete(self) -> None:
+        """Delete the character at the caret; a placeholder goes whole, by `_on_text_changed`."""
+        here = self.caret
+        self.buffer.delete(cluster_end(here.text, here.at) - here.at)
+
+    def move(self, by: int) -> None:
+        """Move the caret by one character as a person sees it, within its line."""
+        here = self.caret
+        if by < 0 and here.text[here.at - 1 : here.at] not in ("", "\n"):
+            self.buffer.cursor_position = cluster_start(here.text, here.at)
+        elif by > 0 and here.text[here.at : here.at + 1] not in ("", "\n"):
+            self.buffer.cursor_position = cluster_end(here.text, here.at)
 
     def cut_label(self) -> str:
         """Delete the placeholder before the caret, if any."""
@@ -230,9 +263,13 @@ class Editor:
         self.open_menu()
 
     def _on_text_changed(self, _buffer: Buffer) -> None:
-        same = self._entry == self.buffer.working_index
+        same = self._entry == self._place
+        if not same and (folded := self._with_labels(self.buffer.text)) != self.buffer.text:
+            self._entry = self._place
+            self._before = self.caret = Caret(folded, len(folded))
+            return
         repaired = whole_labels(self._before.text, self.caret, self.labels) if same and self.pastes else None
-        self._before, self._entry = self.caret, self.buffer.working_index
+        self._before, self._entry = self.caret, self._place
         if repaired is not None:
             self.caret = repaired
         elif self.menu is not None or menu_request(self.caret) is None:

@@ -18,12 +18,21 @@ LONGEST = 20_000  # characters; longer entries are not stored
 _PRIVATE = 0o600
 
 
+class _Entry(msgspec.Struct):
+    """A text and the parts of it that were pasted."""
+
+    text: str
+    pastes: list[str]
+
+
 class ProjectHistory(History):
-    """One JSON string per line. I/O errors are ignored: the history is then empty."""
+    """One JSON string per line, or an object where something was pasted. I/O errors are ignored: the history
+    is then empty."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
+        self.pastes: dict[str, list[str]] = {}  # by text: the parts that were pasted
 
     def append_string(self, string: str) -> None:
         """As with `HISTCONTROL=ignoreboth`: skip repetitions and text that starts with a space."""
@@ -43,7 +52,10 @@ class ProjectHistory(History):
         last = None
         for line in reversed(data.split(b"\n")):
             with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-                text = msgspec.json.decode(line, type=str)
+                entry = msgspec.json.decode(line, type=str | _Entry)
+                text = entry if isinstance(entry, str) else entry.text
+                if isinstance(entry, _Entry):
+                    self.pastes.setdefault(text, entry.pastes)
                 if text != last:
                     yield text
                 last = text
@@ -51,10 +63,17 @@ class ProjectHistory(History):
     def store_string(self, string: str) -> None:
         if len(string) > LONGEST:
             return
-        line = msgspec.json.encode(string.encode("utf-8", "replace").decode("utf-8")) + b"\n"
+        pastes = self.pastes.get(string)
+        entry = _Entry(_valid(string), [_valid(paste) for paste in pastes]) if pastes else _valid(string)
+        line = msgspec.json.encode(entry) + b"\n"
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _append(self._path, line)
+
+
+def _valid(text: str) -> str:
+    """Without lone surrogates, which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def is_private(text: str) -> bool:

@@ -98,6 +98,10 @@ def _bind_editing(table: _Table) -> None:
     on("escape", "c-j", do=actions.newline)
     on("c-j", do=actions.newline)
     on("backspace", do=actions.backspace)
+    on("delete", do=actions.editor.delete, when=table.typing)
+    for left, right in (("left", "right"), ("c-b", "c-f")):
+        on(left, do=lambda: actions.editor.move(-1), when=table.typing)
+        on(right, do=lambda: actions.editor.move(1), when=table.typing)
     on("c-x", "c-e", do=actions.open_editor)
     on("c-s", do=actions.steer)
     # A flow-control key (XON) must not quote the next one.

@@ -8,7 +8,7 @@ import msgspec
 
 from coder.modes.values import problem_with
 from coder.protocol.modes import ModeVariable
-from coder.terminal.input.editing import Caret
+from coder.terminal.input.editing import Caret, cluster_end, cluster_start
 from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import Line, char_width, text_width
 from coder.texts import Phrase, Texts
@@ -100,15 +100,16 @@ def typed(caret: Caret, name: str, data: str) -> Caret | None:
     if len(name) == 1 or name == "paste":
         new = "".join(char if char.isprintable() else " " for char in data)
         return Caret(text[:at] + new + text[at:], at + len(new))
-    moves = {"left": max(0, at - 1), "right": min(len(text), at + 1), "home": 0, "end": len(text)}
+    before, behind = cluster_start(text, at), cluster_end(text, at)
+    moves = {"left": before, "right": behind, "home": 0, "end": len(text)}
     moves |= {"c-b": moves["left"], "c-f": moves["right"], "c-a": 0, "c-e": len(text)}
     if name in moves:
         return Caret(text, moves[name])
     word = len(text[:at].rstrip().rpartition(" ")[0])
     cuts = {
-        "backspace": (max(0, at - 1), at),
-        "delete": (at, at + 1),
-        "c-d": (at, at + 1),
+        "backspace": (before, at),
+        "delete": (at, behind),
+        "c-d": (at, behind),
         "c-u": (0, at),
         "c-k": (at, len(text)),
         "c-w": (word + (word > 0), at),

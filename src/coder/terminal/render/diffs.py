@@ -95,10 +95,6 @@ def diff_blocks(text: str, width: int, lead: tuple[Line, Line], *, heads: bool =
     return blocks
 
 
-def is_new_file(text: str) -> bool:
-    return text.startswith("--- /dev/null\n")
-
-
 def _head(file: _File) -> Line:
     return [("strong", file.path), *change_size(file.count("+"), file.count("-"))]
 

@@ -23,12 +23,15 @@ from coder.protocol.events import (
 )
 from coder.protocol.modes import InstantModeExecuted
 from coder.terminal.render.sanitize import flat, safe, safe_output
+from coder.terminal.render.sgr import coloured_lines, has_colours
 from coder.terminal.render.width import Line, Span, clip, line_width, plain, text_width, wrap
 from coder.texts import Phrase, Texts
 
 OUTPUT_LINES = 500  # of a call's output or diff under its summary (`ui.output_lines`)
 _LEAST_ARGUMENT = 8  # columns
 TAB_STOPS = 8  # of the terminal
+NEW_FILE_HEAD = 23  # lines of the diff of a long new file: twenty of its own
+_LONG_NEW_FILE = 100  # lines
 _BAR = "  │ "  # before each line of a tool's output
 _CHANGES = ("tool.created", "tool.updated")
 _VERBS = {"bash": "run"}
@@ -97,8 +100,16 @@ def _time(milliseconds: int) -> Span:
     return "dim", f" · {milliseconds / 1000:.1f}s"
 
 
-def output_line(line: str) -> Line:
-    return [("bar", _BAR), ("dim", line)]
+def output_line(line: Line) -> Line:
+    return [("bar", _BAR), *line]
+
+
+def output_lines(text: str) -> list[Line]:
+    """Program output in its own colours; everything else of escape sequences is shown, not obeyed."""
+    text = text.rstrip("\n")
+    if has_colours(text):
+        return coloured_lines(text, "dim")
+    return _plain_lines(text)
 
 
 def detail_lines(
@@ -106,16 +117,36 @@ def detail_lines(
 ) -> list[Line]:
     if not detail:
         return []
-    lines = (safe if kind == "diff" else safe_output)(detail).rstrip("\n").split("\n")
-    if len(lines) > most:
-        head, tail = (most, 0) if kind == "diff" else (most - most // 2, most // 2)
-        hidden = texts.say("view.hidden", n=len(lines) - most)
-        lines = [*lines[:head], hidden, *lines[len(lines) - tail :]]
     if kind == "diff":
-        return _diff("\n".join(lines), width, heads=False)
-    if width and any(width - len(_BAR) < text_width(line.expandtabs(TAB_STOPS)) <= width for line in lines):
-        return [[("dim", line)] for line in lines]  # a bar would wrap what was made for this width
+        rows = safe(detail).rstrip("\n").split("\n")
+        key = "view.rest_of_file" if is_new_file(detail) else "view.hidden"
+        hidden = texts.say(key, n=len(rows) - most) if len(rows) > most else ""
+        return _diff("\n".join([*rows[:most], *([hidden] if hidden else [])]), width, heads=False)
+    lines = output_lines(detail) if kind == "output" else _plain_lines(detail)
+    if len(lines) > most:
+        head, tail = most - most // 2, most // 2
+        note: Line = [("dim", texts.say("view.hidden", n=len(lines) - most))]
+        lines = [*lines[:head], note, *lines[len(lines) - tail :]]
+    if width and any(width - len(_BAR) < _printed_width(line) <= width for line in lines):
+        return lines  # a bar would wrap what was made for this width
     return [output_line(line) for line in lines]
+
+
+def _plain_lines(text: str) -> list[Line]:
+    return [[("dim", line)] if line else [] for line in safe_output(text).rstrip("\n").split("\n")]
+
+
+def _printed_width(line: Line) -> int:
+    return text_width(plain(line).expandtabs(TAB_STOPS))
+
+
+def is_new_file(diff: str) -> bool:
+    """Whether the diff is of one file that does not exist yet."""
+    return diff.startswith("--- /dev/null\n") and diff.count("\n@@ ") == 1
+
+
+def is_long_new_file(diff: str) -> bool:
+    return is_new_file(diff) and diff.count("\n") > _LONG_NEW_FILE
 
 
 def _diff(text: str, width: int, *, heads: bool = True) -> list[Line]:
@@ -177,6 +208,8 @@ def command_lines(event: CommandDone, texts: Texts, width: int = 0) -> list[Line
     if event.data.get("on_terminal") and "duration_ms" in event.data:  # which showed the output itself
         return _status_line(event, texts)
     if event.command.startswith("!"):
+        if has_colours(text):
+            return coloured_lines(text.rstrip("\n"), "" if event.ok else "note")
         return [_command_line(event, line) for line in safe_output(text).rstrip("\n").split("\n")]
     lines = safe(text).rstrip("\n").split("\n")
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
@@ -205,6 +238,19 @@ def _wrap_line(line: Line, width: int) -> list[Line]:
     if any(word.isascii() and len(word) > room for word in text.split()):
         return [line]
     return wrap(line, width, rest=margin)
+
+
+def is_retry(event: Notice) -> bool:
+    return isinstance(event.text, Phrase) and event.text.key == "model.retry"
+
+
+def retry_line(event: Notice, texts: Texts, width: int) -> Line:
+    """A failed request that is sent again, as one row: how often, and why."""
+    values = event.text.values if isinstance(event.text, Phrase) else {}
+    reason = values.get("reason", "")
+    why = texts.of(reason) if isinstance(reason, Phrase) else str(reason)
+    key = texts.say("view.retry", n=values.get("attempt", 1))
+    return clip([("retry", f"↻ {key}"), ("dim", f" · {flat(why)}")], width)
 
 
 def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:

@@ -33,10 +33,11 @@ def safe_json(data: bytes) -> bytes:
 def safe_output(text: str) -> str:
     """`safe` for program output: a line overwritten by carriage returns (a progress bar) becomes its last
     state, after a `…`."""
-    return safe("\n".join(map(_last_overwrite, text.split("\n"))) if "\r" in text else text)
+    return safe("\n".join(map(last_overwrite, text.split("\n"))) if "\r" in text else text)
 
 
-def _last_overwrite(line: str) -> str:
+def last_overwrite(line: str) -> str:
+    """A line of program output as it looks in the end."""
     line = line.removesuffix("\r")
     last = line.rpartition("\r")[2]
     return f"…{last}" if line.count("\r") >= _PROGRESS_RETURNS else line

@@ -77,7 +77,7 @@ def _tail(state: PromptState, texts: Texts, room: int) -> str:
         "stops": say("busy.stops"),
         "steers": say("busy.steers"),
     }
-    for unimportant in ("", "steers", "tokens", "stops"):
+    for unimportant in ("", "steers", "tokens", "seconds", "stops"):
         parts.pop(unimportant, None)
         tail = "".join(_BETWEEN + part for part in parts.values() if part)
         if text_width(tail) <= room:

@@ -1,5 +1,5 @@
-"""Renders tables: columns as wide as their cells, else narrowed and wrapped; if that does not fit either,
-each row is stacked as `head: cell` lines."""
+"""Renders tables: columns as wide as their cells, else narrowed and wrapped between words; if that does not
+fit either, each row is stacked as `head: cell` lines."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 
 import msgspec
 
-from coder.terminal.render.width import Line, Span, line_width, plain, wrap
+from coder.terminal.render.width import Line, Span, line_width, plain, words_of, wrap
 
 _GAP = " │ "
 _LEAST = 4  # columns that a cell keeps, whatever the terminal's width
+_LONGEST_WORD = 24  # columns: longer words (URLs, paths) are broken where they must
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -39,22 +40,38 @@ def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | N
         return None
     aligned = [("^" if mark[0] == ":" else ">") if mark[-1:] == ":" else "<" for mark in ruler]
     columns = fitted([head, *(_even(row, len(head)) for row in rows)], width)
-    fits = sum(columns) + len(_GAP) * (len(columns) - 1) <= width
-    return Shape(tuple(columns) if fits else (), tuple(aligned), tuple(map(tuple, head)), width)
+    stacked = Shape((), tuple(aligned), tuple(map(tuple, head)), width)
+    if sum(columns) + len(_GAP) * (len(columns) - 1) > width:
+        return stacked
+    table = msgspec.structs.replace(stacked, columns=tuple(columns))
+    flat = table_rows(rows, table, head=False)
+    if len(flat) > len(rows) and len(flat) >= len(table_rows(rows, stacked, head=False)):
+        return stacked  # narrow columns of many rows are harder to read
+    return table
 
 
 def fitted(cells: list[list[Line]], width: int) -> list[int]:
-    """The width of each column: its widest cell, the widest columns narrowed until all fit."""
+    """The width of each column: its widest cell, the widest columns narrowed until all fit, but none so far
+    that a word would be broken."""
     count = max((len(row) for row in cells), default=0)
-    wanted = [max((line_width(row[at]) for row in cells if at < len(row)), default=0) for at in range(count)]
-    wanted = [max(1, size) for size in wanted]
+    columns = [[row[at] for row in cells if at < len(row)] for at in range(count)]
+    wanted = [max(1, *map(line_width, column)) for column in columns]
     room = width - len(_GAP) * (count - 1)
+    if sum(wanted) <= room:
+        return wanted
+    least = [max(_LEAST, *map(_longest_word, column)) for column in columns]
     while sum(wanted) > room:
-        widest = max(range(count), key=wanted.__getitem__)
-        if wanted[widest] <= _LEAST:
+        wide = [at for at in range(count) if wanted[at] > least[at]]
+        if not wide:
             break
-        wanted[widest] -= 1
+        wanted[max(wide, key=wanted.__getitem__)] -= 1
     return wanted
+
+
+def _longest_word(cell: Line) -> int:
+    """The columns that no line break may divide."""
+    words = [line_width(word) for word in words_of(cell)]
+    return max((size for size in words if size <= _LONGEST_WORD), default=0)
 
 
 def table_rows(cells: list[list[Line]], shape: Shape, *, head: bool) -> list[Line]:

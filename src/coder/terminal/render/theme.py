@@ -7,11 +7,13 @@ instead. Yellow is for questions to the person (`ask`) and nothing else.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 
 from coder.terminal.render.width import Line, line_width
 
 NAMES = ("dark", "light", "none")
+PROGRAM = "sgr:"  # begins a style that is a program's own, see `render.sgr`
 FILL = "fill"  # role of an empty span: its background up to the end of the row
 
 _COMMON = {
@@ -25,6 +27,7 @@ _COMMON = {
     "bad": "31",
     "note": "35",
     "ask": "33",
+    "retry": "34",
     "title": "1",
     "hunk": "36",
     "link": "4",
@@ -43,6 +46,7 @@ _DARK = {
     "name": "94",
     "spin": "96",
     "scope": "90",
+    "retry": "94",
 }
 _LIGHT = {
     "heading": "1;34",
@@ -65,6 +69,7 @@ _TINTS = {
         "removed_word": ("1;31", "48;5;88", "48;2;130;34;40"),
     },
     "light": {
+        "ask": ("1;33", "1;38;5;130", "1;38;2;150;100;0"),  # plain yellow cannot be read on white
         "said": ("1", "48;5;254", "48;2;232;232;238"),
         "added": ("32", "48;5;194", "48;2;220;247;224"),
         "removed": ("31", "48;5;224", "48;2;255;226;226"),
@@ -74,6 +79,7 @@ _TINTS = {
     "none": {},
 }
 _CODES: dict[str, dict[str, str]] = {"dark": _COMMON | _DARK, "light": _COMMON | _LIGHT, "none": {}}
+_24_BITS = 2  # depth
 _256_COLOURS = ("256", "kitty", "alacritty", "foot", "ghostty", "wezterm", "direct")
 
 
@@ -106,7 +112,18 @@ def _sgr(name: str, depth: int, style: str) -> str:
     """The parameters of a style. The last role wins where two set the same."""
     codes, tints = _CODES[name], _TINTS[name]
     found = [tints[role][depth] if role in tints else codes.get(role, "") for role in style.split()]
+    if style.startswith(PROGRAM) and codes:
+        found = [_program_colours(style.removeprefix(PROGRAM), depth)]
     return ";".join(code for code in found if code)
+
+
+def _program_colours(codes: str, depth: int) -> str:
+    """A program's own SGR parameters, without colours that this terminal does not have."""
+    if depth < _24_BITS:
+        codes = re.sub(r"[34]8;2;\d+;\d+;\d+", "", codes)
+    if not depth:
+        codes = re.sub(r"[34]8;5;\d+", "", codes)
+    return codes.strip(";")
 
 
 def filled(row: Line, role: str, width: int) -> Line:

@@ -23,11 +23,16 @@ from coder.protocol.events import (
 )
 from coder.terminal.ask.rows import approval_lines
 from coder.terminal.render.event_lines import (
+    NEW_FILE_HEAD,
     OUTPUT_LINES,
     command_lines,
+    is_long_new_file,
+    is_retry,
     lookup_line,
     output_line,
+    output_lines,
     remark_lines,
+    retry_line,
     todo_line,
     todo_lines,
     todos_ended,
@@ -35,7 +40,7 @@ from coder.terminal.render.event_lines import (
     verify_lines,
 )
 from coder.terminal.render.markdown import markdown_rows
-from coder.terminal.render.sanitize import safe, safe_output
+from coder.terminal.render.sanitize import safe
 from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.width import Line, clip, wrap
 from coder.texts import Texts
@@ -63,9 +68,11 @@ class Transcript:
         self._gap = False  # a blank row precedes what follows
         self._below_block = False  # a blank row precedes prose that follows
         self._deferred: list[Line] = []  # remarks deferred until the streamed text ends
-        self._lookups: list[ToolCallChanged] = []  # that follow each other: one row, live until another event
+        self._lookups: list[ToolCallChanged] = []  # that follow each other: one row while they are live
+        self._retry: Notice | None = None  # the newest of retries that follow each other
         self._todos: list[dict[str, Any]] = []
         self._todos_told = True  # the list in scrollback is the newest
+        self.pages: Callable[[], bool] = lambda: False  # there is a pager: of a long new file a part will do
         self.folds = True  # there is a live region, so that rows can wait in it
         self.thinking: Literal["full", "brief", "off"] = "full"
         self.output_lines = OUTPUT_LINES
@@ -85,6 +92,10 @@ class Transcript:
                 pass
             case Notice(in_answer=True) if self._streamed is not None:
                 self._deferred += self._remarks(event)
+            case Notice() if self.folds and is_retry(event):
+                self._end_stream()
+                self._flush_lookups()
+                self._retry = event
             case ContentRestarted():
                 self._gap = self._gap or (self._streamed is not None and self._streamed.started)
                 self._streamed = None
@@ -109,7 +120,8 @@ class Transcript:
                 if not self.folds or event.state != "started":  # the status row says that it runs
                     self._append_block(verify_lines(event, self._texts, self._columns()))
             case ApprovalRequested():
-                self._append_block(approval_lines(event, self._texts, self._columns(), self._rows()))
+                rows, columns = self._rows(), self._columns()
+                self._append_block(approval_lines(event, self._texts, columns, rows, heads=self.pages()))
             case CommandDone():
                 self._output = ""
                 self._append_block(command_lines(event, self._texts, self._columns()))
@@ -124,16 +136,31 @@ class Transcript:
     def _tool_call(self, event: ToolCallChanged) -> None:
         if self.folds and event.state == "success" and not event.detail and event.tool in _LOOKUPS:
             self._end_stream()
+            self._flush_retry()
             self._lookups.append(event)
             self._answering = False
         elif not self.folds or event.tool != "todowrite" or event.state != "success":
-            self._append_block(tool_lines(event, self._texts, self._columns(), self.output_lines))
+            self._append_block(self._call_lines(event))
+
+    def _call_lines(self, event: ToolCallChanged) -> list[Line]:
+        most = self.output_lines
+        if self.folds and event.detail_kind == "diff" and is_long_new_file(event.detail):
+            most = min(most, NEW_FILE_HEAD)
+        return tool_lines(event, self._texts, self._columns(), most)
 
     def _flush_lookups(self) -> None:
         if self._lookups:
-            row = lookup_line(self._lookups, self._texts, self._columns())
-            self._finished += [[], row] if self._gap else [row]
+            rows = [row for call in self._lookups for row in tool_lines(call, self._texts, self._columns())]
+            self._finished += [[], *rows] if self._gap else rows
             self._gap, self._below_block, self._lookups = False, True, []
+
+    def _flush_retry(self) -> None:
+        """Retries that follow each other are one line, which says how often."""
+        if self._retry is not None:
+            event, self._retry = self._retry, None
+            row = retry_line(event, self._texts, self._columns())
+            self._finished += [[], row] if self._gap else [row]
+            self._gap, self._below_block = False, True
 
     def _todos_changed(self, todos: list[dict[str, Any]]) -> None:
         """A new list, or one that is done, goes to scrollback; progress is a live row."""
@@ -144,6 +171,8 @@ class Transcript:
             self._append_block(todo_lines(todos, self._columns()))
 
     def _remarks(self, event: AnyEvent) -> list[Line]:
+        if self.folds and isinstance(event, Notice) and is_retry(event):
+            return [retry_line(event, self._texts, self._columns())]
         return [row for line in remark_lines(event, self._texts) for row in wrap(line, self._columns())]
 
     def _append_text(self, kind: str, text: str) -> None:
@@ -179,6 +208,7 @@ class Transcript:
         """Append streamed rows, after a blank row where one is due."""
         if rows:
             self._flush_lookups()
+            self._flush_retry()
             rows = self._in_gutter(rows)
             self._finished += [[], *rows] if rows[0] and (self._gap or self._below_block) else rows
             self._gap = self._below_block = False
@@ -208,6 +238,7 @@ class Transcript:
             return
         self._end_stream()
         self._flush_lookups()
+        self._flush_retry()
         if self._gap and lines[0]:
             self._finished.append([])
         self._gap = self._below_block = False
@@ -216,6 +247,7 @@ class Transcript:
     def _end_of_turn(self, event: TurnEnded) -> None:
         self._end_stream()
         self._flush_lookups()
+        self._flush_retry()
         self._output = ""
         if not self._todos_told:
             self._append_block(todo_lines(self._todos, self._columns()))
@@ -232,6 +264,7 @@ class Transcript:
             return
         self._feed_pieces()
         self._flush_lookups()
+        self._flush_retry()
         self._gap = self._gap or (self._streamed is not None and self._streamed.started)
         self._finished += [[], *lines] if self._gap and lines[0] else lines
         self._gap, self._below_block = False, True
@@ -255,14 +288,18 @@ class Transcript:
         if self._streamed is not None:
             rows = self._in_gutter(self._streamed.live(self._prose_columns)[-limit:])
             rows = [clip(row, width) for row in rows]
-        if rows and rows[0] and (self._gap or self._below_block or self._lookups):
+        if rows and rows[0] and (self._gap or self._below_block or self._lookups or self._retry):
             rows.insert(0, [])
+        if self._retry is not None:
+            rows.insert(0, retry_line(self._retry, self._texts, width))
+            rows[:0] = [[]] if self._gap else []
         if self._lookups:
             rows.insert(0, lookup_line(self._lookups, self._texts, width))
             rows[:0] = [[]] if self._gap else []
         if self._output:
-            lines = safe_output(self._output).rstrip("\n").split("\n")[-min(limit, OUTPUT_ROWS) :]
-            rows += [clip(output_line(line.expandtabs(4)), width) for line in lines]
+            lines = output_lines(self._output)[-min(limit, OUTPUT_ROWS) :]
+            spread = [[(style, text.expandtabs(4)) for style, text in line] for line in lines]
+            rows += [clip(output_line(line), width) for line in spread]
         if not self._todos_told:
             rows.append(todo_line(self._todos, width))
         return rows[-limit:]

@@ -48,6 +48,8 @@ TEXTS: dict[str, str] = {
     "approval.reason": "because: {reason}",
     "approval.refused": "refused by you",
     "approval.remembers": "always: lets {names} run unasked in this project from now on",
+    "approval.rest_of_file": "… {n} more lines: d shows the whole file",
+    "approval.rest_of_file.one": "… 1 more line: d shows the whole file",
     "approval.runs": "Long runs of blanks and empty lines are counted: ␠ spaces, ⇥ tabs, ⏎ lines.",
     "approval.setting": "the setting approval.auto_approve_ask",
 }

@@ -312,6 +312,10 @@ TEXTS: dict[str, str] = {
     "terminal.paged.one": "(1 line of differences, shown in the pager)",
     "command.waits": "{name} is not answered while a turn runs: send it as an input, to wait for its end.",
     "command.no_arguments": "/{name} takes no arguments; nothing was done.",
+    "view.rest_of_file": "… {n} more lines (ctrl+o: all of it)",
+    "view.rest_of_file.one": "… 1 more line (ctrl+o: all of it)",
+    "view.retry": "asked again {n} times",
+    "view.retry.one": "asked again once",
     "view.hidden.one": "… 1 line not shown …",
     # engine: long conversations
     "status.label.ide": "editor",

@@ -41,6 +41,7 @@ TEXTS: dict[str, str] = {
     "approval.reason": "原因：{reason}",
     "approval.refused": "已被你拒绝",
     "approval.remembers": "总是：今后在此项目中 {names} 不再询问即可运行",
+    "approval.rest_of_file": "… 还有 {n} 行：按 d 查看整个文件",
     "approval.runs": "连续的空白和空行以个数标出：␠ 空格，⇥ 制表符，⏎ 空行。",
     "approval.setting": "设置 approval.auto_approve_ask",
 }
