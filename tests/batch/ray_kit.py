@@ -42,6 +42,7 @@ class Cluster:
         head = ["--head", "--port", str(port), "--ray-client-server-port", str(client)]
         head += ["--temp-dir", str(self.session), "--include-dashboard", "false"]
         self.nodes: list[subprocess.Popen[bytes]] = []
+        self._log = own / "node.log"
         self._start([*head, "--dashboard-agent-listen-port", str(agent)])
 
     def add_node(self) -> subprocess.Popen[bytes]:
@@ -49,9 +50,16 @@ class Cluster:
         return self._start(["--address", self.address, "--dashboard-agent-listen-port", str(agent)])
 
     def _start(self, words: list[str]) -> subprocess.Popen[bytes]:
+        for _ in range(4):
+            if node := self._tried(words):
+                self.nodes.append(node)
+                return node
+        raise AssertionError(self._log.read_text(encoding="utf-8", errors="replace"))
+
+    def _tried(self, words: list[str]) -> subprocess.Popen[bytes] | None:
+        """None where it ended by itself: Ray gives a node 30 s to start, which a busy machine may need."""
         ports = ["--min-worker-port", "0", "--max-worker-port", "0"]
-        log = self.temp.with_name(f"node-{len(self.nodes)}.log")
-        with log.open("wb") as output:
+        with self._log.open("wb") as output:
             node = subprocess.Popen(
                 [*_RAY, *words, *_SMALL, *ports, "--num-cpus", "2"],
                 env={
@@ -59,23 +67,17 @@ class Cluster:
                     "HOME": str(self.temp),
                     "TMPDIR": str(self.temp),
                     "RAY_enable_worker_prestart": "0",
-                    "RAY_health_check_period_ms": "1000",
-                    "RAY_health_check_failure_threshold": "3",
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.nodes.append(node)
+        wait_for(lambda: node.poll() is not None or self._is_up(), 120)
+        return node if node.poll() is None else None
 
-        def started() -> bool:
-            text = log.read_text(encoding="utf-8", errors="replace")
-            assert node.poll() is None, text
-            return "will now block forever" in text
-
-        wait_for(started, 120)
-        return node
+    def _is_up(self) -> bool:
+        return "will now block forever" in self._log.read_text(encoding="utf-8", errors="replace")
 
     def kill_node(self, node: subprocess.Popen[bytes]) -> None:
         """As a machine that loses its power: every process of the node at once, those of tasks excepted,
@@ -102,8 +104,7 @@ class Cluster:
                     os.kill(pid, signal.SIGKILL)
         for path in (self.session, self.temp):
             shutil.rmtree(path, ignore_errors=True)
-        for log in self.temp.parent.glob("node-*.log"):
-            log.unlink()
+        self._log.unlink()
 
     # what runs and what is left on the nodes
 

@@ -18,11 +18,14 @@ diff --git a/test_sum.py b/test_sum.py
 new file mode 100644
 --- /dev/null
 +++ b/test_sum.py
-@@ -0,0 +1,4 @@
+@@ -0,0 +1,7 @@
 +from total import total
 +
 +def test_total():
 +    assert total([1, 2]) == 3
++
++def test_empty():
++    assert total([]) == 0
 """
 
 
@@ -41,21 +44,22 @@ def test_instances_become_tasks_and_hidden_tests_the_verdict(project: Project) -
         "problem_statement": "total() always returns 0.",
         "test_patch": TEST_PATCH,
         "FAIL_TO_PASS": json.dumps(["test_sum.py::test_total"]),
+        "PASS_TO_PASS": ["test_sum.py::test_empty"],
     }
     file = project.write("instances.jsonl", json.dumps(instance) + "\n")
     repos = str(project.cwd / "repos")
     made = subprocess.run(
-        [sys.executable, str(ADAPTER), str(file), "--repos", repos],
+        [sys.executable, str(ADAPTER), str(file), "--repos", repos, "--python", sys.executable],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     (line,) = made.stdout.splitlines()
-    python = json.loads(line)["check"].replace("python3 -m pytest", f"{sys.executable} -m pytest")
-    batch = Batch(project, [{**json.loads(line), "check": python}])
+    batch = Batch(project, [line])
     with model(runs("ls; sed -i 's/return 0/return sum(n)/' total.py")) as server:
         done = batch.run(server.url)
         asked = json.dumps(server.chats)
     row = batch.by_id()["team__app-1"]
     assert (done.returncode, row["check"]["status"]) == (0, "passed"), row["check"]
+    assert "2 passed" in row["check"]["output"]
     assert "total() always returns 0." in asked
     assert "test_sum" not in asked  # the model never saw them
     assert "test_sum" not in batch.file_of("team__app-1", "patch.diff")

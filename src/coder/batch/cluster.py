@@ -61,8 +61,10 @@ class RayEngine:
         try:
             needed = self._packages_needed()
             environment = {"pip": needed} if needed else {}
-            self._options = {"num_cpus": cpus, "memory": memory, "max_retries": 0, "runtime_env": environment}
-            self._run = self._ray.remote(attempt_on_node)  # once: Ray keeps every function that it is given
+            # Once, and with one name for all: Ray keeps every function and counts by every name it is given.
+            self._run = self._ray.remote(attempt_on_node).options(
+                name="coder", num_cpus=cpus, memory=memory, max_retries=0, runtime_env=environment
+            )
             self._hub = self._start_hub(limits, environment)
             self._get(self._hub.keep.remote(secrets))
         except BaseException:
@@ -146,9 +148,8 @@ class RayEngine:
                 refused += [News(job.key, job.attempt, what) for what in (done, Ended())]
         expected = self._hub.expect.remote([job for job, _ in ready])
         for job, bundle in ready:
-            options = {**self._options, "name": f"coder {job.key}"}
             words = (self._hub, job.key, job.attempt, bundle, expected, self._supervise)
-            self._tasks[job.key] = job.attempt, self._run.options(**options).remote(*words)
+            self._tasks[job.key] = job.attempt, self._run.remote(*words)
         return refused
 
     def _bundle(self, task: Task) -> list[Any]:
