@@ -40,6 +40,19 @@ def told(path: Path) -> dict[str, Any]:
 
 
 class TestPreToolUse:
+    def test_the_documented_one_blocks_a_push(self, project: Project) -> None:
+        page = Path(__file__).parents[2] / "docs" / "hooks.md"
+        example = page.read_text(encoding="utf-8").split("```jsonc\n")[1].split("```")[0]
+        project.configure(hooks={"PreToolUse": json.loads(example)["hooks"]["PreToolUse"]})
+        pushing = [bash("git push"), bash("cd . && git -C . --no-pager  push -f origin main")]
+        calls = {
+            "calls": [*pushing, bash("git stash push || true"), bash("echo pushed >out; git log | head -1")]
+        }
+        play(project, [calls, DONE], ["go"], mode="yolo")
+        *refused, stashed, echoed = (seen["content"] for seen in project.of_type("observation"))
+        assert refused == ["denied: a hook refused this call: I push myself."] * 2
+        assert "denied" not in stashed + echoed
+
     def test_it_blocks_and_the_model_hears_why(self, project: Project) -> None:
         guard = """case "$(cat)" in *'git push'*) echo 'push by hand, please' >&2; exit 2;; esac"""
         project.configure(hooks={"PreToolUse": [hook(guard, "Bash")]})
