@@ -93,6 +93,30 @@ def test_the_end_of_stdin_ends_the_session_after_what_was_sent(project: Project)
     assert project.events()[-1]["type"] == "session_end"
 
 
+def test_lines_that_cannot_be_taken_are_answered_and_skipped(project: Project) -> None:
+    long = '{"op": "user_input", "text": "' + "x" * (17 << 20) + '"}'
+    deep = '{"op": "user_input", "text": "a", "more": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    lines = [
+        long,
+        deep,
+        "\ufeff",
+        '{"op": "user_input", "text": "one"}',
+        '{"op": "close"}',
+        '{"op": "user_input", "text": "two"}',
+    ]
+    with ScriptedServer([{"text": "done"}] * 2) as server:
+        done = project.coder("--input", "stream-json", url=server.url, stdin="\n".join(lines))
+        assert len(server.chats) == 1
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    errors = [line["content"] for line in told if line.get("type") == "error"]
+    assert errors[0] == "Line 1 is longer than 16 MiB and was not taken."
+    assert "Line 2 is no op: maximum recursion depth" in errors[1]
+    assert "Line 3 is no op" in errors[2]
+    assert errors[3:] == ["Line 6 came after `close` and was not taken."]
+    assert [turn["content"] for turn in project.of_type("turn_start")] == ["one"]
+
+
 def test_what_does_not_go_together_is_said(project: Project) -> None:
     done = project.coder("--input", "stream-json", "--output", "json", url="http://127.0.0.1:9", stdin="")
     assert done.returncode == 2

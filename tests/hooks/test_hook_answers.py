@@ -68,3 +68,22 @@ def test_json_in_both_spellings() -> None:
 
 def test_what_it_adds_is_bounded() -> None:
     assert len(answer_of("UserPromptSubmit", 0, "x" * 50_000, "").context) == 10_000
+
+
+def test_null_says_nothing() -> None:
+    """As programs write that fill in every field: what they do say counts."""
+    answer = answer_of(
+        "PreToolUse", 0, '{"decision": "block", "reason": "no", "hookSpecificOutput": null}', ""
+    )
+    assert answer.blocked == "no"
+    specific = {"permissionDecision": "deny", "permissionDecisionReason": None, "updatedInput": None}
+    given = {"continue": None, "decision": None, "reason": "never", "hookSpecificOutput": specific}
+    answer = answer_of("PreToolUse", 0, json.dumps(given), "")
+    assert (answer.blocked, answer.stop) == ("never", None)
+
+
+def test_what_is_no_text_does_no_harm() -> None:
+    deep = '{"x": ' + "[" * 30_000 + "]" * 30_000 + "}"
+    assert "not understood" in answer_of("Stop", 0, deep, "").failed
+    assert answer_of("PreToolUse", 2, "", "\x1b[31mred\x1b[0m\x07\x9b5m").blocked == "red"
+    assert answer_of("SessionStart", 0, "\x1b]0;title\x07now", "").context == "now"

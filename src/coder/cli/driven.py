@@ -28,6 +28,7 @@ from coder.protocol.events import (
 )
 from coder.protocol.in_words import in_words
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
+from coder.rpc.wire import LineSplitter
 from coder.texts import Phrase, Texts
 
 MAX_LINE = 16_777_216  # bytes of an op
@@ -65,7 +66,10 @@ async def run_driven(
     output = GuardedOutput(DrivenOutput(settings.texts), lost=driver.end)
     driver.show = output.show
     loop = asyncio.get_running_loop()
-    _read_lines(lambda line: loop.call_soon_threadsafe(driver.take, line))
+    _read_lines(
+        lambda line: loop.call_soon_threadsafe(driver.take, line),
+        lambda: loop.call_soon_threadsafe(driver.no_more),
+    )
     async for event in engine.events():
         output.show(event)
         reader.take(event)
@@ -84,26 +88,38 @@ class _Driver:
         self._decoder = msgspec.json.Decoder(AnyOp)
         self._number = 0
         self._ended = False
+        self._closing = False  # a `close` was taken
         self.show: Callable[[AnyEvent], None]  # set before the first line is taken
         self._asked: set[str] = set()
 
     def take(self, line: bytes | None) -> None:
-        if line is None:
-            self._ended = True
-            for approval_id in self._asked:
-                self._refuse(approval_id)
-            self._engine.submit(Close())
-            return
+        """None for a line that is too long."""
         self._number += 1
+        if line is None:
+            self._fail(Phrase("cli.long_op", line=self._number, most=MAX_LINE >> 20))
+            return
         if not line.strip():
             return
         try:
             op = self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            said = Phrase("cli.bad_op", line=self._number, why=str(error))
-            self.show(Failed(said, code="op"))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._fail(Phrase("cli.bad_op", line=self._number, why=str(error)))
             return
+        if self._closing and not isinstance(op, Cancel | ApprovalReply):
+            self._fail(Phrase("cli.late_op", line=self._number))
+            return
+        self._closing = self._closing or isinstance(op, Close)
         self._engine.submit(op)
+
+    def _fail(self, said: Phrase) -> None:
+        self.show(Failed(said, code="op"))
+
+    def no_more(self) -> None:
+        """Stdin has ended."""
+        self._ended = True
+        for approval_id in self._asked:
+            self._refuse(approval_id)
+        self._engine.submit(Close())
 
     def see(self, event: AnyEvent) -> None:
         if isinstance(event, ApprovalRequested):
@@ -117,24 +133,21 @@ class _Driver:
     def end(self) -> None:
         """Nobody reads: stop what runs."""
         self._engine.submit(Cancel())
-        self.take(None)
+        self.no_more()
 
 
-def _read_lines(take: Callable[[bytes | None], object]) -> None:
+def _read_lines(take: Callable[[bytes | None], object], end: Callable[[], object]) -> None:
     """In a thread, from the descriptor: a buffered reader would hold its lock when the process ends."""
 
     def read() -> None:
-        rest = b""
+        splitter = LineSplitter(MAX_LINE)
         try:
             while data := os.read(0, 65_536):
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
+                for line in splitter.feed(data):
                     take(line)
-                if len(rest) > MAX_LINE:
-                    break
-            if rest.strip():
-                take(rest[:MAX_LINE])
-            take(None)
+            for line in splitter.finish():
+                take(line)
+            end()
         except (OSError, RuntimeError):  # stdin was closed under us, or the loop has ended
             return
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from coder.process.output import plain
 from coder.texts import shortened
 
 Decision = Literal["", "allow", "ask", "deny"]
@@ -43,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer_of(event: str, exit_code: int, stdout: str, stderr: str, *, timed_out: bool = False) -> Answer:
-    stdout, stderr = (text.strip() for text in (stdout, stderr))
+    stdout, stderr = stdout.strip(), plain(stderr).strip()
     if timed_out:
         return Answer(failed="it did not end in time")
     if exit_code == BLOCKED:
@@ -53,44 +54,59 @@ def answer_of(event: str, exit_code: int, stdout: str, stderr: str, *, timed_out
         return Answer(failed=f"exit status {exit_code}" + (f": {said}" if said else ""))
     if not stdout.startswith("{"):
         # Plain output is context where a person would expect the model to read it.
-        plain = stdout if event in ("SessionStart", "UserPromptSubmit") else ""
-        return Answer(context=shortened(plain, MAX_SAID))
+        is_context = event in ("SessionStart", "UserPromptSubmit")
+        return Answer(context=shortened(plain(stdout), MAX_SAID) if is_context else "")
     try:
         given = msgspec.json.decode(stdout, type=_Given)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return Answer(failed=f"its JSON is not understood: {error}")
     return _read(given)
 
 
 class _Specific(msgspec.Struct, rename="camel"):
-    permission_decision: Literal["", "allow", "ask", "deny"] = ""
-    permission_decision_reason: str = ""
+    permission_decision: Literal["", "allow", "ask", "deny"] | None = None
+    permission_decision_reason: str | None = None
     updated_input: dict[str, Any] | None = None
-    additional_context: str = ""
+    additional_context: str | None = None
 
 
 class _Given(msgspec.Struct, rename="camel"):
-    """The fields that other agents' hooks answer with; others are skipped."""
+    """The fields that other agents' hooks answer with, null where they have nothing to say; others are
+    skipped."""
 
-    go_on: bool = msgspec.field(name="continue", default=True)
-    stop_reason: str = ""
-    system_message: str = ""
-    decision: Literal["", "approve", "block", "allow", "ask", "deny"] = ""
-    reason: str = ""
-    hook_specific_output: _Specific = msgspec.field(default_factory=_Specific)
+    go_on: bool | None = msgspec.field(name="continue", default=None)
+    stop_reason: str | None = None
+    system_message: str | None = None
+    decision: Literal["", "approve", "block", "allow", "ask", "deny"] | None = None
+    reason: str | None = None
+    hook_specific_output: _Specific | None = None
+
+
+_OLDER: dict[str, Decision] = {
+    "approve": "allow",
+    "block": "deny",
+    "allow": "allow",
+    "ask": "ask",
+    "deny": "deny",
+}
 
 
 def _read(given: _Given) -> Answer:
-    own = given.hook_specific_output
-    old: Decision = {"approve": "allow", "block": "deny"}.get(given.decision, given.decision)  # type: ignore[assignment] # get() widens
-    decision = own.permission_decision or old
-    reason = shortened(own.permission_decision_reason or given.reason, MAX_SAID)
+    own = given.hook_specific_output or _Specific()
+    decision: Decision = own.permission_decision or _OLDER.get(given.decision or "", "")
+    reason = shortened(own.permission_decision_reason or given.reason or "", MAX_SAID)
     return Answer(
         blocked=(reason or "a hook blocked it and gave no reason") if decision == "deny" else None,
         decision=decision,
         reason=reason,
         changed=own.updated_input,
-        context=shortened(own.additional_context, MAX_SAID),
-        stop=None if given.go_on else (shortened(given.stop_reason, MAX_SAID) or "a hook stopped the turn"),
-        shown=shortened(given.system_message, 500),
+        context=shortened(own.additional_context or "", MAX_SAID),
+        stop=_stop(given),
+        shown=shortened(given.system_message or "", 500),
     )
+
+
+def _stop(given: _Given) -> str | None:
+    if given.go_on is not False:
+        return None
+    return shortened(given.stop_reason or "", MAX_SAID) or "a hook stopped the turn"

@@ -24,6 +24,8 @@ TEXTS: dict[str, str] = {
     "cli.about.stats": "Count what the sessions did, took and cost: by day, model, project and tool.",
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
     "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
+    "cli.late_op": "Line {line} came after `close` and was not taken.",
+    "cli.long_op": "Line {line} is longer than {most} MiB and was not taken.",
     "cli.about.tune": "Try a model with small real tasks, say what suits it, and keep that.",
     "cli.about.view": "See all that was recorded, in a browser; on 127.0.0.1 alone, with a token.",
     "cli.models.blind": "no",

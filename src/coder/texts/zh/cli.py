@@ -24,6 +24,8 @@ TEXTS: dict[str, str] = {
     "cli.about.stats": "统计会话做了什么、用时多少、花费多少：按日期、模型、项目和工具。",
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
     "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
+    "cli.late_op": "第 {line} 行在 `close` 之后，未被接受。",
+    "cli.long_op": "第 {line} 行超过 {most} MiB，未被接受。",
     "cli.about.tune": "用真实的小任务试一个模型，说明怎样用它最合适，并保存下来。",
     "cli.about.view": "在浏览器中查看全部记录；只监听 127.0.0.1，并需要令牌。",
     "cli.models.blind": "否",
