@@ -231,6 +231,16 @@ class TestTools:
         (told,) = self.call(project, [broken], {"name": "broken", "arguments": {}})
         assert told == "error: RuntimeError: no luck in project"
 
+    @pytest.mark.parametrize("leaves", [True, False])
+    def test_nor_does_it_end_the_session(self, project: Project, leaves: bool) -> None:
+        @coder.tool(read_only=True)
+        async def odd() -> object:
+            """Leaves, or answers with what has no JSON form."""
+            return sys.exit(3) if leaves else object()
+
+        (told,) = self.call(project, [odd], {"name": "odd", "arguments": {}})
+        assert told.startswith("error: SystemExit: 3" if leaves else "error: TypeError: Encoding objects")
+
     def test_what_cannot_be_offered_is_told_at_once(self, project: Project) -> None:
         with pytest.raises(TypeError, match="the parameter x needs a type"):
             coder.tool(name="f")(lambda x: x)

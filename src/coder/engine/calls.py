@@ -113,7 +113,7 @@ def _job(session: Session, ready: CallReady) -> _Job:
     return job
 
 
-def _crashed(session: Session, what: str, error: Exception) -> ToolResult:
+def _crashed(session: Session, what: str, error: BaseException) -> ToolResult:
     """An internal error becomes the call's result: the model continues, the person gets the details."""
     if not isinstance(error, OSError | Fault):  # those are the world's
         from coder.engine.crashes import kept_for_report
@@ -210,7 +210,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         return
     try:
         await _judge_and_execute(session, turn, job, job.tool)
-    except Exception as error:  # a tool's error is reported to the model and never ends the loop
+    except (Exception, SystemExit) as error:  # a tool's error is reported to the model, never ends the loop
         if isinstance(error, RecordError) and not job.begun:
             raise  # without a record nothing runs
         job.result = _crashed(session, f"the tool {job.call.name} failed", error)

@@ -12,7 +12,7 @@ from coder.texts import Phrase
 _MOST_KEPT = 20
 
 
-def kept_for_report(agent: Agent, error: Exception) -> Phrase:
+def kept_for_report(agent: Agent, error: BaseException) -> Phrase:
     """Write the report; returns a message that names the file."""
     import traceback
 

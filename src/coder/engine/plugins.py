@@ -5,7 +5,9 @@ Loaded only where a package has any (`setup.installed`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +18,15 @@ from coder.config.errors import ConfigError
 from coder.engine.setup import Plugin, installed
 from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, closing
 from coder.protocol.events import Notice
-from coder.texts import Phrase, Said
+from coder.texts import Phrase, Said, one_line
 from coder.tools.base import Tool, ToolContext, is_mcp
 
 if TYPE_CHECKING:
     from coder.config.provider import Provider
     from coder.engine.agent import Agent
     from coder.engine.session import Session
+
+_MOST_TOOLS = 100  # of one entry point
 
 RunCommand = Callable[[str, ToolContext], Awaitable[str] | str]
 
@@ -46,19 +50,37 @@ def add_tools(session: Session) -> None:
             continue
         try:
             made = _loaded(plugin.value)
-            tools = [made] if isinstance(made, Tool) else list(made())
-        except Exception as error:  # somebody else's code
-            _tell(agent, plugin, f"{type(error).__name__}: {error}")
+            tools = [made] if isinstance(made, Tool) else list(islice(made(), _MOST_TOOLS))
+            usable = [tool for tool in tools if _can_be_offered(tool)]
+        except (Exception, SystemExit) as error:  # somebody else's code
+            _tell(agent, plugin, _why(error))
             continue
-        for tool in tools:
-            if not isinstance(tool, Tool) or is_mcp(tool.spec.name) or tool.spec.name in agent.tools:
-                _tell(agent, plugin, Phrase("plugins.no_tool"))
-                continue
-            agent.tools[tool.spec.name] = tool
-            added.append(tool.spec.name)
+        taken = [tool for tool in usable if tool.spec.name in agent.tools]
+        if taken or len(usable) < len(tools):
+            _tell(agent, plugin, Phrase("plugins.no_tool"))
+        for tool in usable:
+            if tool not in taken:
+                agent.tools[tool.spec.name] = tool
+                added.append(tool.spec.name)
     if added:
         agent.own_tools = agent.own_tools | set(added)
         session.conversation.use_tools(agent.specs)
+
+
+def _can_be_offered(tool: Any) -> bool:
+    """Whether providers take its declaration: one that they refuse would fail every request. Raises what the
+    tool raises."""
+    if not isinstance(tool, Tool):
+        return False
+    function = tool.spec.function
+    msgspec.json.encode(function)
+    is_name = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", function.name) is not None
+    return is_name and not is_mcp(function.name)
+
+
+def _why(error: BaseException) -> str:
+    """On one line, without control characters: it is shown to the person."""
+    return one_line(f"{type(error).__name__}: {error}", 300)
 
 
 async def run_command(session: Session, name: str, args: str) -> tuple[Said, bool] | None:
@@ -71,9 +93,8 @@ async def run_command(session: Session, name: str, args: str) -> tuple[Said, boo
     try:
         answer = _loaded(plugin.value)(args, session.context)
         return str(await answer if hasattr(answer, "__await__") else answer), True
-    except Exception as error:  # somebody else's code
-        why = f"{type(error).__name__}: {error}"
-        return Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=why), False
+    except (Exception, SystemExit) as error:  # somebody else's code
+        return Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=_why(error)), False
 
 
 def _tell(agent: Agent, plugin: Plugin, why: Said) -> None:
@@ -96,8 +117,8 @@ def provider_model(provider: Provider, timeout_ms: int) -> PackageModel:
         make = _loaded(provider.factory)
         made = make(api_key=provider.api_key, headers=dict(provider.headers), timeout_ms=timeout_ms)
         made.stream  # noqa: B018 (fails here, not with the first request)
-    except Exception as error:  # somebody else's code
-        why = f"{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:  # somebody else's code
+        why = _why(error)
         raise ConfigError("plugins.failed", name=provider.name, package=provider.factory, why=why) from None
     return PackageModel(provider.name, made)
 

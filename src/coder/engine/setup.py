@@ -423,9 +423,8 @@ def provider_of(options: Options, settings: Settings) -> Provider:
 
 def installed_plugins(options: Options) -> list[str]:
     """The entry points of installed packages, one line each."""
-    return [
-        f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})" for one in installed(options.cwd)
-    ]
+    found = installed(options.cwd)
+    return [f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})" for one in found]
 
 
 def is_read_only_command(text: str) -> bool:
@@ -496,5 +495,6 @@ def _read(package: str, text: str) -> Iterator[Plugin]:
         if line.startswith("["):
             group = line.strip("[]")
         elif group in PLUGIN_GROUPS and "=" in line:
-            name, _, value = line.partition("=")
-            yield Plugin(group, name.strip(), value.strip(), package)
+            name, value = (part.strip() for part in line.split("=", 1))
+            if f"{name}{package}".isprintable():  # they are shown
+                yield Plugin(group, name, value, package)

@@ -43,11 +43,11 @@ class FunctionTool(Tool):
                 result = await self.function(**values)
             else:
                 result = await asyncio.to_thread(self.function, **values)
-        except Exception as error:  # the author's: the model hears of it and goes on
+            if isinstance(result, ToolResult):
+                return result
+            text = result if isinstance(result, str) else msgspec.json.encode(result).decode("utf-8")
+        except (Exception, SystemExit) as error:  # the author's: the model hears of it and goes on
             return failed(f"{type(error).__name__}: {error}")
-        if isinstance(result, ToolResult):
-            return result
-        text = result if isinstance(result, str) else msgspec.json.encode(result).decode("utf-8")
         return ToolResult(for_model=text, summary=text.split("\n", 1)[0][:200])
 
 

@@ -83,7 +83,7 @@ TEXTS: dict[str, str] = {
     "permissions.head": "preset {preset}, operating mode {mode}:",
     "permissions.unknown": "There is no preset {name}; there are {names}.",
     "plugins.failed": "{name} of the package {package} cannot be used: {why}",
-    "plugins.no_tool": "it is no tool, or its name is taken",
+    "plugins.no_tool": "it is no tool, or its name is taken or none that providers accept",
     "session.about": "No session has the id {words}. Sessions in which it occurs; /resume takes one's id:",
     "session.already": "Session {id} is the current one.",
     "session.missing": "There is no session {id}; /sessions lists those of this folder.",

@@ -65,7 +65,7 @@ TEXTS: dict[str, str] = {
     "permissions.head": "预设 {preset}，运行模式 {mode}：",
     "permissions.unknown": "没有预设 {name}；可选 {names}。",
     "plugins.failed": "软件包 {package} 的 {name} 无法使用：{why}",
-    "plugins.no_tool": "它不是工具，或名称已被占用",
+    "plugins.no_tool": "它不是工具，或名称已被占用，或提供方不接受该名称",
     "session.about": "没有 id 为 {words} 的会话。以下会话中出现过它；用 /resume 加 id 打开：",
     "session.already": "会话 {id} 就是当前会话。",
     "session.missing": "没有会话 {id}；/sessions 可列出此文件夹的会话。",
