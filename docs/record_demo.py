@@ -167,7 +167,7 @@ def _converse(session: Session) -> None:
     session.type("\r")
     session.until("Allow?")
     session.type("y\r")
-    session.until(lambda text: "nothing else has changed" in text and "verify" in text and _at_prompt(text))
+    session.until(lambda text: "nothing else has changed" in text and "Verified" in text and _at_prompt(text))
 
 
 def _at_prompt(text: str) -> bool:

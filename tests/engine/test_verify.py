@@ -144,7 +144,8 @@ def test_a_failure_that_the_turn_caused_is_named_as_such(project: Project) -> No
     run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
     driver = play(project, [run, *EDIT_AND_ANSWER, {"text": "I give up"}])
     (told,) = [e.text for e in of(driver.seen, Notice) if e.level == "warning"]
-    assert told == ("Verification failed: `./gradlew test` fails. It passed before this turn's first change.")
+    failed = "Verification failed: `./gradlew test` fails. It passed before this turn's first change."
+    assert told == f"{failed} · changed: app.py"
 
 
 def test_the_answer_before_a_failed_check_is_on_stdout_and_in_the_object(project: Project) -> None:

@@ -192,6 +192,23 @@ def checked(project: Project) -> None:
         gradlew.unlink(missing_ok=True)
 
 
+def evident(project: Project) -> None:
+    """Checks that the model ran: some tests, a linter; a claim without a run; nothing checked."""
+    project.configure(approval={"auto_approve_ask": True})
+    for name in ("pytest", "ruff"):
+        project.write(f".venv/bin/{name}", "#!/bin/sh\necho '1 passed in 0.1s'\n").chmod(0o755)
+    check = one("bash", command=".venv/bin/ruff check . && .venv/bin/pytest tests/test_a.py")
+    edit = one("write", path="app.py", content="x = 1\n")
+    again = one("edit", path="app.py", old_string="1", new_string="2")
+    play(
+        project,
+        [edit, check, {"text": "done"}, again, {"text": "All tests pass."}],
+        "set x",
+        "set it to 2",
+        preset="yolo",
+    )
+
+
 def in_modes(project: Project) -> None:
     """Custom modes: a persistent one on and off, an instant one with a model of its own."""
     project.write(
@@ -395,8 +412,8 @@ def rewound(project: Project) -> None:
 SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
-        work, asking, cut_off, compacted, checked, in_modes, with_subagents, with_jobs, with_mcp, routed,
-        in_circles, failing, in_xml, native, with_images, accepted, with_hooks, by_command,
+        work, asking, cut_off, compacted, checked, evident, in_modes, with_subagents, with_jobs, with_mcp,
+        routed, in_circles, failing, in_xml, native, with_images, accepted, with_hooks, by_command,
         rewound,
     )
 }  # fmt: skip

@@ -274,6 +274,8 @@ class JsonOutput:
                     "tokens": {k: tokens.get(k, 0) for k in ("prompt", "completion", "total", "cached")},
                     "verification": event.verification,
                 }
+                if event.evidence is not None:
+                    self._result["evidence"] = event.evidence
                 if event.usage.cached_share is not None:
                     self._result["tokens"]["cached_share"] = round(event.usage.cached_share, 4)
                 if event.finish_reason:

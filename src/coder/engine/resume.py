@@ -52,6 +52,7 @@ def resume_session(agent: Agent, session_id: str) -> Session:
         agent.effort = choices.effort
     session.pending_asks = choices.asks
     session.pending_turn = newest.so_far
+    session.shown = newest.shown
     if not believed:
         _keep_conversation_only(session, state)
     _take_over(session, state)
@@ -109,6 +110,7 @@ def _end_interrupted_turn(session: Session) -> None:
             step_count=turn.steps,
             tokens=Tokens.of(turn.usage),
             verification=turn.checks.result(),
+            evidence=turn.checks.evidence(),
             cost_usd=turn.cost or None,
             error_message="interrupted",
         )

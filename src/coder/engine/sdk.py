@@ -25,6 +25,7 @@ from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
     CommandDone,
+    Evidence,
     Failed,
     InputDone,
     Recorded,
@@ -54,7 +55,8 @@ class Step(msgspec.Struct):
 
 class TurnResult(msgspec.Struct, frozen=True):
     """How a turn ended. `status` is `ok`, `error`, `max_steps`, `prompt_limit` or `cancelled`; `verification`
-    what its checks have shown; `finish_reason` the provider's for the last response (`stop`, `length`, …)."""
+    what its checks have shown, `evidence` all that is known where files were changed;
+    `finish_reason` the provider's for the last response (`stop`, `length`, …)."""
 
     final_text: str
     steps: list[Step]
@@ -64,6 +66,7 @@ class TurnResult(msgspec.Struct, frozen=True):
     error: str = ""
     verification: Verification = Verification()
     finish_reason: str = ""
+    evidence: Evidence | None = None
 
 
 class SessionClosed(RuntimeError):
@@ -333,6 +336,7 @@ class _Reading:
             error=str(ended.error),
             verification=ended.verification,
             finish_reason=ended.finish_reason,
+            evidence=ended.evidence,
         )
 
 

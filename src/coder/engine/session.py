@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from coder.policy.sandbox.ladder import Sandbox
     from coder.policy.shell.verdict import ShellVerdict
     from coder.process.background import Job
+    from coder.protocol.entries import Evidence, Verification
     from coder.record.replay import Replay
     from coder.record.undo.journal import UndoJournal
     from coder.record.undo.shell import ShellUndo
@@ -128,6 +129,7 @@ class Session:
         self.mode_state: entries.ModeState | None = None  # the custom modes that a resumed session had on
         self.turn: Turn | None = None  # the one that is running, or ran last
         self.checked: dict[str, frozenset[str]] = {}  # what failed when it last ran, unless edits followed
+        self.shown: tuple[Evidence, Verification] | None = None  # of the last turn that changed files
         self.engine_todos: list[Todo] = []  # the list that the engine made last
         self.pending: Replay | None = None  # a resumed session's approval that was never tool_message
         self.pending_turn = TurnSoFar()  # what the turn of that approval had come to

@@ -84,6 +84,7 @@ async def run_subagent(
         parent.turn.usage = parent.turn.usage.plus(turn.usage)
         saw_edits(parent, parent.turn, turn.edited)
         saw_changes(parent, parent.turn, turn.changed_by_commands)
+        parent.turn.checks.saw_run(turn.checks.since)
         parent.turn.cost += turn.cost
     if turn.status == "cancelled":
         raise asyncio.CancelledError

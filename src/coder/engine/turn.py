@@ -22,7 +22,7 @@ from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
 from coder.model.base import CallReady, ModelError
 from coder.protocol import entries
-from coder.protocol.events import Failed, Notice, Steered, TurnEnded, TurnStarted
+from coder.protocol.events import Evidence, Failed, Notice, Steered, TurnEnded, TurnStarted
 from coder.protocol.history import INTERRUPTED
 from coder.protocol.messages import Image, tool_message
 from coder.protocol.usage import Tokens
@@ -344,6 +344,9 @@ def _end(session: Session, turn: Turn) -> None:
     if verification.status == "failed":
         # The last answer is about the failure alone: what was said of the work stands in those before it.
         turn.answer = "\n\n".join(dict.fromkeys(filter(None, (*turn.unverified_answers, turn.answer))))
+    evidence = _evidence(session, turn)
+    if evidence is not None:
+        session.shown = evidence, verification
     duration = round((time.monotonic() - turn.begun) * 1000)
     entry = entries.TurnEnd(
         status=turn.status,
@@ -352,6 +355,7 @@ def _end(session: Session, turn: Turn) -> None:
         tokens=Tokens.of(turn.usage),
         prompt_id=turn.prompt_id,
         verification=verification,
+        evidence=evidence,
         finish_reason=turn.finish_reason,
         cost_usd=turn.cost or None,
         error_message=None if turn.reason is None else str(turn.reason),
@@ -367,10 +371,10 @@ def _end(session: Session, turn: Turn) -> None:
         turn.status, turn.reason = "error", error.phrase
     else:
         session.write_snapshot()
-    if turn.edited:
-        from coder.engine.verify.run import tell_verification
+    if evidence is not None:
+        from coder.engine.verify.run import tell_evidence
 
-        tell_verification(session, turn)
+        tell_evidence(session, turn, evidence)
     agent.emit(
         TurnEnded(
             turn=turn.number,
@@ -382,8 +386,18 @@ def _end(session: Session, turn: Turn) -> None:
             error=turn.reason if turn.reason is not None else "",
             verification=verification,
             finish_reason=turn.finish_reason,
+            evidence=evidence,
         )
     )
+
+
+def _evidence(session: Session, turn: Turn) -> Evidence | None:
+    """What a turn has shown that changed files, or whose answer speaks of tests."""
+    if not turn.checks.touched and not ("test" in turn.answer.lower() or "测" in turn.answer):
+        return None
+    from coder.engine.verify.run import evidence_of
+
+    return evidence_of(session, turn)
 
 
 async def continue_turn(session: Session) -> Turn | None:

@@ -90,7 +90,7 @@ class Turn:
         turn = cls(number, so_far.text, session_id, asks, Words(said=so_far.said))
         turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
         turn.edited = set(so_far.edited)
-        turn.changed_by_commands = set(so_far.checks.changed) - turn.edited
+        turn.changed_by_commands = set(so_far.checks.touched) - turn.edited
         turn.unverified_answers = list(so_far.unverified_answers)
         turn.checks, turn.continuations = so_far.checks, so_far.continuations
         return turn

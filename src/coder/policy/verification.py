@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 # `workflow.verify_allow` adds to it.
 WHITELIST = (
@@ -22,6 +22,7 @@ WHITELIST = (
     "gradle test",
     "./gradlew test",
 )
+_DOCUMENTS = {".md", ".markdown", ".rst", ".txt", ".adoc"}
 TOOL_DIRECTORIES = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 # Compiled lazily, off the start-up path.
@@ -52,6 +53,12 @@ _SAME = {
     "gradle test": rf"gradle{_GRADLE_FLAGS} test{_GRADLE_FLAGS}",
     "./gradlew test": rf"\./gradlew{_GRADLE_FLAGS} test{_GRADLE_FLAGS}",
 }
+
+
+def is_document(path: str) -> bool:
+    """Whether no check is about the file."""
+    pure = PurePosixPath(path)
+    return pure.suffix.lower() in _DOCUMENTS or "docs" in pure.parts[:-1]
 
 
 def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:

@@ -5,14 +5,12 @@ A field with a default is written only where its value differs. docs/record.md i
 
 from __future__ import annotations
 
-import contextlib
-from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from coder.protocol.base import snake
+from coder.protocol.base import lenient, snake
 from coder.protocol.messages import Opaque
 from coder.protocol.usage import Tokens
 
@@ -203,9 +201,31 @@ class Verification(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A check that ran. `kind`: `tests`, or `lint` for linters, type checkers and builds; `part`: only
+    some of the tests. `state`: `unclear` where neither exit code nor output tells how it ended."""
+
+    command: str = ""
+    state: Literal["passed", "failed", "unclear"] = "unclear"
+    by: Literal["coder", "model"] = "model"
+    kind: Literal["tests", "lint"] = "tests"
+    part: bool = False
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a turn that changed files has shown. `runs`: checks after the last edit; `unchecked`: changed
+    files that no test run after the change covers; `claim`: what the model says of passing tests, where
+    no test was seen to pass after the last edit."""
+
+    changed: list[str] = []
+    runs: list[CheckRun] = []
+    unchecked: list[str] = []
+    claim: str = ""
+
+
 class TurnEnd(Entry, frozen=True, kw_only=True):
     """A turn is over. `status`: `ok`, `error`, `max_steps`, `prompt_limit`, `cancelled`. `title`: as in
-    `session_end`, so that the end of a record has it."""
+    `session_end`, so that the end of a record has it. `evidence`: of a turn that changed files."""
 
     status: str
     step_count: int
@@ -213,6 +233,7 @@ class TurnEnd(Entry, frozen=True, kw_only=True):
     tokens: Tokens
     prompt_id: str | None = None
     verification: Verification
+    evidence: Evidence | None = None
     finish_reason: str = ""
     cost_usd: float | None = None
     error_message: str | None = None
@@ -438,9 +459,6 @@ AnyEntry = (
 
 NAMES: dict[type[Entry], str] = {form: snake(form.__name__) for form in get_args(AnyEntry)}
 _FORMS = {name: form for form, name in NAMES.items()}
-_EMPTY: tuple[Any, ...] = (None, False, 0, "", [], {})
-
-_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def entry_of(kind: str, meta: dict[str, Any]) -> AnyEntry | None:
@@ -451,36 +469,5 @@ def entry_of(kind: str, meta: dict[str, Any]) -> AnyEntry | None:
     try:
         entry = msgspec.convert(meta, form)
     except msgspec.ValidationError:
-        entry = _lenient(meta, form)
+        entry = lenient(meta, form)
     return entry  # type: ignore[return-value] # one of the union's
-
-
-def _lenient(meta: dict[str, Any], form: type[_Struct]) -> _Struct:
-    """Lenient parsing of other versions' entries: a missing or mistyped field counts as empty."""
-    fields: dict[str, Any] = {}
-    for field in msgspec.structs.fields(form):
-        for value in (meta.get(field.encode_name), *(_EMPTY if field.required else ())):
-            with contextlib.suppress(msgspec.ValidationError):
-                fields[field.name] = _drop_invalid(value, field.type)
-                break
-    return form(**fields)
-
-
-def _drop_invalid(value: Any, form: Any) -> Any:
-    """`value` without the list elements and object fields that do not validate. Raises `ValidationError`."""
-    try:
-        return msgspec.convert(value, form)
-    except msgspec.ValidationError:
-        for one in get_args(form) if get_origin(form) is UnionType else (form,):
-            if isinstance(value, dict) and isinstance(one, type) and issubclass(one, msgspec.Struct):
-                return _lenient(value, one)
-            if isinstance(value, list) and get_origin(one) is list:
-                return [fit for element in value for fit in _valid_or_nothing(element, get_args(one)[0])]
-        raise
-
-
-def _valid_or_nothing(value: Any, form: Any) -> list[Any]:
-    try:
-        return [_drop_invalid(value, form)]
-    except msgspec.ValidationError:
-        return []

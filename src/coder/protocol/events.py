@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from coder.protocol.base import Event
+from coder.protocol.entries import Evidence as Evidence
 from coder.protocol.entries import Verification as Verification
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ModeStateChanged
@@ -223,11 +224,12 @@ class CommandDone(Event, frozen=True):
 
 class Notice(Event, frozen=True):
     """One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer
-    that continues in the same block."""
+    that continues in the same block. `evidence`: the line is about what the turn has shown."""
 
     text: Said
     level: Literal["info", "warning"] = "info"
     in_answer: bool = False
+    evidence: Evidence | None = None
 
 
 class Failed(Event, frozen=True):
@@ -249,6 +251,7 @@ class TurnEnded(Event, frozen=True):
     error: Said = ""
     verification: Verification = Verification()
     finish_reason: str = ""  # of the last response
+    evidence: Evidence | None = None  # where files were changed
 
 
 class Steered(Event, frozen=True):

@@ -10,7 +10,20 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from coder.protocol.entries import Assistant, Note, Observation, Routing, TurnStart, Verification, Verify
+from coder.policy.verification import is_document
+from coder.protocol.entries import (
+    Action,
+    Assistant,
+    CheckRun,
+    Evidence,
+    Note,
+    Observation,
+    Routing,
+    TurnEnd,
+    TurnStart,
+    Verification,
+    Verify,
+)
 from coder.protocol.entries import Usage as UsageEntry
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Usage
@@ -29,6 +42,8 @@ class Checks:
         self.attempts = 0
         self.reason = ""
         self.changed: dict[str, None] = {}  # since the last run that passed
+        self.touched: dict[str, None] = {}  # in the whole turn
+        self.since: list[CheckRun] = []  # runs of any kind since the last change
         self.current = True  # nothing has changed since the last run
         self.runs = 0  # by the engine: the first, and one after each repair
         self.own = False  # the model itself made the last run
@@ -37,6 +52,9 @@ class Checks:
     def saw_change(self, paths: Iterable[str]) -> None:
         new = dict.fromkeys(paths)
         self.changed |= new
+        self.touched |= new
+        if new:
+            self.since = []
         self.current = self.current and not new
         if new and self.own and self.status == "failed":  # outdated, and not the engine's verification
             self.status, self.command, self.own = "not_run", "", False
@@ -50,10 +68,19 @@ class Checks:
         self.runs += not self.over
         if state == "passed":
             self.changed = {}
+        if state == "passed" or state == "failed":
+            self.since.append(CheckRun(command, "passed" if state == "passed" else "failed", "coder"))
+
+    def saw_run(self, runs: Iterable[CheckRun]) -> None:
+        """Checks that the model ran, whether or not they verify."""
+        for run in runs:
+            self.since = [other for other in self.since if other.command != run.command]
+            self.since.append(run)
 
     def saw_own(self, state: Literal["passed", "failed"], command: str) -> None:
         """A check that the model ran."""
         self.saw_end(state, command, self.attempts + 1)
+        self.since.pop()  # it is among those of `saw_run`
         self.runs -= 1
         self.own = True
 
@@ -62,6 +89,20 @@ class Checks:
         if self.status != "not_run" and not self.current:
             reason = CHANGED_AFTER
         return Verification(self.status, self.command, self.attempts, sorted(self.changed), reason)
+
+    @property
+    def tests_passed(self) -> bool:
+        """After the last change, and none failed since."""
+        states = [run.state for run in self.since if run.kind == "tests"]
+        return "passed" in states and "failed" not in states
+
+    def evidence(self) -> Evidence | None:
+        """What is shown of the turn's changes; None where nothing was changed."""
+        if not self.touched:
+            return None
+        passed = any(run.kind == "tests" and run.state == "passed" for run in self.since)
+        unchecked = [] if passed else sorted(path for path in self.changed if not is_document(path))
+        return Evidence(sorted(self.touched), list(self.since), unchecked)
 
 
 class TurnSoFar(msgspec.Struct):
@@ -85,6 +126,8 @@ class NewestTurn:
 
     def __init__(self) -> None:
         self.so_far = TurnSoFar()
+        self.shown: tuple[Evidence, Verification] | None = None  # of the last turn that changed files
+        self._line = ""  # of the newest shell call
 
     def take(self, event: HistoryEvent) -> None:
         turn = self.so_far
@@ -99,10 +142,18 @@ class NewestTurn:
                 turn.answer = event.said
             case TurnStart(said=said):
                 self.so_far = TurnSoFar(text=event.content, said=event.content if said is None else said)
+            case Action(input={"command": str(line)}):
+                self._line = line
+            case Observation(exit_code=int(code), denied=False, background=False):
+                from coder.policy.check_lines import checks_in  # off the start-up path
+
+                turn.checks.saw_run(checks_in(self._line, code, event.content))
             case Verify() as entry:
                 turn.checks.saw_end(entry.state, entry.command, entry.attempt, entry.reason)
                 if entry.state == "failed":
                     turn.unverified_answers.append(turn.answer)
+            case TurnEnd(evidence=Evidence() as evidence, verification=verification):
+                self.shown = evidence, verification
             case Note(reason=reason) if reason in _CONTINUED:
                 turn.continuations += 1
             case Routing(model=model):

@@ -125,7 +125,7 @@ class Answers:
 
     def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
         page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
-        render = Renderer(self._texts.say)
+        render = Renderer(self._texts)
         html = "".join(render.html(event, at) for at, event in page.events)
         return {"html": html, "next": page.next, "count": len(page.events), "end": page.next >= _size(path)}
 
@@ -133,7 +133,7 @@ class Answers:
         event = read_event(path, start)
         if event is None:
             raise NotFound
-        return {"html": Renderer(self._texts.say, 0).html(event, start)}
+        return {"html": Renderer(self._texts, 0).html(event, start)}
 
     def _follow(self, path: Path, start: int) -> dict[str, Any]:
         """Wait until the record is longer than `start`."""

@@ -33,7 +33,7 @@ def html_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator
     yield f"<title>{shown}</title><style>{style}</style></head>\n"
     yield f'<body class="file"><h1>{shown}</h1>'
     yield _contents(outline, texts)
-    render = Renderer(texts.say, 0)
+    render = Renderer(texts, 0)
     for event in read_log(path):
         if html := render.html(event):
             yield html + "\n"
@@ -90,7 +90,7 @@ def _markdown(event: HistoryEvent, texts: Texts) -> Iterator[str]:
         case entries.Observation() | entries.Command():
             yield _fenced(event.content)
         case _:
-            line = Renderer(say).line(event)
+            line = Renderer(texts).line(event)
             yield f"- {_line(line)}\n\n" if line else ""
 
 

@@ -9,6 +9,7 @@ from coder.engine.commands.mcp import mcp_rows
 from coder.engine.commands.modes import Reply
 from coder.engine.commands.usage import budget_lines, cache_line
 from coder.engine.modes import project_mode_commands
+from coder.protocol.evidence import told
 from coder.texts import Joined, Phrase, Said
 
 
@@ -44,6 +45,7 @@ async def status_command(agent: Agent, args: str) -> Reply:
         ("budget", Joined(budget_lines(agent), " ")),
         ("sandbox", sandbox_text(session)),
         ("secrets", str(session.redactor.count)),
+        *([("evidence", told(*session.shown))] if session.shown is not None else []),
         *ide_rows(agent),
         *mcp_rows(agent),
         ("folder", str(agent.root)),

@@ -8,9 +8,8 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from coder.fs.safe_open import read_whole
-from coder.policy.verification import in_directories, is_verification
+from coder.policy.verification import in_directories, is_document, is_verification
 
-_DOCUMENTS = {".md", ".markdown", ".rst", ".txt", ".adoc"}
 _MAX_PACKAGE = 4_000_000  # bytes of a package.json that is looked into
 _NO_TEST = "no test specified"  # what `npm init` writes where a test would be
 _PYTHON = {".py", ".pyi"}
@@ -24,11 +23,6 @@ class Choice(msgspec.Struct, frozen=True):
 
     command: str
     refused: list[str]
-
-
-def is_document(path: str) -> bool:
-    pure = PurePosixPath(path)
-    return pure.suffix.lower() in _DOCUMENTS or "docs" in pure.parts[:-1]
 
 
 def choose(

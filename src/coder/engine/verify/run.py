@@ -6,26 +6,26 @@ from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.engine.verify.choice import choose as choose
-from coder.engine.verify.choice import is_document
 from coder.engine.verify.faults import environment_fault, failing
 from coder.engine.verify.words import asked_for as asked_for
 from coder.engine.verify.words import named, refused
+from coder.policy.check_lines import checks_in
 from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
-from coder.policy.verification import same_check
+from coder.policy.verification import is_document, same_check
 from coder.protocol import entries
-from coder.protocol.events import Notice, ToolOutput, Verification, VerifyChanged
+from coder.protocol.events import Evidence, Notice, ToolOutput, Verification, VerifyChanged
 from coder.protocol.messages import tool_call
 from coder.texts import Phrase, Said
 from coder.tools.base import ToolResult
 
 _OUTPUT = 8_000  # characters of a failing check that the model is shown: the end, where the errors are
 _CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
-_SHOWN = 5  # paths that a line spells out
 
 FAILED_BEFORE = "failed the same way before the first edit"
 _SINCE = {
@@ -194,6 +194,9 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     if "exit_code" not in result.meta:
         return
     root = session.agent.root
+    runs = checks_in(line, int(result.meta["exit_code"]), result.for_model)
+    if runs and (result.ok or not environment_fault(line, result, root, turn.edited)):
+        turn.checks.saw_run(runs)
     command = same_check(line, root, _allow(session))
     words = line.split()
     if (
@@ -234,21 +237,36 @@ def saw_changes(session: Session, turn: Turn, paths: Iterable[str]) -> None:
 # the end
 
 
-def tell_verification(session: Session, turn: Turn) -> None:
-    """One line at the turn's end about what was shown, where no line above says it."""
-    agent, result = session.agent, turn.checks.result()
-    if turn.status != "ok" or not agent.config.workflow.auto_verify_after_edit:
-        return
-    changed = [path for path in result.changed_since if not is_document(path)]
-    if turn.unverified is not None:
-        agent.emit(Notice(turn.unverified))
-    elif result.status == "failed":
-        agent.emit(Notice(_failure(session, turn, result), "warning"))
-    elif result.status == "passed" and changed:
-        files = ", ".join(changed[:_SHOWN])
-        agent.emit(Notice(Phrase("verify.changed_since", command=result.command, files=files), "warning"))
-    elif result.status == "passed" and turn.checks.own:
-        agent.emit(Notice(Phrase("verify.by_model", command=result.command)))
+def evidence_of(session: Session, turn: Turn) -> Evidence | None:
+    """What the turn has shown; None where it changed nothing and claims nothing."""
+    evidence = turn.checks.evidence()
+    claim = _claim(session, turn)
+    return replace(evidence or Evidence(), claim=claim) if claim else evidence
+
+
+def _claim(session: Session, turn: Turn) -> str:
+    """What the model says of passing tests. Where nothing was changed an earlier run may show it, so that
+    only an answer to "run the tests" is looked at."""
+    from coder.engine.verify.claims import claim_in
+
+    if turn.checks.tests_passed or turn.status != "ok":
+        return ""
+    if not turn.checks.touched and (session.checked or not asked_for(turn.words.said)):
+        return ""
+    return claim_in(turn.answer)
+
+
+def tell_evidence(session: Session, turn: Turn, evidence: Evidence) -> None:
+    """One line at the end of a turn that changed files."""
+    from coder.protocol.evidence import told
+
+    result = turn.checks.result()
+    why: Said = turn.unverified or ""
+    if result.status == "failed":
+        why = _failure(session, turn, result)
+    warns = result.status == "failed" or (result.status == "passed" and evidence.unchecked) or evidence.claim
+    line = told(evidence, result, why)
+    session.agent.emit(Notice(line, "warning" if warns else "info", evidence=evidence))
 
 
 def _failure(session: Session, turn: Turn, result: Verification) -> Phrase:

@@ -14,6 +14,7 @@ from coder.protocol.events import (
     Citation,
     CommandDone,
     ContentRestarted,
+    Evidence,
     Failed,
     JobChanged,
     LoopDetected,
@@ -36,6 +37,7 @@ _BAR = "  │ "  # before each line of a tool's output
 _CHANGES = ("tool.created", "tool.updated")
 _VERBS = {"bash": "run"}
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
+_EVIDENCE_MARKS = {"passed": ("good", "✓"), "failed": ("bad", "✗"), "unchecked": ("dim", "○")}
 _ENDED = ("completed", "cancelled")
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 
@@ -258,6 +260,11 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
     match event:
         case Failed(text):
             return [[("bad", line)] for line in safe(texts.of(text)).split("\n")]
+        case Notice(text, level, evidence=Evidence() as evidence):
+            from coder.protocol.evidence import outcome
+
+            style = "note" if level == "warning" else "dim"
+            return [[_EVIDENCE_MARKS[outcome(evidence)], (style, f" {flat(texts.of(text))}")]]
         case Notice(text, level):
             return [
                 [("note" if level == "warning" else "dim", line)] for line in safe(texts.of(text)).split("\n")

@@ -117,7 +117,8 @@ class Transcript:
                 self._todos_changed(todos)
             case VerifyChanged():
                 self._output = ""
-                if not self.folds or event.state != "started":  # the status row says that it runs
+                # The status row says that it runs, the evidence at the turn's end that it passed.
+                if not self.folds or event.state not in ("started", "passed"):
                     self._append_block(verify_lines(event, self._texts, self._columns()))
             case ApprovalRequested():
                 rows, columns = self._rows(), self._columns()

@@ -96,6 +96,7 @@ TEXTS: dict[str, str] = {
     "skills.none": "There are no skills here.",
     "status.context": "{tokens} of {window} tokens ({share} %)",
     "status.label.context": "context",
+    "status.label.evidence": "last changes",
     "status.label.folder": "folder",
     "status.label.mcp": "MCP servers",
     "status.label.mode": "mode",

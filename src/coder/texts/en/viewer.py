@@ -61,11 +61,7 @@ TEXTS: dict[str, str] = {
     "viewer.turn": "Turn {n}",
     "viewer.turns": "{n} turns",
     "viewer.turns.one": "1 turn",
-    "viewer.unchecked": "Not checked since: {files}.",
     "viewer.rewind": "took the conversation back to before turn {turn}",
     "viewer.rewind_back": "took that rewind back",
     "viewer.undo": "undid the file changes of turn {turn}: {paths}",
-    "viewer.verified.failed": "Check failed: {command}.",
-    "viewer.verified.not_run": "No check ran.",
-    "viewer.verified.passed": "Check passed: {command}.",
 }

@@ -76,6 +76,7 @@ TEXTS: dict[str, str] = {
     "skills.none": "此处没有技能。",
     "status.context": "{tokens} / {window} 个 token（{share} %）",
     "status.label.context": "上下文",
+    "status.label.evidence": "最近改动",
     "status.label.folder": "文件夹",
     "status.label.mcp": "MCP 服务器",
     "status.label.mode": "模式",

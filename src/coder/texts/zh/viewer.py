@@ -56,11 +56,7 @@ TEXTS: dict[str, str] = {
     "viewer.thinking": "思考",
     "viewer.turn": "第 {n} 轮",
     "viewer.turns": "{n} 轮",
-    "viewer.unchecked": "此后未检查：{files}。",
     "viewer.rewind": "对话退回到第 {turn} 回合之前",
     "viewer.rewind_back": "撤回了该次退回",
     "viewer.undo": "撤销了第 {turn} 轮的文件改动：{paths}",
-    "viewer.verified.failed": "检查失败：{command}。",
-    "viewer.verified.not_run": "没有运行检查。",
-    "viewer.verified.passed": "检查通过：{command}。",
 }

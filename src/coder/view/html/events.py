@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from coder.protocol import entries
+from coder.protocol.evidence import known_of, outcome, told
 from coder.protocol.history import HistoryEvent
-from coder.texts import shortened
+from coder.texts import Texts, shortened
 from coder.view.html.diff import diff_html
 from coder.view.html.escape import plain, tag, text_of
 
-Say = Callable[..., str]
 CUT = 20_000  # characters of a text that are shown at once
 _FOLDED_LINES = 24  # an output with more is folded
 _MAIN = ("command", "path", "pattern", "url", "name", "objective", "action")  # what says most of a call
@@ -22,8 +21,9 @@ _MAIN = ("command", "path", "pattern", "url", "name", "objective", "action")  # 
 class Renderer:
     """`cut`: the longest text shown whole; 0 for all of it."""
 
-    def __init__(self, say: Say, cut: int = CUT) -> None:
-        self.say = say
+    def __init__(self, texts: Texts, cut: int = CUT) -> None:
+        self._texts = texts
+        self.say = texts.say
         self._cut = cut
 
     def html(self, event: HistoryEvent, at: int = 0) -> str:
@@ -71,7 +71,7 @@ class Renderer:
         """The event in one line of plain text, for those that need no more; empty for bookkeeping."""
         match event.entry:
             case entries.TurnEnd() as entry:
-                return " · ".join(self._figures(entry))
+                return " · ".join(filter(None, [*self._figures(entry), self._evidence(entry)[1]]))
             case entries.Verify(command=command, state=state):
                 return self.say("viewer.check", command=command or "-", state=state)
             case entries.Compaction(tokens_before=before, tokens_after=after):
@@ -165,13 +165,17 @@ class Renderer:
 
     def _end(self, entry: entries.TurnEnd) -> str:
         line = tag("p", text_of(" · ".join(self._figures(entry))))
-        checked = entry.verification
-        if checked.status == "not_run" and not checked.changed_since:
+        evidence, words = self._evidence(entry)
+        if evidence is None:
             return line
-        told = self.say(f"viewer.verified.{checked.status}", command=checked.command or "-")
-        if checked.changed_since:
-            told += " " + self.say("viewer.unchecked", files=", ".join(checked.changed_since))
-        return line + tag("p", text_of(told), class_=f"evidence {checked.status}")
+        kind = f"evidence {outcome(evidence)}" + (" claim" if evidence.claim else "")
+        return line + tag("p", text_of(words), class_=kind)
+
+    def _evidence(self, entry: entries.TurnEnd) -> tuple[entries.Evidence | None, str]:
+        evidence = entry.evidence or known_of(entry.verification)
+        if evidence is None:
+            return None, ""
+        return evidence, told(evidence, entry.verification).text(self._texts)
 
     # texts, cut where they are long
 

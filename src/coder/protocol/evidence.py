@@ -1,0 +1,70 @@
+"""What a turn that changed files has shown, in one line."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from coder.protocol.entries import CheckRun, Evidence, Verification
+from coder.texts import Joined, Phrase, Said
+
+_SHOWN = 3  # files that the line spells out
+
+
+def outcome(evidence: Evidence) -> Literal["passed", "failed", "unchecked"]:
+    states = [run.state for run in evidence.runs]
+    if "failed" in states:
+        return "failed"
+    passed = any(run.kind == "tests" and run.state == "passed" and not run.part for run in evidence.runs)
+    return "passed" if passed and not evidence.unchecked and not evidence.claim else "unchecked"
+
+
+def told(evidence: Evidence, verification: Verification, why: Said = "") -> Phrase:
+    """The line: what the checks showed, what the model only claims, what changed. `why`: more than is
+    recorded about a failure, or about why nothing was run."""
+    parts: list[Said] = [_shown(evidence, verification, why)]
+    lint = [run for run in evidence.runs if run.kind == "lint"]
+    if lint:
+        parts.append(Phrase("verify.also", runs=tuple(_ended(run) for run in lint)))
+    if evidence.claim:
+        parts.append(Phrase("verify.claim", claim=evidence.claim))
+    if evidence.changed:
+        parts.append(_files("verify.changed", evidence.changed))
+    return Joined(parts, " · ")
+
+
+def known_of(verification: Verification) -> Evidence | None:
+    """Of a turn that was recorded without evidence."""
+    status, changed = verification.status, verification.changed_since
+    if status == "not_run":
+        return Evidence(changed, [], changed) if changed else None
+    run = CheckRun(verification.command, status, "coder")
+    return Evidence(changed, [run], changed if status == "passed" else [])
+
+
+def _shown(evidence: Evidence, verification: Verification, why: Said) -> Said:
+    status, command = verification.status, verification.command
+    tests = [run for run in evidence.runs if run.kind == "tests"]
+    if status == "failed":
+        return why or Phrase("verify.failed", command=command)
+    if status == "passed" and evidence.unchecked:
+        return _files("verify.changed_since", evidence.unchecked, command=command)
+    if status == "passed":
+        by_model = any(run.by == "model" and run.state == "passed" for run in tests)
+        return Phrase("verify.by_model" if by_model else "verify.passed", command=command)
+    if tests:
+        run = tests[-1]
+        return Phrase(f"verify.own.{run.state}{'_part' if run.part else ''}", command=run.command)
+    if why:
+        return why
+    return Phrase("verify.unchecked" if evidence.unchecked else "verify.documents")
+
+
+def _ended(run: CheckRun) -> Phrase:
+    return Phrase(f"verify.run.{run.state}", command=run.command)
+
+
+def _files(key: str, paths: list[str], **values: object) -> Phrase:
+    names: Said = ", ".join(paths[:_SHOWN])
+    if len(paths) > _SHOWN:
+        names = Phrase("verify.more_files", files=names, n=len(paths) - _SHOWN)
+    return Phrase(key, files=names, **values)

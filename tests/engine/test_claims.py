@@ -1,0 +1,115 @@
+"""Which sentences claim that tests pass, and which only speak of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coder.engine.verify.claims import claim_in
+
+CLAIMS = [
+    "All tests pass.",
+    "Tests pass.",
+    "All 12 tests now pass.",
+    "Fixed the comparison; the tests pass.",
+    "I fixed the bug in `cache.py`, and all the tests are passing now.",
+    "The full test suite passes.",
+    "The test suite is green.",
+    "I ran the tests and they all passed.",
+    "I ran `pytest -q`; 14 passed.",
+    "Result: 31 tests passed, 0 failed.",
+    "**All tests pass.** The fix is in `a.py`.",
+    "- All existing tests still pass",
+    "✅ All unit tests pass",
+    "Verified with pytest.",
+    "Verified by running the test suite.",
+    "The tests pass, but I did not update the docs.",
+    "It was not easy. All tests pass.",
+    "Done. Everything passes.",
+    "The new test and the existing tests pass.",
+    "I don't like the name; the tests pass.",
+    "All tests have passed, so this should be safe to merge.",
+    "所有测试通过。",
+    "所有测试均已通过。",
+    "测试全部通过！",
+    "单元测试都通过了。",
+    "修复完成，测试已通过。",
+    "已修改 `cache.py`，全部 12 个测试通过。",
+    "现有用例全部通过。",
+    "通过了全部测试。",
+    "测试通过，但文档没有更新。",
+    "**所有测试通过**",
+]
+NO_CLAIMS = [
+    "The tests do not pass.",
+    "Not all tests pass.",
+    "The tests don't pass yet.",
+    "I could not run the tests.",
+    "No tests were run.",
+    "The tests should pass now.",
+    "All tests will pass once you install the package.",
+    "Tests would pass if the server were up.",
+    "Run `pytest` to confirm that all tests pass.",
+    "Please make sure the tests pass before you merge.",
+    "If the tests pass, merge it.",
+    "Once all tests pass I will commit.",
+    "Do the tests pass?",
+    "Whether the tests pass was not checked.",
+    'You said "all tests pass".',
+    "> all tests pass",
+    "```\n14 passed in 0.1s\n```",
+    "The tests passed before my change.",
+    "I expect the tests to pass.",
+    "Hopefully all tests pass.",
+    "The test passes the path to the function.",
+    "The tests pass through the parser.",
+    "I haven't verified that the tests pass.",
+    "Most tests pass; two fail.",
+    "Some of the tests pass.",
+    "I changed the fixture so that the tests pass.",
+    "The goal: all tests pass.",
+    "- [ ] all tests pass",
+    "Added a test for the password check.",
+    "The check that the tests pass is missing.",
+    "Tests: not run.",
+    "The value is passed to the tests.",
+    "I added tests.",
+    "The bypass is tested.",
+    "测试没有通过。",
+    "测试未通过。",
+    "并非所有测试都通过。",
+    "测试应该会通过。",
+    "请确认测试通过。",
+    "如果测试通过，就合并。",
+    "测试是否通过？",
+    "测试通过后再提交。",
+    "确保所有测试通过。",
+    "我没有运行测试。",
+    "为了让测试通过，需要安装依赖。",
+    "改动前测试是通过的。",
+    "部分测试通过。",
+    "你说“所有测试通过”。",
+    "大部分测试通过，两个失败。",
+    "运行 `pytest` 即可确认测试通过。",
+    "新增了一个测试。",
+    "测试通过率为 80%。",
+]
+
+
+@pytest.mark.parametrize("sentence", CLAIMS)
+def test_a_claim_is_found(sentence: str) -> None:
+    assert claim_in(sentence)
+
+
+@pytest.mark.parametrize("sentence", NO_CLAIMS)
+def test_other_sentences_are_no_claims(sentence: str) -> None:
+    assert not claim_in(sentence)
+
+
+def test_it_is_found_in_a_longer_answer_and_quoted_as_it_stands() -> None:
+    answer = "## Summary\n\nFixed `a.py`:\n\n```py\nassert x\n```\n\nAll 3 tests now pass. See `a.py:3`."
+    assert claim_in(answer) == "All 3 tests now pass."
+
+
+@pytest.mark.parametrize("text", ["all the " * 4000, "测试已" * 6000, "> " * 9000, "`" * 20_000, "12 " * 300])
+def test_an_endless_sentence_is_no_claim_and_takes_no_time(text: str) -> None:
+    assert not claim_in(text)

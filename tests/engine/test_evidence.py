@@ -1,0 +1,165 @@
+"""What a turn that changed files ends with: what changed, what was checked, what was only claimed."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from coder.protocol.entries import CheckRun
+from coder.protocol.events import CommandDone, Evidence, Notice, TurnEnded
+from coder.terminal.render.plain import PlainRenderer
+from coder.terminal.render.theme import Theme
+from coder.texts import Texts
+from kit import ScriptedServer
+from kit.driving import Driver, Project, drive, of
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+EDIT = call("write", path="app.py", content="x = 1\n")
+AGAIN = call("write", path="app.py", content="x = 2\n")
+
+
+def run(line: str) -> dict[str, Any]:
+    return call("bash", command=line)
+
+
+@pytest.fixture
+def checks(project: Project) -> Project:
+    """A project with checks of its own, which say what `outcome` holds."""
+    project.configure(approval={"auto_approve_ask": True})
+    for name in ("pytest", "ruff"):
+        script = "#!/bin/sh\ncat outcome 2>/dev/null && exit 1\necho '3 passed in 0.1s'\n"
+        project.write(f".venv/bin/{name}", script).chmod(0o755)
+    return project
+
+
+def play(project: Project, answers: list[Any], *texts: str, **options: Any) -> Driver:
+    with ScriptedServer(answers) as server:
+        return drive(project, server.url, list(texts) or ["do it"], **{"mode": "default", **options})
+
+
+def line(driver: Driver) -> str:
+    """The evidence, which is one line, the last before the turn's end."""
+    (notice,) = [event for event in of(driver.seen, Notice) if event.evidence is not None]
+    before = driver.seen[: driver.seen.index(of(driver.seen, TurnEnded)[-1])]
+    assert [event for event in before if isinstance(event, Notice)][-1] is notice
+    assert notice.evidence == of(driver.seen, TurnEnded)[-1].evidence
+    told = str(notice.text)
+    assert "\n" not in told
+    return told
+
+
+TESTS = ".venv/bin/pytest -q"
+NOT_CHECKED = "Not checked: no test ran after the last edit."
+SOME = ".venv/bin/pytest tests/test_a.py"
+CASES: list[tuple[list[Any], str]] = [
+    ([EDIT], f"{NOT_CHECKED} · changed: app.py"),
+    (
+        [EDIT, run(TESTS)],
+        "Verified: `pytest -q` passed; the model ran it after its last edit. · changed: app.py",
+    ),
+    ([run(TESTS), EDIT], f"{NOT_CHECKED} · changed: app.py"),
+    (
+        [EDIT, run(TESTS), AGAIN],
+        "Not verified: changed after `pytest -q` had passed: app.py · changed: app.py",
+    ),
+    (
+        [EDIT, run(f"{SOME} 2>&1 | tail -2")],
+        f"Partly verified: some of the tests passed (`{SOME}`); the model ran them after its last edit. · "
+        "changed: app.py",
+    ),
+    (
+        [EDIT, run(".venv/bin/ruff check .")],
+        f"{NOT_CHECKED} · the model also ran `.venv/bin/ruff check .` (passed) · changed: app.py",
+    ),
+    ([call("write", path="README.md", content="x\n")], "Only documents were changed. · changed: README.md"),
+    ([run("touch a.py b.py c.py d.py e.py")], f"{NOT_CHECKED} · changed: a.py, b.py, c.py and 2 more"),
+]
+
+
+@pytest.mark.parametrize(("steps", "expected"), CASES, ids=range(len(CASES)))
+def test_one_line_says_what_changed_and_what_was_checked(
+    checks: Project, steps: list[Any], expected: str
+) -> None:
+    assert line(play(checks, [*steps, {"text": "done"}])) == expected
+
+
+def test_a_turn_without_changes_has_no_such_line(checks: Project) -> None:
+    driver = play(checks, [run("ls"), {"text": "All tests pass."}])
+    assert of(driver.seen, TurnEnded)[0].evidence is None
+    assert "evidence" not in checks.of_type("turn_end")[0]["meta"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer", "claimed"),
+    [
+        ([EDIT], "Fixed. All tests pass.", True),
+        ([EDIT], "已修复，所有测试通过。", True),
+        ([EDIT], "Fixed. The tests should pass.", False),
+        ([EDIT, run(TESTS)], "All tests pass.", False),
+        ([EDIT, run(TESTS), AGAIN], "All tests pass.", True),
+        ([run("echo 1 failed > outcome"), EDIT, run(TESTS)], "All tests pass.", True),
+        ([EDIT, run(f"{TESTS} | tail -1")], "All tests pass.", False),
+    ],
+)
+def test_a_claim_without_a_run_is_marked(
+    checks: Project, steps: list[Any], answer: str, claimed: bool
+) -> None:
+    driver = play(checks, [*steps, {"text": answer}])
+    assert ("is only claimed" in line(driver)) is claimed
+    evidence = checks.of_type("turn_end")[0]["meta"]["evidence"]
+    assert bool(evidence.get("claim")) is claimed
+
+
+def test_who_asks_for_a_run_and_gets_a_claim_hears_of_it(checks: Project) -> None:
+    driver = play(checks, [{"text": "All tests pass."}], "please run the tests")
+    assert line(driver).endswith("no test was seen to pass after the last edit")
+    driver = play(checks, [run(TESTS), {"text": "All tests pass."}], "please run the tests")
+    assert not [event for event in of(driver.seen, Notice) if event.evidence]
+
+
+def test_a_cancelled_or_failed_turn_has_its_line_too(checks: Project) -> None:
+    driver = play(checks, [EDIT, {"status": 400, "body": {"error": {"message": "no"}}}])
+    assert of(driver.seen, TurnEnded)[0].status == "error"
+    assert line(driver).startswith("Not checked")
+
+
+def test_status_json_view_and_export_show_it(checks: Project) -> None:
+    driver = play(checks, [EDIT, {"text": "Tests pass."}], "do it", "/status")
+    told = line(driver)
+    assert f"last changes: {told}" in of(driver.seen, CommandDone)[-1].text
+    with ScriptedServer([]) as server:  # resumed: from the record
+        (session,) = checks.logs()
+        driver = drive(checks, server.url, ["/status"], resume=session.stem)
+    assert f"last changes: {told}" in of(driver.seen, CommandDone)[-1].text
+    for option, name in (("--html", "a.html"), ("--md", "a.md")):
+        assert checks.coder("export", session.stem, option, name).returncode == 0
+        text = (checks.cwd / name).read_text(encoding="utf-8")
+        assert "“Tests pass.” is only claimed" in text
+        assert "changed: app.py" in text
+    with ScriptedServer([call("write", path="b.py", content="x\n"), {"text": "done"}]) as server:
+        done = checks.coder("--once", "do it", "--output", "json", "--mode", "auto-edit", url=server.url)
+    assert json.loads(done.stdout)["evidence"] == {"changed": ["b.py"], "unchecked": ["b.py"]}
+
+
+RUN = CheckRun("pytest", "passed", "coder")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "mark"),
+    [
+        (Evidence(["a.py"], [], ["a.py"]), "○"),
+        (Evidence(["a.py"], [RUN]), "✓"),
+        (Evidence(["a.py"], [RUN, CheckRun("ruff", "failed", "model", "lint")]), "✗"),
+    ],
+)
+def test_the_terminal_shows_one_row_with_a_mark(evidence: Evidence, mark: str) -> None:
+    out = io.StringIO()
+    PlainRenderer(out, None, Texts("en"), Theme("none")).handle(Notice("said", evidence=evidence))
+    assert out.getvalue() == f"{mark} said\n"
