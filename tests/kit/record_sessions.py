@@ -409,12 +409,28 @@ def rewound(project: Project) -> None:
     )
 
 
+def reviewed(project: Project) -> None:
+    """`/diff review`: a part is taken back, and done again."""
+
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url, can_ask=True, mode="auto-edit")
+        driver.start()
+        await driver.send("go")
+        await driver.send("/diff review", lambda event: ApprovalReply(event.approval_id, "no", "not that"))
+        await driver.send("/redo")
+        await driver.close()
+
+    with ScriptedServer([one("write", path="y.txt", content="y\n"), {"text": "done"}]) as server:
+        asyncio.run(scenario(server.url))
+
+
 SESSIONS: dict[str, Callable[[Project], None]] = {
     one.__name__: one
     for one in (
         work, asking, cut_off, compacted, checked, evident, in_modes, with_subagents, with_jobs, with_mcp,
         routed, in_circles, failing, in_xml, native, with_images, accepted, with_hooks, by_command,
         rewound,
+        reviewed,
     )
 }  # fmt: skip
 

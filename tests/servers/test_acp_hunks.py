@@ -60,3 +60,28 @@ def test_a_client_without_forms_is_offered_no_hunks(project: Project) -> None:
 
     converse(project, script, scenario, lambda asked: "some")
     assert (project.cwd / "a.txt").read_text(encoding="utf-8").startswith("1\n")
+
+
+def test_a_review_of_the_session_is_a_form_too(project: Project) -> None:
+    between = "".join(f"{n}\n" for n in range(2, 12))
+    project.write("a.txt", f"1\n{between}12\n")
+    project.configure(workflow={"auto_verify_after_edit": False})
+    change = call("write", path="a.txt", content=f"eins\n{between}zwölf\n")
+    script = [{"calls": [call("read", path="a.txt")]}, {"calls": [change]}, {"text": "ok"}]
+
+    async def scenario(ed: Editor) -> None:
+        session = await ed.new()
+        await ed.prompt(session, "change it")
+        await ed.prompt(session, "/diff review")
+        assert ed.client.asked[-1]["options"] == {
+            "allow": "allow_once",
+            "some": "allow_once",
+            "reject": "reject_once",
+        }
+        assert ed.client.asked[-1]["call"]["title"].startswith("These changes are made already")
+
+    def answer(asked: dict[str, Any]) -> str:
+        return "some" if asked["call"]["toolCallId"].startswith("ask.") else "allow"
+
+    converse(project, script, scenario, answer, fill=lambda form: {"hunks": ["2"]})
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == f"1\n{between}zwölf\n"

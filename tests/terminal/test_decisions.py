@@ -273,3 +273,37 @@ def test_a_key_pressed_twice_does_not_decide_the_next_question(project: Project)
         terminal.type("y")
         terminal.until("finished")
     assert (project.cwd / "two").exists()
+
+
+def test_a_review_goes_through_the_hunks_of_the_session(project: Project) -> None:
+    with (
+        ScriptedServer([*rewrite(project), {"text": "heard"}]) as server,
+        Terminal(project, server.url, "--mode", "auto-edit") as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("finished")
+        terminal.until_idle()
+        terminal.send("/diff review")
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        assert says(terminal, "y keep · n take back, because … · d done, keep the rest")
+        terminal.pump(0.4)
+        terminal.type("y")
+        terminal.until(lambda: terminal.screen.endswith("Part 2 of 3?"))
+        terminal.type("n")
+        terminal.until(lambda: "because …" in terminal.screen.splitlines()[-1])
+        terminal.type("the middle stays" + ENTER)
+        terminal.until(lambda: terminal.screen.endswith("Part 3 of 3?"))
+        terminal.type("d")
+        terminal.until("2 of 3 parts kept")
+        terminal.until_idle()
+        kept = NEW.replace("middle\n", "line 15\n")
+        assert (project.cwd / "a.txt").read_text(encoding="utf-8") == kept
+        terminal.send("/redo")
+        terminal.until("Did the parts that were taken back again")
+        terminal.until_idle()
+        assert (project.cwd / "a.txt").read_text(encoding="utf-8") == NEW
+        terminal.send("and now?")
+        terminal.until("heard")
+    told = server.chats[-1]["messages"][-1]["content"]
+    assert "the middle stays" in told

@@ -64,9 +64,12 @@ class Ledger:
             case Job(command=command, exit_code=code, stopped_by=by):
                 how = f"exit {code}" if isinstance(code, int) else "ended"
                 self._ran(command, f"background job, {f'stopped by the {by}' if by else how}")
-            case Approval(answer="no" | "always", because=""):
+            case Approval(answer="no" | "always", because="") if entry.tool != "review":  # its undo is told
                 reason = f": {entry.reason}" if entry.reason else ""
                 self._decided(f"{entry.answer} to {entry.tool} {entry.subject}{reason}")
+            case Undo(undone_turn=None, redone_turn=None, hunks=hunks, action=action):
+                what = f"took back parts of the changes: {', '.join(hunks)}"
+                self._decided(what if action == "undo" else "put back the parts taken back last")
             case Undo(undone_turn=undone, redone_turn=redone):
                 what = f"did the file changes of turn {redone} again" if redone else ""
                 self._decided(what or f"undid the file changes of turn {undone}")

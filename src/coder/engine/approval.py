@@ -199,6 +199,18 @@ async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_alwa
     return reply.answer
 
 
+async def ask_about_diff(session: Session, name: str, diff: str, reasons: Sequence[Phrase]) -> ApprovalReply:
+    """A person's decision on changes that were made already."""
+    redact = session.redactor.redact
+    told = [redact(str(reason)) for reason in reasons]
+    asked = entries.Approval(approval_id=os.urandom(4).hex(), tool=name, subject=redact(diff), reasons=told)
+    session.log.append(asked)
+    call = tool_call("", name, "{}")
+    reply = await _reply(session, call, Ruling("ask", [*reasons]), asked.approval_id, diff, "diff")
+    session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason) or None))
+    return reply
+
+
 async def _reply(
     session: Session,
     call: ToolCall,

@@ -352,7 +352,7 @@ class Command(Entry, frozen=True, kw_only=True):
 
 
 class Undo(Entry, frozen=True, kw_only=True):
-    """The file changes of a turn were undone or redone; paths by outcome."""
+    """The file changes of a turn, or some `hunks` of them, were undone or redone; paths by outcome."""
 
     action: str
     undone_turn: int | None = None
@@ -366,6 +366,7 @@ class Undo(Entry, frozen=True, kw_only=True):
     shared: list[str]
     unsure: list[str]
     forced: bool
+    hunks: list[str] = []
 
 
 class Rewind(Entry, frozen=True, kw_only=True):

@@ -58,7 +58,8 @@ _READS = frozenset({"status", "cost", "context", "todos", "diff", "help", "ps"})
 
 def is_read_only(line: str) -> bool:
     """Whether a line is a command that changes nothing, which may be answered while a turn runs."""
-    return line.startswith("/") and line[1:].partition(" ")[0] in _READS
+    name, _, args = line[1:].partition(" ")
+    return line.startswith("/") and name in _READS and not (name == "diff" and _is_review(args))
 
 
 async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine | Prompt:
@@ -226,7 +227,15 @@ async def _compact(agent: Agent, args: str) -> Reply:
     return Reply(text, ok)
 
 
+def _is_review(args: str) -> bool:
+    return args.split()[:1] == ["review"]
+
+
 async def _diff(agent: Agent, args: str) -> Reply:
+    if _is_review(args):
+        from coder.engine.commands.review import review_command
+
+        return await review_command(agent, args.removeprefix("review").strip())
     shown = await show_diff(agent, args)
     return Reply(shown.text, shown.ok, data={"files": shown.files} if shown.ok else {"usage": True})
 
@@ -285,7 +294,7 @@ COMMANDS = {
         Command("rename", "NAME", rename_command),
         Command("sessions", "", sessions_command),
         Command("compact", "", _compact),
-        Command("diff", "[full|PATH|session|turn N]", _diff),
+        Command("diff", "[full|PATH|session|turn N|review [turn N]]", _diff),
         Command("undo", "[N|N..|turn N|show|force]", undo_command),
         Command("redo", "[N|force]", redo_command),
         Command("rewind", "[N] [conversation|force]", rewind_command),

@@ -20,7 +20,7 @@ from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.protocol import entries
 from coder.record.log import read_log
-from coder.record.undo.journal import UndoOutcome
+from coder.record.undo.journal import REVIEWS, UndoOutcome
 from coder.texts import Joined, Phrase, Said
 
 _SHOWN = 200  # lines about one turn: a command may have changed thousands of files
@@ -90,7 +90,8 @@ async def redo_command(agent: Agent, args: str) -> Reply:
     if asked is None or asked.show or asked.since or asked.alone:
         return Reply(Phrase("redo.usage"), ok=False, data={"usage": True})
     await recover_killed_commands(agent)
-    if agent.session.rewinds and asked.count == 1:
+    newest = next(iter(agent.session.undo.files.redos()), 0)
+    if agent.session.rewinds and asked.count == 1 and newest < REVIEWS:
         from coder.engine.commands.rewind import take_back_rewind
 
         return await take_back_rewind(agent, force=asked.force)
@@ -172,6 +173,8 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]
     if outcome.conflicts:
         names = _lines([f"  {shown(path)}" for path in outcome.conflicts])
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
+        if outcome.turn >= REVIEWS:
+            key = "record.review_conflict"
         return [Phrase(key, turn=outcome.turn, files=Joined(names))]
     left = _doubtful_lines(agent, outcome, manner)
     if outcome.refused:
@@ -190,6 +193,8 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]
     lines += ["  " + Phrase("undo.copy", path=path) for path in outcome.kept_copies]
     lines += [*left, Phrase("undo.force_rest")] if left else []
     head = "undo.preview" if manner == "would" else f"{manner}.done"
+    if outcome.turn >= REVIEWS:
+        head = f"record.review_{manner}"
     return [Phrase(head, turn=outcome.turn), *_lines(lines or ["  " + Phrase("undo.no_change")])]
 
 
@@ -223,28 +228,43 @@ def _shown_paths(agent: Agent) -> Callable[[str], str]:
 def _keep(agent: Agent, action: str, outcomes: Iterable[UndoOutcome], force: bool) -> None:
     """The record first: a resumed session takes the note from there."""
     for outcome in outcomes:
-        if outcome.refused:
-            continue
-        note = _note(agent, action, outcome)
-        entry = entries.Undo(
-            action=action,
-            undone_turn=outcome.turn if action == "undo" else None,
-            redone_turn=None if action == "undo" else outcome.turn,
-            restored=outcome.restored,
-            removed=outcome.removed,
-            merged=outcome.merged,
-            kept=outcome.kept,
-            uncovered=outcome.uncovered,
-            kept_copies=outcome.kept_copies,
-            shared=outcome.shared,
-            unsure=outcome.unsure,
-            forced=force,
-        )
-        agent.session.log.append(entry, note)
-        agent.session.tell_next(note)
+        keep_outcome(agent, action, outcome, force=force)
 
 
-def _note(agent: Agent, action: str, outcome: UndoOutcome) -> str:
+def keep_outcome(
+    agent: Agent,
+    action: str,
+    outcome: UndoOutcome,
+    *,
+    force: bool,
+    hunks: Sequence[str] = (),
+    reason: str = "",
+) -> None:
+    """`hunks`: those that were taken back in a review, with the person's `reason`."""
+    if outcome.refused:
+        return
+    note = agent.session.redactor.redact(_note(agent, action, outcome, hunks, reason))
+    turn = None if outcome.turn >= REVIEWS else outcome.turn
+    entry = entries.Undo(
+        action=action,
+        undone_turn=turn if action == "undo" else None,
+        redone_turn=None if action == "undo" else turn,
+        restored=outcome.restored,
+        removed=outcome.removed,
+        merged=outcome.merged,
+        kept=outcome.kept,
+        uncovered=outcome.uncovered,
+        kept_copies=outcome.kept_copies,
+        shared=outcome.shared,
+        unsure=outcome.unsure,
+        forced=force,
+        hunks=list(hunks),
+    )
+    agent.session.log.append(entry, note)
+    agent.session.tell_next(note)
+
+
+def _note(agent: Agent, action: str, outcome: UndoOutcome, hunks: Sequence[str], reason: str) -> str:
     shown = _shown_paths(agent)
 
     def names(paths: Sequence[str]) -> str:
@@ -252,6 +272,10 @@ def _note(agent: Agent, action: str, outcome: UndoOutcome) -> str:
 
     what, state = ("undone", "as before it") if action == "undo" else ("done again", "as after it")
     note = f"The person has {what} the file changes of turn {outcome.turn}; these files are {state}: "
+    if outcome.turn >= REVIEWS:
+        what = "taken back these parts of your changes" if hunks else "put back the parts taken back last"
+        listed = "".join(f"\n- {hunk}" for hunk in hunks)
+        note = f"The person has {what}{listed}\n{reason}\nFiles: " if hunks else f"The person has {what}: "
     note += f"{names([*outcome.restored, *outcome.removed]) or 'none'}."
     if outcome.shared or outcome.unsure:
         note += f" Left as they are: {names([*outcome.shared, *outcome.unsure])}."

@@ -9,6 +9,8 @@
                       still be running
     objects/          contents by their digests
 
+From `REVIEWS` on the number is that of a review: hunks that were taken back, which can be done again.
+
 A single rename commits: it makes a turn undone or redone.
 """
 
@@ -27,6 +29,7 @@ from coder.record.undo.apply import digest
 from coder.record.undo.plan import Change, is_intermediate
 
 KEPT_TURNS = 20
+REVIEWS = 900_000
 MOVES = "moves.jsonl"
 _RECENT_NS = 86_400_000_000_000  # commands of other sessions are assumed to end within this
 _MAX_RECENT = 50_000
@@ -95,7 +98,13 @@ class JournalFiles:
     # progress
 
     def turns(self) -> list[int]:
+        return [number for number in self._numbers() if number < REVIEWS]
+
+    def _numbers(self) -> list[int]:
         return sorted(_number(path) for path in self.directory.glob("turn-*.jsonl"))
+
+    def next_review(self) -> int:
+        return max([REVIEWS, *(_number(path) + 1 for path in self.directory.glob("turn-9*"))])
 
     def redos(self) -> list[int]:
         """Turns whose undo is complete; the one undone last first."""
@@ -141,7 +150,7 @@ class JournalFiles:
 
     def settle(self) -> None:
         """Finish the clean-up that a kill may have prevented after the committing rename."""
-        turns, undone = set(self.turns()), {_number(path) for path in self.directory.glob("turn-*.undone")}
+        turns, undone = set(self._numbers()), {_number(path) for path in self.directory.glob("turn-*.undone")}
         for file in self.directory.glob(f"{UNDOING}-*.jsonl"):
             if _number(file) in undone:
                 file.replace(self.redo(_number(file)))
@@ -150,6 +159,9 @@ class JournalFiles:
         for file in [*self.directory.glob(f"{_REDO}-*.jsonl"), *self.directory.glob(f"{REDOING}-*.jsonl")]:
             if _number(file) not in undone:
                 file.unlink(missing_ok=True)
+        for number in turns:  # of a review that was done again, or never begun
+            if number >= REVIEWS and not self._progress_file(UNDOING, number).exists():
+                self.turn(number).unlink(missing_ok=True)
 
     def forget_old(self, upcoming: list[Change]) -> None:
         """A new turn drops the redo stack. Keep the newest turns and the contents they need."""

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coder.fs.atomic import write_atomically
 from coder.record.files import encode
 from coder.record.undo.apply import PathState, Step, apply_steps, path_of, state_of, text_of
-from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, UNDOING, JournalFiles
+from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, REVIEWS, UNDOING, JournalFiles
 from coder.record.undo.plan import (
     KILLED,
     MERGED_BYTES,
@@ -31,13 +32,17 @@ from coder.record.undo.plan import (
 )
 from coder.record.undo.tidy import KEPT, forget_unused, remove_leftovers
 
-__all__ = ["KEPT_TURNS", "UndoJournal", "UndoOutcome"]
+if TYPE_CHECKING:
+    from coder.record.undo.hunks import FileHunks
+
+__all__ = ["KEPT_TURNS", "REVIEWS", "UndoJournal", "UndoOutcome"]
 _UNKNOWN = b"\0not kept"  # compared by identity
 _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
 
 
 class UndoOutcome(msgspec.Struct, frozen=True):
-    """What an undo or redo did or would do; `turn` is 0 where there was nothing to do.
+    """What an undo or redo did or would do; `turn` is 0 where there was nothing to do, and from `REVIEWS` on
+    where hunks were taken back or done again.
 
     Left alone: `kept` (directories that are not empty), `shared` (another session's command ran at the time),
     `unsure` (may have changed after a command was killed). `kept_copies`: what a forced undo replaced.
@@ -195,6 +200,50 @@ class UndoJournal:
         self._recover_interrupted()
         return [_outcome(t, self._plan(t, PlannedTree(), force), force=force) for t in self._alone(turn)]
 
+    def hunks(self, turn: int, shown: Callable[[Path], str]) -> tuple[list[FileHunks], list[Path]]:
+        """What the turn, or with 0 the session, has changed, by hunks; and the paths that cannot be taken
+        apart: their contents were not kept, or they are no files."""
+        from coder.record.undo.hunks import file_hunks
+
+        self._recover_interrupted()
+        turns = [one for one in self.files.turns() if turn in (0, one)]
+        changes = [change for one in turns for change in self.files.changes(self.files.turn(one))]
+        made = {directory for change in changes for directory in change.made}
+        files: list[FileHunks] = []
+        left = [path_of(change.path) for change in changes if change.lost]
+        for path, own in by_path(changes).items():
+            pair = self._kept(own[0].before), self._kept(own[-1].after)
+            if path in made or own[0].before.same(own[-1].after):
+                continue
+            if any(side is _UNKNOWN for side in pair):
+                left.append(path_of(path))
+            elif found := file_hunks(path, own, *pair, shown(path_of(path))):
+                files.append(found)
+        return files, list(dict.fromkeys(left))
+
+    def take_back(self, parts: Iterable[tuple[FileHunks, list[int]]]) -> UndoOutcome:
+        """Take these hunks of each file back; nothing where one of the files is in conflict. It is an undo of
+        its own, which redo does again."""
+        with self.lock:
+            self._recover_interrupted()
+            changes: list[Change] = []
+            conflicts: list[str] = []
+            for file, places in parts:
+                now, held = state_of(path_of(file.path))
+                goal = file.goal(places, now, held)
+                if goal is None:
+                    conflicts.append(file.path)
+                    continue
+                for state, content in ((now, held), goal):
+                    if not state.absent:
+                        self.files.keep(content)
+                changes.append(Change(file.path, goal[0], now, file.made, by_tool=True, at=time.time_ns()))
+            number = self.files.next_review()
+            if conflicts:
+                return UndoOutcome(turn=number, conflicts=conflicts)
+            self.files.write_changes(self.files.turn(number), changes)
+            return self._run(_Task(number, changes, UNDOING), force=False)
+
     def _alone(self, turn: int) -> list[_Task]:
         if turn not in self.files.turns():
             return []
@@ -234,7 +283,9 @@ class UndoJournal:
         if not turn:
             return UndoOutcome()
         begun = self.files.begun(REDOING).get(turn, [])
-        return self._run(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
+        outcome = self._run(_Task(turn, self.files.changes(self.files.redo(turn)), REDOING, begun), force)
+        self.files.settle()
+        return outcome
 
     def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
         """Redo `count` turns, the one undone last first."""
@@ -289,7 +340,7 @@ class UndoJournal:
             doubtful = [c for c in self.files.changes(self.files.undone(last)) if c.doubt]
             yield _Task(last, doubtful, rest=True)
         begun = self.files.begun(UNDOING)
-        turns = self.files.turns()
+        turns = [*self.files.turns(), *(turn for turn in begun if turn >= REVIEWS)]
         for turn in sorted(turns, key=lambda turn: (turn in begun, turn), reverse=True):
             yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
 

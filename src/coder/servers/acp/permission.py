@@ -19,7 +19,7 @@ from coder.servers.acp.tools import Update, own_name
 from coder.servers.stdio import Editor
 from coder.texts import Texts, one_line
 from coder.tools.registry import built_in
-from coder.tools.text.hunks import Hunk, Review
+from coder.tools.text.hunks import REVIEW, Hunk, Review
 
 _ANSWERS: dict[str, Literal["yes", "no", "always"]] = {"allow": "yes", "always": "always", "reject": "no"}
 _SOME = "some"
@@ -49,11 +49,12 @@ async def ask_permission(
 
 
 def _by_hunk(event: ApprovalRequested) -> bool:
-    return event.subject_kind == "diff" and built_in(own_name(event.tool)).edits_files()
+    known = event.tool == REVIEW or built_in(own_name(event.tool)).edits_files()
+    return event.subject_kind == "diff" and known
 
 
 def _options(event: ApprovalRequested, texts: Texts, *, by_hunk: bool) -> list[dict[str, str]]:
-    about = "call" if event.call_id else "turn"
+    about = "call" if event.call_id else "review" if event.tool == REVIEW else "turn"
     say: Callable[[str], str] = texts.say
     found = [{"optionId": "allow", "name": say(f"acp.{about}.allow"), "kind": "allow_once"}]
     if by_hunk:
@@ -85,7 +86,7 @@ async def _chosen(
     }
     raw = await peer.ask("elicitation/create", request, session_id)
     answer = msgspec.json.decode(raw, type=FormAnswer)
-    if answer.action == "decline":
+    if answer.action == "decline" and event.tool != REVIEW:
         return ApprovalReply(event.approval_id, "no")
     if answer.action != "accept":
         return None

@@ -347,11 +347,13 @@ class Updates:
 
     def permission(self, event: ApprovalRequested) -> Update:
         """The `toolCall` of a permission request: the complete subject and every reason."""
-        subject = self.texts.of(event.subject)
-        if not event.call_id:  # about the turn
+        subject = question = self.texts.of(event.subject)
+        if not event.call_id:  # about the turn, or about what was changed already
+            if event.subject_kind == "diff":
+                question = " ".join(map(self.texts.of, event.reasons[-1:]))
             call = _Call(f"ask.{event.approval_id}", "")
             self._asked[event.approval_id] = call.shown_as
-            self.announce(call, subject)
+            self.announce(call, question)
         else:
             call = self.call(event.call_id, event.tool)
             self.announce(call, visible(subject).text if event.subject_kind == "command" else "")
@@ -364,7 +366,7 @@ class Updates:
             argument = visible(subject).text if event.subject_kind == "command" else _path_of(call.args)
             shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
         else:
-            shown |= {"title": subject, "kind": "other"}
+            shown |= {"title": question, "kind": "other"}
         if event.subject_kind == "command":  # the real one: the record's has redacted secrets
             shown["rawInput"] = {**(bounded(call.args) or {}), "command": subject}
         elif call.args is not None:

@@ -23,7 +23,7 @@ from coder.terminal.input.editing import approval_answer
 from coder.terminal.render.width import Line
 from coder.terminal.state import PromptState, question_done
 from coder.texts import Texts
-from coder.tools.text.hunks import Hunk, Review
+from coder.tools.text.hunks import REVIEW, Hunk, Review, hunks_of
 
 _PAUSE_SECONDS = 1.0  # without a key, until the question gets the keyboard of somebody who was typing
 _AGAIN_SECONDS = 0.35  # after an answer, in which a key pressed twice does not decide the next question
@@ -91,7 +91,11 @@ class ApprovalPrompt:
         if not self._actions.bar.editing:
             self._actions.leave_bar()
         self._actions.editor.close_menu()
-        self._around.show_question(event)
+        if event.tool == REVIEW and hunks_of(str(event.subject)):
+            self._review = Review(str(event.subject))
+            self._next_hunk(self._review)
+        else:
+            self._around.show_question(event)
         follows = self._around.question_follows
         self._yes_from = time.monotonic() + _FOLLOWING_SECONDS if follows else float("-inf")
         self._wait(_PAUSE_SECONDS if self._elsewhere else 0)
@@ -135,6 +139,8 @@ class ApprovalPrompt:
         if self._review is None:
             return choices(event, self._state.mode, self._texts)
         keys = {"y": "take", "n": "leave", "e": "edit", "b": "back"}
+        if event.tool == REVIEW:
+            keys = {"y": "keep", "n": "take_back", "d": "rest"}
         return [Choice(key, say(f"approval.hunk_{name}")) for key, name in keys.items()]
 
     def rows(self, columns: int, rows: int) -> list[Line]:
@@ -245,9 +251,17 @@ class ApprovalPrompt:
             self._stage = "reason"
         elif letter == "e":
             self._around.edit_text(hunk.text, lambda text: self._edited(review, hunk, text))
+        elif letter == "d":
+            self._keep_rest(review)
         elif letter == "b":
             self._review = None
             self._around.say_answer([("dim", self._texts.say("approval.hunk_dropped"))])
+
+    def _keep_rest(self, review: Review) -> None:
+        """Done: what was not looked at stays."""
+        while review.current is not None:
+            review.take()
+        self._next_hunk(review)
 
     def _take(self, review: Review, hunk: Hunk) -> None:
         self._around.say_answer([("dim", answer_echo(ParsedAnswer("yes"), self._texts))])
@@ -271,7 +285,8 @@ class ApprovalPrompt:
             self._around.show_hunk(hunk, review.at + 1, len(review.hunks))
             return
         taken, count = review.counts
-        self._reply(review.reply(event), self._texts.say("approval.hunks_done", taken=taken, n=count))
+        key = "approval.hunks_kept" if event.tool == REVIEW else "approval.hunks_done"
+        self._reply(review.reply(event), self._texts.say(key, taken=taken, n=count))
 
 
 def _letter(key: str) -> str:

@@ -32,4 +32,6 @@ TEXTS: dict[str, str] = {
     "acp.turn.allow": "Go on",
     "acp.turn.always": "Go on, and do not ask again",
     "acp.turn.reject": "Stop",
+    "acp.review.allow": "Keep all of it",
+    "acp.review.reject": "Take all of it back",
 }

@@ -52,4 +52,8 @@ TEXTS: dict[str, str] = {
     "approval.rest_of_file.one": "… 1 more line: d shows the whole file",
     "approval.runs": "Long runs of blanks and empty lines are counted: ␠ spaces, ⇥ tabs, ⏎ lines.",
     "approval.setting": "the setting approval.auto_approve_ask",
+    "approval.hunk_keep": "keep",
+    "approval.hunk_rest": "done, keep the rest",
+    "approval.hunk_take_back": "take back, because …",
+    "approval.hunks_kept": "→ {taken} of {n} parts kept",
 }

@@ -6,7 +6,7 @@ TEXTS: dict[str, str] = {
     "help.auto-edit": "operating mode auto-edit: edits are made and verified without asking",
     "help.compact": "replace older history by a summary",
     "help.default": "operating mode default: the permission preset as it is",
-    "help.diff": "what has changed in the folder",
+    "help.diff": "what has changed; review keeps or takes back each part of the session's changes",
     "help.exit": "leave",
     "help.fork": "sessions are linear; says so",
     "help.help": "this list",

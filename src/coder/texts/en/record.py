@@ -35,4 +35,16 @@ TEXTS: dict[str, str] = {
         "system message and what it was waiting for are not. If it is yours: coder trust --session {id}"
     ),
     "record.yours_already": "Session {id} is yours already.",
+    "record.review_conflict": (
+        "Nothing was taken back, because these files have changed since in the same places:\n{files}"
+    ),
+    "record.review_kept": "All parts are kept.",
+    "record.review_needs_person": (
+        "Nothing was changed: keeping or taking back parts needs a terminal where a person can be asked."
+    ),
+    "record.review_question": (
+        "These changes are made already: yes keeps them, no takes all of them back (/redo does them again)."
+    ),
+    "record.review_redo": "Did the parts that were taken back again:",
+    "record.review_undo": "Took back these parts; /redo does them again:",
 }

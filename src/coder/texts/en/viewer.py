@@ -64,4 +64,6 @@ TEXTS: dict[str, str] = {
     "viewer.rewind": "took the conversation back to before turn {turn}",
     "viewer.rewind_back": "took that rewind back",
     "viewer.undo": "undid the file changes of turn {turn}: {paths}",
+    "viewer.review_redo": "did the parts again that were taken back last",
+    "viewer.review_undo": "took back parts of the changes: {hunks}",
 }

@@ -30,4 +30,6 @@ TEXTS: dict[str, str] = {
     "acp.turn.allow": "继续",
     "acp.turn.always": "继续，且不再询问",
     "acp.turn.reject": "停止",
+    "acp.review.allow": "全部保留",
+    "acp.review.reject": "全部撤回",
 }

@@ -44,4 +44,8 @@ TEXTS: dict[str, str] = {
     "approval.rest_of_file": "… 还有 {n} 行：按 d 查看整个文件",
     "approval.runs": "连续的空白和空行以个数标出：␠ 空格，⇥ 制表符，⏎ 空行。",
     "approval.setting": "设置 approval.auto_approve_ask",
+    "approval.hunk_keep": "保留",
+    "approval.hunk_rest": "完成，其余保留",
+    "approval.hunk_take_back": "撤回，因为…",
+    "approval.hunks_kept": "→ 共 {n} 处，保留了 {taken} 处",
 }

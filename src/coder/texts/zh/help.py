@@ -6,7 +6,7 @@ TEXTS: dict[str, str] = {
     "help.auto-edit": "运行模式 auto-edit：直接改动并验证，不再询问",
     "help.compact": "用摘要替换较早的历史",
     "help.default": "运行模式 default：按权限预设执行",
-    "help.diff": "工作区的改动",
+    "help.diff": "有哪些改动；review 逐处保留或撤回本会话的改动",
     "help.exit": "退出",
     "help.fork": "会话是线性的（仅作说明）",
     "help.help": "本列表",

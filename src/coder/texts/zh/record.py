@@ -31,4 +31,10 @@ TEXTS: dict[str, str] = {
         "如果它是你自己的：coder trust --session {id}"
     ),
     "record.yours_already": "会话 {id} 本来就是你的。",
+    "record.review_conflict": "没有撤回任何内容，因为这些文件的相同位置此后又有改动：\n{files}",
+    "record.review_kept": "全部保留。",
+    "record.review_needs_person": "没有改动任何内容：逐处保留或撤回需要能向人询问的终端。",
+    "record.review_question": "这些改动已经完成：是则保留，否则全部撤回（/redo 可恢复）。",
+    "record.review_redo": "已恢复先前撤回的部分：",
+    "record.review_undo": "已撤回以下部分；/redo 可恢复：",
 }

@@ -59,4 +59,6 @@ TEXTS: dict[str, str] = {
     "viewer.rewind": "对话退回到第 {turn} 回合之前",
     "viewer.rewind_back": "撤回了该次退回",
     "viewer.undo": "撤销了第 {turn} 轮的文件改动：{paths}",
+    "viewer.review_redo": "恢复了上次撤回的部分",
+    "viewer.review_undo": "撤回了部分改动：{hunks}",
 }

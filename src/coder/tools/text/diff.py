@@ -70,14 +70,14 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> Diff:
     if not blocks:
         return Diff([], 0, 0)
     lines = [f"--- {old_name}", f"+++ {new_name}"]
-    for group in _grouped(blocks):
-        lines += _hunk(group, before, after)
+    for group in grouped(blocks):
+        lines += hunk_lines(group, before, after)
     added = sum(d - c for _, _, c, d in blocks)
     removed = sum(b - a for a, b, _, _ in blocks)
     return Diff(lines, added, removed)
 
 
-def _grouped(blocks: list[Block]) -> list[list[Block]]:
+def grouped(blocks: list[Block]) -> list[list[Block]]:
     """Blocks whose contexts touch share a hunk."""
     groups = [[blocks[0]]]
     for block in blocks[1:]:
@@ -88,7 +88,7 @@ def _grouped(blocks: list[Block]) -> list[list[Block]]:
     return groups
 
 
-def _hunk(group: list[Block], old: list[str], new: list[str]) -> list[str]:
+def hunk_lines(group: list[Block], old: list[str], new: list[str]) -> list[str]:
     start = max(0, group[0][0] - CONTEXT)
     stop = min(len(old), group[-1][1] + CONTEXT)
     new_start = group[0][2] - (group[0][0] - start)

@@ -6,6 +6,7 @@ Pure: what is taken becomes a smaller diff, which the engine applies instead of 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -78,6 +79,9 @@ def _end(lines: list[str], at: int) -> int:
     return at
 
 
+REVIEW = "review"  # the `tool` of a question about changes that were made already
+
+
 class Review:
     """Goes through the hunks of one question."""
 
@@ -118,14 +122,14 @@ class Review:
             return ApprovalReply(event.approval_id, "yes")
         if not self._taken:
             return ApprovalReply(event.approval_id, "no", reason)
-        return ApprovalReply(event.approval_id, "yes", reason, amended=_diff(self._taken))
+        return ApprovalReply(event.approval_id, "yes", reason, amended=diff_of(self._taken))
 
     @property
     def counts(self) -> tuple[int, int]:
         return len(self._taken), len(self.hunks)
 
 
-def _diff(hunks: list[Hunk]) -> str:
+def diff_of(hunks: Iterable[Hunk]) -> str:
     lines: list[str] = []
     names: tuple[str, str] | None = None
     for hunk in hunks:

@@ -78,6 +78,8 @@ class Renderer:
                 return self.say("viewer.compaction", before=before, after=after)
             case entries.Approval() as entry:
                 return self._approval(entry)
+            case entries.Undo(undone_turn=None, redone_turn=None, action=action, hunks=hunks):
+                return self.say(f"viewer.review_{action}", hunks=", ".join(hunks))
             case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
                 paths = ", ".join([*entry.restored, *entry.removed, *entry.merged])
                 return self.say(f"viewer.{'redo' if redone else 'undo'}", turn=undone or redone, paths=paths)
