@@ -259,3 +259,27 @@ def test_a_record_of_impossible_numbers_is_left_out_and_hides_no_other(home: Pat
     write(directory, "a", [turn_of("zebra", "striped", turn=10**30)])
     write(directory, "b", [turn_of("zebra", "striped")])
     assert find(home, directory, "zebra") == ["b"]
+
+
+def test_deleted_words_leave_the_file_step_by_step(
+    home: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coder.lookback.index.update._ERASING_SECONDS", -1)
+    write(directory, "gone", [turn_of("xylographic", "secretive")])
+    write(directory, "keep", [turn_of("ordinary", "words")])
+    assert find(home, directory, "xylographic") == ["gone"]
+    (directory / "gone.jsonl").unlink()
+    assert find(home, directory, "xylographic") == []
+    monkeypatch.undo()
+    assert find(home, directory, "ordinary") == ["keep"]  # which goes on with it
+    assert b"xylographic" not in b"".join(path.read_bytes() for path in home.iterdir())
+
+
+def test_a_common_word_gives_the_newest_of_those_who_say_it(home: Path, directory: Path) -> None:
+    for age in range(30):
+        said = age % 3 == 0
+        turn = turn_of("the same" if said else "-", "-", output="-" if said else "the same")
+        os.utime(write(directory, f"s{age:02}", [turn]), (9000 - age, 9000 - age))
+    found = names(search(home, [str(directory)], "the", 12))
+    assert found == [f"s{age:02}" for age in (*range(0, 30, 3), 1, 2)]
+    assert names(search(home, [str(directory)], "sam", 4)) == ["s00", "s03", "s06", "s09"]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import re
+from hashlib import sha256
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +16,7 @@ import pytest
 from view_kit import HOSTILE, recorded
 
 from kit.driving import Project
+from kit.images import png
 
 
 class Tags(HTMLParser):
@@ -55,22 +61,55 @@ def session(project: Project) -> str:
     return recorded(project, script, f"change a.py {HOSTILE}")
 
 
-def test_the_page_holds_all_and_runs_nothing(project: Project, session: str, tmp_path: Path) -> None:
+def test_the_page_holds_all_and_runs_nothing_of_it(project: Project, session: str, tmp_path: Path) -> None:
     file = tmp_path / "out.html"
     assert project.coder("export", session, "--html", str(file)).returncode == 0
     page = file.read_text(encoding="utf-8")
     tags = Tags()
     tags.feed(page)
-    assert not tags.tags & {"script", "img", "iframe", "link", "object", "embed", "form", "base", "video"}
+    assert not tags.tags & {"img", "iframe", "link", "object", "embed", "form", "base", "video"}
     assert not [name for name in tags.attributes if name.startswith("on") or name in ("src", "style")]
     assert all(re.fullmatch(r"#turn-\d+", link) for link in tags.links)
-    assert "default-src 'none'; style-src 'sha256-" in page.replace("&#x27;", "'")
+    # One script, ours, and the policy allows no other.
+    (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    assert script == (files("coder.view") / "page" / "file.js").read_text(encoding="utf-8")
+    hashes = [base64.b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:;"
+    )
+    assert policy in html.unescape(page)
     text = "".join(tags.text)
     for held in ("change a.py", "<script>window.hacked=1</script>", "hm ", "two = '", "Thinking", "Turn 1"):
         assert held in text, held
     assert '<span class="del">' in page
     assert "<td>1</td>" in page
     assert "\x1b" not in page
+
+
+def test_images_are_in_it_and_only_images(project: Project, tmp_path: Path) -> None:
+    (project.cwd / "a.png").write_bytes(png(8, 6))
+    session = recorded(project, [{"text": "a picture"}], "what is on @a.png?")
+    (log,) = project.logs()
+    lines = log.read_text(encoding="utf-8").splitlines()
+    (image,) = [json.loads(line) for line in lines if '"type":"image"' in line]
+    svg = base64.b64encode(b"<svg onload='window.hacked=1'/>").decode()
+    for media_type, content in (
+        ("image/svg+xml", svg),
+        ("text/html", svg),
+        ('image/png" onerror="window.hacked=1', svg),
+        ("image/png", "'><script>window.hacked=1</script>"),
+    ):
+        other = {**image, "content": content, "meta": {**image["meta"], "media_type": media_type}}
+        lines.append(json.dumps(other))
+    log.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    file = tmp_path / "out.html"
+    assert project.coder("export", session, "--html", str(file)).returncode == 0
+    page = file.read_text(encoding="utf-8")
+    assert re.findall(r"<img [^>]*>", page) == [
+        f'<img alt="image a.png (8×6)" src="data:image/png;base64,{image["content"]}">'
+    ]
+    assert page.count("<script") == 1
 
 
 def test_markdown_keeps_html_from_running(project: Project, session: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from view_kit import HOSTILE, View, recorded, viewing
 from kit import ScriptedServer
 from kit.browser import PROGRAM, Browser
 from kit.driving import Project
+from kit.images import png
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (apt install chromium)")
 
@@ -213,3 +214,64 @@ def test_the_exported_file_is_inert(project: Project, session: str, page: Browse
     )
     page.run("document.querySelector('nav details').open = true")
     picture(page, "export")
+
+
+def test_the_exported_file_is_searched_and_replayed(
+    project: Project, session: str, page: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "session.html"
+    project.coder("export", session, "--html", str(file))
+    page.goto(file.as_uri())
+    page.wait("document.querySelector('.bar small')")
+    everything = page.run("document.querySelectorAll('article').length")
+
+    def visible() -> int:
+        found: int = page.run("document.querySelectorAll('article:not(.hidden)').length")
+        return found
+
+    def typed(selector: str, value: str | int) -> None:
+        page.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            f" e.value = {json.dumps(str(value))}; e.dispatchEvent(new Event('input')); }})()"
+        )
+
+    assert visible() == everything
+    typed(".bar .filter", "NOWHERE cat")
+    assert 0 < visible() < 4
+    typed(".bar .filter", "")
+    typed(".bar [type=range]", 3)
+    assert visible() == 3
+    page.press("]")
+    assert visible() == 4
+    page.press("[")
+    page.press("[")
+    assert visible() == 2
+    typed(".bar [type=range]", everything)
+    page.press("t")
+    assert page.run("document.querySelector('details.thinking').open") is True
+    page.run("scrollTo(0, 0)")
+    page.press("j")
+    page.wait("document.querySelector('#turn-2').getBoundingClientRect().top < innerHeight && scrollY > 0")
+    before = page.run("getComputedStyle(document.body).backgroundColor")
+    page.press("d")
+    assert page.run("getComputedStyle(document.body).backgroundColor") != before
+    picture(page, "export-dark")
+    page.resize(390, 844)
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    picture(page, "export-phone")
+    assert page.run("window.hacked === undefined")
+    assert not [url for url in page.requests if "evil" in url]
+
+
+def test_images_are_drawn(project: Project, page: Browser, tmp_path: Path) -> None:
+    (project.cwd / "a.png").write_bytes(png(40, 30))
+    session = recorded(project, [{"text": "a picture"}], "what is on @a.png?")
+    drawn = "document.querySelector('figure img')?.naturalWidth == 40"
+    with viewing(project) as view:
+        opened(page, view, session)
+        page.wait(drawn)
+        picture(page, "image")
+    file = tmp_path / "session.html"
+    project.coder("export", session, "--html", str(file))
+    page.goto(file.as_uri())
+    page.wait(drawn)

@@ -201,7 +201,7 @@ class Verification(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
+class CheckRun(msgspec.Struct, frozen=True):
     """A check that ran. `kind`: `tests`, or `lint` for linters, type checkers and builds; `part`: only
     some of the tests. `state`: `unclear` where neither exit code nor output tells how it ended."""
 

@@ -15,7 +15,7 @@ from coder.record.log import local_time
 from coder.record.store import SessionStore
 from coder.texts import Texts
 from coder.view.html.escape import plain, tag, text_of
-from coder.view.html.events import Renderer
+from coder.view.html.events import Renderer, image_of
 from coder.view.html.plot import plot
 from coder.view.records import PAGE_EVENTS, Outline, read_event, read_page
 
@@ -57,6 +57,14 @@ class Answers:
             case "outline":
                 return self._outline(path)
         raise NotFound
+
+    def image(self, query: dict[str, str]) -> tuple[str, bytes]:
+        """Type and content of the image at a place. Raises as `answer` does."""
+        event = read_event(self._path(query.get("s", "")), int(query.get("from", "0")))
+        found = image_of(event) if event is not None else None
+        if found is None:
+            raise NotFound
+        return found
 
     def key_of(self, session_id: str) -> str:
         """How the page names a session of the first project."""

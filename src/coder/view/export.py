@@ -1,4 +1,4 @@
-"""A session as one file: HTML without script that loads nothing, or Markdown."""
+"""A session as one file: HTML that loads nothing and runs one script of ours, or Markdown."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from coder.view.html.events import Renderer
 from coder.view.html.plot import plot
 from coder.view.records import Outline
 
+_WORDS = ("filter", "replay", "theme")  # of the script
+
 
 def html_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator[str]:
-    """The page in pieces. Its policy allows its own style sheet and nothing else, should a text ever escape
-    the escaping. Raises OSError."""
-    style = files("coder.view").joinpath("page", "style.css").read_text(encoding="utf-8")
-    allowed = base64.b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'sha256-{allowed}'; base-uri 'none'; form-action 'none'"
+    """The page in pieces. Its policy allows its own style sheet and script, by their hashes, and nothing
+    else, should a text ever escape the escaping. Raises OSError."""
+    style, script = (_page_file(name) for name in ("style.css", "file.js"))
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     outline = Outline(path)
     outline.read_on()
     shown = text_of(title or session_id)
@@ -31,13 +35,22 @@ def html_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator
     yield f'<meta http-equiv="Content-Security-Policy" content="{text_of(policy)}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{shown}</title><style>{style}</style></head>\n"
-    yield f'<body class="file"><h1>{shown}</h1>'
+    words = " ".join(f'data-{name}="{text_of(texts.say(f"viewer.page.{name}"))}"' for name in _WORDS)
+    yield f'<body class="file" {words}><h1>{shown}</h1>'
     yield _contents(outline, texts)
-    render = Renderer(texts, 0)
+    render = Renderer(texts, 0, inline_images=True)
     for event in read_log(path):
         if html := render.html(event):
             yield html + "\n"
-    yield "</body></html>\n"
+    yield f"<script>{script}</script></body></html>\n"
+
+
+def _page_file(name: str) -> str:
+    return files("coder.view").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
 def _contents(outline: Outline, texts: Texts) -> str:

@@ -24,7 +24,7 @@ from coder.view.html.escape import text_of
 
 _TYPES = {"app.js": "text/javascript", "style.css": "text/css", "index.html": "text/html"}
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(status)
             for name, value in _HEADERS.items():
                 self.send_header(name, value)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Type", kind if kind.startswith("image/") else f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -128,6 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("X-Coder-Token", "").encode("utf-8", errors="replace")
         if self.command != "GET" or not hmac.compare_digest(given, self.server.token.encode()):
             return refused
+        if path == "/api/image":
+            return HTTPStatus.OK, *self.server.answers.image(query)
         answer = self.server.answers.answer(path.removeprefix("/api/"), query)
         return HTTPStatus.OK, "application/json", msgspec.json.encode(answer)
 

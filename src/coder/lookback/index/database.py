@@ -12,7 +12,7 @@ from typing import TypeVar
 from coder.fs.private import make_private
 from coder.texts import Fault
 
-_VERSION = 2  # of tables, tokens and facts: another one is rebuilt
+_VERSION = 3  # of tables, tokens and facts: another one is rebuilt
 _FILE = "index.db"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -23,18 +23,27 @@ _NOT_WRITABLE = (
     sqlite3.SQLITE_FULL,
 )
 
-# A row of `words` is a turn, or a part of one: its rowid is `session << PART_BITS | part`. The table keeps
-# no text (`content=''`); `part.body` has it compressed, for excerpts, and because a row of such a table can
-# only be deleted by its text. It comes last: SQLite reads a row up to the column that is asked for.
+# A row of `said` and `other` is a turn, or a part of one: its rowid is `session << PART_BITS | part`. What
+# person and answers say is a table of its own: most searches for a common word end there, and it is small
+# enough to keep prefixes. The tables keep no text (`content=''`); `part.body` has it compressed, for
+# excerpts, and because a row of such a table can only be deleted by its text. It comes last: SQLite reads a
+# row up to the column that is asked for. `upkeep.erase`: deleted words are still in the file.
 PART_BITS = 24
+WORDS = ("said", "other")
 _TABLES = """
 CREATE TABLE session (
   id INTEGER PRIMARY KEY, directory TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
   mtime INTEGER NOT NULL, inode INTEGER NOT NULL, title TEXT NOT NULL, turns INTEGER NOT NULL,
   UNIQUE (directory, name));
 CREATE TABLE part (id INTEGER PRIMARY KEY, turn INTEGER NOT NULL, facts BLOB NOT NULL, body BLOB NOT NULL);
-CREATE VIRTUAL TABLE words USING fts5(said, other, content='', tokenize='unicode61 remove_diacritics 2');
-INSERT INTO words (words, rank) VALUES ('usermerge', 2);
+CREATE TABLE upkeep (erase INTEGER NOT NULL);
+INSERT INTO upkeep VALUES (0);
+CREATE VIRTUAL TABLE said USING fts5(text, content='', columnsize=0, prefix='3',
+  tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE other USING fts5(text, content='', columnsize=0,
+  tokenize='unicode61 remove_diacritics 2');
+INSERT INTO said (said, rank) VALUES ('usermerge', 2);
+INSERT INTO other (other, rank) VALUES ('usermerge', 2);
 """
 
 Done = TypeVar("Done")
@@ -80,7 +89,7 @@ def _make(connection: sqlite3.Connection) -> None:
             return
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         for (name,) in tables:
-            if name in ("session", "part", "words"):
+            if name in ("session", "part", "words", "upkeep", *WORDS):
                 connection.execute(f"DROP TABLE IF EXISTS {name}")
         for statement in filter(str.strip, _TABLES.split(";")):
             connection.execute(statement)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from heapq import nsmallest
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -62,43 +64,64 @@ def search(
 def _search(
     index: sqlite3.Connection, directories: Sequence[str], terms: list[str], marks: list[str], limit: int
 ) -> list[Found]:
-    rows = [_rows(index, term) for term in terms]
-    matching = set.intersection(*map(_sessions, rows))
-    if not matching:
+    said = _by_session(_rows(index, "said", " AND ".join(terms)))
+    found = _newest(index, directories, said, limit)
+    if len(found) < limit:
+        # Person and answers do not say all of it often enough: calls, outputs and thinking too.
+        rows = [set(_rows(index, "said", term)).union(_rows(index, "other", term)) for term in terms]
+        near = _by_session(sorted(set.intersection(*rows)))
+        found += _newest(index, directories, near, limit - len(found), {one.id for one in found})
+    if len(found) < limit and len(terms) > 1:
+        matching = set.intersection(*map(_sessions, rows)) - {one.id for one in found}
+        spread = _by_session(row for row in sorted(set.union(*rows)) if row >> PART_BITS in matching)
+        found += _newest(index, directories, spread, limit - len(found))
+    return [_found(index, one, marks) for one in found]
+
+
+class _Match(NamedTuple):
+    id: int
+    parts: list[int]
+
+
+def _newest(
+    index: sqlite3.Connection,
+    directories: Sequence[str],
+    parts: dict[int, list[int]],
+    limit: int,
+    apart_from: Collection[int] = (),
+) -> list[_Match]:
+    """The newest of these sessions that are recorded in the directories."""
+    if not parts:
         return []
-    together = set.intersection(*rows)
-    in_one = _sessions(together)
-    said = _sessions(_rows(index, f"said : ({' AND '.join(terms)})"))
-    ranked = sorted(
-        (one not in said, one not in in_one, -mtime, one)
-        for directory in directories
-        for one, mtime in index.execute("SELECT id, mtime FROM session WHERE directory = ?", (directory,))
-        if one in matching
-    )
-    best = {one for *_, one in ranked[:limit]}
-    near, spread = _by_session(together, best), _by_session(set.union(*rows), best)
-    found = []
-    for _, apart, _, one in ranked[:limit]:
-        query = "SELECT name, directory, title, turns, mtime FROM session WHERE id = ?"
-        name, directory, title, turns, mtime = index.execute(query, (one,)).fetchone()
-        hits = _hits(index, (spread if apart else near).get(one, []), marks)
-        found.append(Found(name, directory, title, turns, mtime / 1e9, hits))
-    return found
+    query = "SELECT mtime, id FROM session WHERE directory = ?"
+    rows = (row for directory in directories for row in index.execute(query, (directory,)))
+    wanted = ((-mtime, one) for mtime, one in rows if one in parts and one not in apart_from)
+    return [_Match(one, parts[one]) for _, one in nsmallest(limit, wanted)]
 
 
-def _rows(index: sqlite3.Connection, expression: str) -> set[int]:
-    query = "SELECT rowid FROM words WHERE words MATCH ?"
-    return {row[0] for row in index.execute(query, (expression,))}
+def _found(index: sqlite3.Connection, match: _Match, marks: list[str]) -> Found:
+    query = "SELECT name, directory, title, turns, mtime FROM session WHERE id = ?"
+    name, directory, title, turns, mtime = index.execute(query, (match.id,)).fetchone()
+    return Found(name, directory, title, turns, mtime / 1e9, _hits(index, match.parts, marks))
 
 
-def _sessions(rows: set[int]) -> set[int]:
+def _rows(index: sqlite3.Connection, table: str, expression: str) -> list[int]:
+    query = f"SELECT rowid FROM {table} WHERE {table} MATCH ?"  # noqa: S608 - one of `WORDS`
+    return [row[0] for row in index.execute(query, (expression,))]
+
+
+def _sessions(rows: Iterable[int]) -> set[int]:
     return {row >> PART_BITS for row in rows}
 
 
-def _by_session(rows: set[int], sessions: set[int]) -> dict[int, list[int]]:
+def _by_session(rows: Iterable[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for row in sorted(row for row in rows if row >> PART_BITS in sessions):
-        found.setdefault(row >> PART_BITS, []).append(row)
+    for row in rows:
+        session = row >> PART_BITS
+        if session in found:
+            found[session].append(row)
+        else:
+            found[session] = [row]
     return found
 
 

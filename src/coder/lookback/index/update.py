@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO, NamedTuple
@@ -16,7 +17,7 @@ import msgspec
 
 from coder.lookback.facts import FactCounter
 from coder.lookback.index.content import Part, packed, parts_of, unpacked
-from coder.lookback.index.database import PART_BITS, IndexFault, transaction, with_index
+from coder.lookback.index.database import PART_BITS, WORDS, IndexFault, transaction, with_index
 from coder.lookback.index.words import tokenizable
 from coder.lookback.projects import Project, remember_project
 from coder.protocol.entries import Command, State, TurnEnd, TurnStart
@@ -24,8 +25,8 @@ from coder.protocol.history import HistoryEvent, title_of
 
 _LARGEST_PART = 1 << 18  # characters; an excerpt reads a whole part
 _AT_THE_END = 8 << 20  # bytes of a record that a session's end waits for; a search reads the rest
-_MERGED_PAGES = 500  # a step of a merge
-_MERGES = 40
+_MERGED_PAGES = 100  # a step of a merge
+_ERASING_SECONDS = 0.1  # of CPU time that a search spends on it
 _SAID = ("person", "answer")
 Progress = Callable[[int], None]  # how many records are left
 
@@ -64,20 +65,23 @@ def bring_up_to_date(
     index: sqlite3.Connection, directory: str, progress: Progress = lambda left: None
 ) -> None:
     """All records in `directory`. One that cannot be read is left out."""
-    known = _known(index, directory)
+    query = "SELECT name, size, mtime FROM session WHERE directory = ?"
+    seen = {name: (size, mtime) for name, size, mtime in index.execute(query, (directory,))}
     present = _records(directory)
-    gone = known.keys() - present.keys()
-    for name in gone:
-        with transaction(index):
-            _forget(index, known[name])
+    gone = seen.keys() - present.keys()
     if gone:
-        _erase(index)
-    seen = {name: (one.size, one.mtime) for name, one in known.items()}
+        with transaction(index):
+            for name in gone:
+                for known in _known(index, directory, name).values():
+                    _forget(index, known)
+            index.execute("UPDATE upkeep SET erase = 1")
+    _erase(index)
     stale = [
         _Record(name, stat)
         for name, stat in present.items()
         if seen.get(name) != (stat.st_size, stat.st_mtime_ns) and S_ISREG(stat.st_mode)
     ]
+    stale.sort(key=lambda record: record.stat.st_mtime_ns)
     for left, record in zip(range(len(stale), 0, -1), stale, strict=True):
         progress(left)
         with contextlib.suppress(OverflowError):  # numbers that no session has
@@ -86,10 +90,9 @@ def bring_up_to_date(
         progress(0)
 
 
-def _known(index: sqlite3.Connection, directory: str, name: str | None = None) -> dict[str, _Known]:
+def _known(index: sqlite3.Connection, directory: str, name: str) -> dict[str, _Known]:
     rows = index.execute(
-        "SELECT name, id, size, mtime, inode, turns FROM session "
-        "WHERE directory = ?1 AND name = ifnull(?2, name)",
+        "SELECT name, id, size, mtime, inode, turns FROM session WHERE directory = ? AND name = ?",
         (directory, name),
     )
     return {row[0]: _Known(*row[1:]) for row in rows}
@@ -193,9 +196,9 @@ class _PartWriter:
             body, facts = packed(self._parts), msgspec.json.encode(self._counter.facts)
             row = (self._next, self.turns, facts, zlib.compress(_encoded(body), 1))
             self._index.execute("INSERT INTO part VALUES (?, ?, ?, ?)", row)
-            self._index.execute(
-                "INSERT INTO words (rowid, said, other) VALUES (?, ?, ?)", _row(self._next, body)
-            )
+            for table, text in _texts(body):
+                query = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"  # noqa: S608 - one of `WORDS`
+                self._index.execute(query, (self._next, text))
             self._next += 1
         self._parts, self._size, self._seen = [], 0, False
         self._counter.restart()
@@ -209,10 +212,12 @@ def body_of(row: bytes) -> str:
     return zlib.decompress(row).decode("utf-8")
 
 
-def _row(rowid: int, body: str) -> tuple[int, str, str]:
+def _texts(body: str) -> Iterator[tuple[str, str]]:
+    """The text for each of the tables that has any."""
     parts = unpacked(_encoded(body).decode("utf-8"))
-    said = tokenizable("\n".join(text for kind, text in parts if kind in _SAID))
-    return rowid, said, tokenizable("\n".join(text for kind, text in parts if kind not in _SAID))
+    for table in WORDS:
+        if text := "\n".join(text for kind, text in parts if (kind in _SAID) == (table == "said")):
+            yield table, tokenizable(text)
 
 
 def _rows_of(session: int) -> tuple[int, int]:
@@ -223,19 +228,26 @@ def _forget(index: sqlite3.Connection, known: _Known) -> None:
     """Remove a record, its words too."""
     rows = index.execute("SELECT id, body FROM part WHERE id BETWEEN ? AND ?", _rows_of(known.id)).fetchall()
     for rowid, body in rows:
-        index.execute(
-            "INSERT INTO words (words, rowid, said, other) VALUES ('delete', ?, ?, ?)",
-            _row(rowid, body_of(body)),
-        )
+        for table, text in _texts(body_of(body)):
+            line = f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)"  # noqa: S608 - one of `WORDS`
+            index.execute(line, (rowid, text))
     index.execute("DELETE FROM part WHERE id BETWEEN ? AND ?", _rows_of(known.id))
     index.execute("DELETE FROM session WHERE id = ?", (known.id,))
 
 
 def _erase(index: sqlite3.Connection) -> None:
-    """FTS5 marks words as deleted; they leave the file when its segments are merged. Bounded: in a very large
-    index the rest goes with later merges."""
-    for _ in range(_MERGES):
+    """FTS5 marks words as deleted; they leave the file when its segments are merged. Bounded: of a very large
+    index the rest goes with later searches."""
+    if not index.execute("SELECT erase FROM upkeep").fetchone()[0]:
+        return
+    until = time.process_time() + _ERASING_SECONDS
+    left = list(WORDS)
+    while left and time.process_time() < until:
         before = index.total_changes
-        index.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-_MERGED_PAGES,))
+        table = left[0]
+        line = f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)"  # noqa: S608 - one of `WORDS`
+        index.execute(line, (-_MERGED_PAGES,))
         if index.total_changes - before < 2:  # FTS5's sign that nothing is left to merge
-            break
+            del left[0]
+    if not left:
+        index.execute("UPDATE upkeep SET erase = 0")

@@ -31,4 +31,5 @@ def tag(name: str, *children: str, **attributes: str | int | bool) -> str:
             parts.append(written)
         elif value is not False:
             parts.append(f'{written}="{text_of(str(value))}"')
-    return f"<{' '.join(parts)}>{''.join(children)}</{name}>"
+    end = "" if name == "img" else f"</{name}>"  # a void element
+    return f"<{' '.join(parts)}>{''.join(children)}{end}"

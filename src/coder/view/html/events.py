@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import msgspec
@@ -13,24 +14,26 @@ from coder.texts import Texts, shortened
 from coder.view.html.diff import diff_html
 from coder.view.html.escape import plain, tag, text_of
 
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CUT = 20_000  # characters of a text that are shown at once
 _FOLDED_LINES = 24  # an output with more is folded
 _MAIN = ("command", "path", "pattern", "url", "name", "objective", "action")  # what says most of a call
 
 
 class Renderer:
-    """`cut`: the longest text shown whole; 0 for all of it."""
+    """`cut`: the longest text shown whole; 0 for all of it. `inline_images`: else the page asks for each."""
 
-    def __init__(self, texts: Texts, cut: int = CUT) -> None:
+    def __init__(self, texts: Texts, cut: int = CUT, *, inline_images: bool = False) -> None:
         self._texts = texts
         self.say = texts.say
         self._cut = cut
+        self._inline_images = inline_images
 
     def html(self, event: HistoryEvent, at: int = 0) -> str:
         """Empty for bookkeeping. `at`: the event's place in its record, to ask for the whole of it."""
         if event.for_model_alone:
             return ""
-        found = self._content(event)
+        found = self._image(event, at) or self._content(event)
         if not found:
             return ""
         kind, body = found
@@ -66,6 +69,17 @@ class Renderer:
                 return "end " + entry.status, self._end(entry)
         line = self.line(event)
         return ("line", text_of(line)) if line else None
+
+    def _image(self, event: HistoryEvent, at: int) -> tuple[str, str] | None:
+        """None where it is no image that a browser only draws."""
+        found = image_of(event)
+        if found is None:
+            return None
+        media_type, data = found
+        encoded = base64.b64encode(data).decode("ascii")
+        source = {"src": f"data:{media_type};base64,{encoded}"} if self._inline_images else {"data_image": at}
+        told = self.line(event)
+        return "image", tag("figure", tag("img", alt=told, **source), tag("figcaption", text_of(told)))
 
     def line(self, event: HistoryEvent) -> str:
         """The event in one line of plain text, for those that need no more; empty for bookkeeping."""
@@ -201,6 +215,17 @@ class Renderer:
         if lines <= _FOLDED_LINES:
             return self._text(text) if text.strip() else ""
         return self._details(self.say("viewer.output", n=lines), text)
+
+
+def image_of(event: HistoryEvent) -> tuple[str, bytes] | None:
+    """Type and content of an image of a kind that holds neither script nor references."""
+    entry = event.entry
+    if not isinstance(entry, entries.Image) or entry.media_type not in _IMAGES:
+        return None
+    try:
+        return entry.media_type, base64.b64decode(event.content, validate=True)
+    except ValueError:
+        return None
 
 
 def _time(ts: str) -> str:

@@ -37,6 +37,24 @@ async function ask(question, query = {}, signal) {
   return answer.json();
 }
 
+// Images come with the token, so not by their address; each when it is about to be seen.
+const seen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    seen.unobserve(target);
+    told(drawImage(target));
+  }
+}, { rootMargin: "600px" });
+
+async function drawImage(img) {
+  const query = new URLSearchParams({ s: img.closest(".pane").dataset.key, from: img.dataset.image });
+  const answer = await fetch(`/api/image?${query}`, { headers: { "X-Coder-Token": token } });
+  if (!answer.ok) throw new Error(texts.failed);
+  const url = URL.createObjectURL(await answer.blob());
+  img.addEventListener("load", () => URL.revokeObjectURL(url), { once: true });
+  img.src = url;
+}
+
 const told = (work) => work.catch((error) => {
   if (error.name !== "AbortError") status.textContent = error.message || texts.failed;
 });
@@ -107,7 +125,12 @@ class Pane {
     this.events.insertAdjacentHTML("beforeend", page.html);
     this.next = page.next;
     this.ended = page.end;
+    this.watchImages();
     this.applyFilter();
+  }
+
+  watchImages() {
+    for (const img of all("img[data-image]:not([src])", this.events)) seen.observe(img);
   }
 
   async earlier() {
@@ -127,6 +150,7 @@ class Pane {
     await this.loading;
     this.loading = null;
     this.events.insertAdjacentHTML("afterbegin", html);
+    this.watchImages();
     this.from = place;
     this.body.scrollTop += this.body.scrollHeight - held;
   }
