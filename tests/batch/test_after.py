@@ -156,3 +156,5 @@ def test_the_page_has_a_row_for_every_task(batch: Batch) -> None:
     data = text.partition('id="rows">')[2].partition("</script>")[0]
     (row,) = json.loads(data)
     assert (row["id"], row["verdict"], row["patch"]) == ("one", "success", "one/patch.diff")
+    assert row["record"] == "one/record.html"  # the record as a page of `coder view`, not as JSON
+    assert "write the file" in batch.file_of("one", "record.html")

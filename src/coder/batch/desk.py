@@ -19,6 +19,7 @@ from coder.batch.channel import (
 )
 from coder.batch.limits import Limits
 
+_MUCH = 1 << 20  # bytes
 MOST_WAITING = 32 << 20  # bytes of news; whoever brings more waits until the driver has taken some
 
 
@@ -48,6 +49,7 @@ class Desk:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.waiting = 0  # bytes
+        self._ended = False
         self._news: list[News] = []
 
     def take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit]:
@@ -71,16 +73,19 @@ class Desk:
 
     def put(self, news: News) -> None:
         if isinstance(news.what, Ended):
+            self._ended = True
             self.limits.gone(news.task)
         elif isinstance(news.what, Grew):
             self.waiting += len(news.what.data)
         self._news.append(news)
 
     @property
-    def has_news(self) -> bool:
-        return bool(self._news)
+    def urgent(self) -> bool:
+        """Whether to wake the driver: an attempt has ended, or much waits. The rest is told with that, or
+        when the driver looks by itself, so that it is not woken for every line of a record."""
+        return self._ended or self.waiting >= _MUCH
 
     def drain(self) -> list[News]:
         news, self._news = self._news, []
-        self.waiting = 0
+        self.waiting, self._ended = 0, False
         return news

@@ -58,10 +58,10 @@ class Hub:
         for task, attempt, why in lost:
             self._end(task, attempt, why)
         async with self._changed:
-            if not self._desk.has_news:
+            if not self._desk.urgent:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
-                        await self._changed.wait_for(lambda: self._desk.has_news)
+                        await self._changed.wait_for(lambda: self._desk.urgent)
             news = self._desk.drain()
             self._changed.notify_all()
         return news, self._desk.limits.exhausted

@@ -57,7 +57,7 @@ class LocalEngine:
 
     def news(self, seconds: float) -> list[News]:
         with self._changed:
-            self._changed.wait_for(lambda: self._desk.has_news, seconds)
+            self._changed.wait_for(lambda: self._desk.urgent, seconds)
             news = self._desk.drain()
             self._changed.notify_all()
         return news

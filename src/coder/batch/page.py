@@ -6,29 +6,50 @@ place as text, never as markup; a Content-Security-Policy lets that one script r
 
 from __future__ import annotations
 
+import contextlib
 from base64 import b64encode
+from collections.abc import Callable, Container, Iterable
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
-from coder.batch.results import Row, final_rows
+from coder.batch.results import RECORD, Row, final_rows
 from coder.fs.atomic import write_atomically
+
+MOST_RECORDS = 2000  # as many as the table shows at once; 3 ms each
+
+Render = Callable[[Path, str], Iterable[str]]
 
 _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 _SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
-def write_page(directory: Path) -> None:
-    """From the results that are there now."""
-    write_atomically(directory / "index.html", page(list(final_rows(directory).values())), 0o644)
+def write_page(directory: Path, render: Render | None = None) -> None:
+    """From the results that are there now. `render` makes pages of the records of those that are shown."""
+    rows = final_rows(directory)
+    if render is not None:
+        for row in islice(rows.values(), MOST_RECORDS):
+            _write_record_page(directory / row.id / RECORD, row.id, render)
+    read = {row.id for row in rows.values() if (directory / row.id / "record.html").exists()}
+    write_atomically(directory / "index.html", page(list(rows.values()), read), 0o644)
 
 
-def page(rows: list[Row]) -> bytes:
+def _write_record_page(record: Path, task: str, render: Render) -> None:
+    made = record.with_suffix(".html")
+    with contextlib.suppress(OSError):  # without a record, or without room for its page
+        if not made.exists() or made.stat().st_mtime < record.stat().st_mtime:
+            text = "".join(render(record, task))
+            write_atomically(made, text.encode("utf-8", errors="replace"), 0o644)
+
+
+def page(rows: list[Row], read: Container[str] = ()) -> bytes:
+    """`read`: the tasks whose records there are pages of."""
     allowed = b64encode(sha256(_SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
-    data = msgspec.json.encode([_flat(row) for row in rows]).replace(b"<", b"\\u003c")
+    data = msgspec.json.encode([_flat(row, row.id in read) for row in rows]).replace(b"<", b"\\u003c")
     heads = ("id", "verdict", "status", "check", "model", "mode", "attempt", "steps", "tokens", "cost")
     head = "".join(f"<th>{name}</th>" for name in (*heads, "duration", "error"))
     choices = "".join(
@@ -42,15 +63,23 @@ def page(rows: list[Row]) -> bytes:
         f"<style>{_STYLE}</style>"
         f'<h1>coder batch</h1><input id="text" placeholder="id or error"><select id="verdict">'
         f'<option value="">verdict</option><option>success</option><option>failure</option></select>{choices}'
-        f'<p id="sum"></p><h2>Cost in USD, summed as tasks ended</h2><svg id="cost"></svg>'
-        f'<h2>Share that succeeded, as tasks ended</h2><svg id="success"></svg>'
+        f'<p id="sum"></p><div class="plots">{_plot("cost", "Cost, summed as tasks ended")}'
+        f"{_plot('success', 'Share that succeeded, as tasks ended')}</div>"
         f'<table><thead><tr>{head}</tr></thead><tbody id="body"></tbody></table>'
         f'<script type="application/json" id="rows">'
     )
     return before.encode() + data + f"</script><script>{_SCRIPT}</script></html>\n".encode()
 
 
-def _flat(row: Row) -> dict[str, object]:
+def _plot(name: str, title: str) -> str:
+    return (
+        f'<figure><figcaption>{title}</figcaption><div class="axis"><span id="{name}-top"></span>'
+        f'<span id="{name}-bottom"></span></div><svg id="{name}"></svg>'
+        f'<div class="count"><span>1</span><span id="{name}-count"></span></div></figure>'
+    )
+
+
+def _flat(row: Row, has_page: bool) -> dict[str, object]:
     return {
         "id": row.id,
         "verdict": "success" if row.success else "failure",
@@ -66,6 +95,6 @@ def _flat(row: Row) -> dict[str, object]:
         "error": row.error[:500],
         "ended": row.ended,
         "patch": row.patch,
-        "record": row.record,
+        "record": f"{row.id}/record.html" if has_page else row.record,
         "answer": row.answer,
     }

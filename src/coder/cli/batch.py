@@ -253,7 +253,9 @@ def _drive(
         engine.close()
         for number, handler in kept.items():
             signal.signal(number, handler)
-    write_page(out.path)
+    from coder.view.export import html_file
+
+    write_page(out.path, lambda record, task: html_file(record, task, task, settings.texts))
     display.finish(progress)
     return _exit_status(progress)
 
