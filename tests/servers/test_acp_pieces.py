@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from coder.servers.acp.diffs import hunks
 from coder.servers.acp.mcp import mcp_servers
 from coder.servers.acp.params import Block, Contents, Link, Resource, Text
 from coder.servers.acp.prompt import message_of
-from coder.servers.acp.tools import bounded, diff_blocks, fenced, locations, printed, title_of
+from coder.servers.acp.tools import bounded, diff_blocks, fenced, image_block, locations, printed, title_of
 from coder.tools.text.diff import unified
+from kit.images import png
 
 ROOT = Path("/home/ann/space")
 # Up to four lines: a change anywhere in them shows them all.
@@ -152,6 +154,18 @@ def test_titles_and_outputs_are_fit_for_markdown() -> None:
     assert title_of("explore › grep", "x") == "explore › grep x"
     assert fenced("a\n```\nb") == "````\na\n```\nb\n````"
     assert printed("\x1b[1mbold\x1b[0m \x1b]0;title\x07x\r\n10%\r50%\r100%\n") == "bold x\n100%\n"
+
+
+def test_only_images_are_shown_as_such() -> None:
+    """A record may have come with the project."""
+    data = b64encode(png()).decode("ascii")
+    assert image_block(data) == {"type": "image", "mimeType": "image/png", "data": data}
+    page = b64encode(b"<script>alert(1)</script>").decode("ascii")
+    assert [image_block(odd) for odd in (page, "", "no Base64!", data + '"><b>', "é" * 40)] == [None] * 5
+
+
+def test_a_title_controls_no_terminal() -> None:
+    assert "\x1b" not in title_of("\x1b]0;x\x07read", "a\x1b[31m")
 
 
 def test_raw_values_are_bounded() -> None:

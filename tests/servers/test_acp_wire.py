@@ -354,6 +354,25 @@ def test_wrong_usage(project: Project) -> None:
     assert "Agent Client Protocol" in done.stdout
 
 
+def test_a_load_that_is_cancelled_leaves_no_session(project: Project) -> None:
+    """Nobody would read the events of one that is half open: its prompts would never be answered."""
+    prompt = [{"type": "text", "text": "hi"}]
+    with ScriptedServer([{"text": "ok"}] * 2) as server, bare(project, server.url) as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        line.ask("session/prompt", sessionId=session, prompt=prompt)
+        line.ask("session/close", sessionId=session)
+        (log,) = project.logs()
+        *lines, _ = log.read_text(encoding="utf-8").splitlines()
+        log.write_text("\n".join([*lines, *lines[1:] * 2000]) + "\n", encoding="utf-8")
+        number = line.begin("session/load", cwd=str(project.cwd), sessionId=session, mcpServers=[])
+        while line.message().get("method") != "session/update":
+            pass
+        line.send({"method": "$/cancel_request", "params": {"requestId": number}})
+        assert line.answer(number)["error"]["code"] == -32800
+        refused = line.ask("session/prompt", sessionId=session, prompt=prompt)
+        assert "is not open here" in refused["error"]["message"]
+
+
 def test_a_permission_that_nobody_waits_for_is_withdrawn(project: Project) -> None:
     script = [{"calls": [call("bash", command="touch x")]}, {"text": "never"}]
     with ScriptedServer(script) as server, bare(project, server.url) as line:

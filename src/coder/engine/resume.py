@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from msgspec.structs import replace
 
 from coder.config.errors import shown
@@ -13,7 +15,7 @@ from coder.engine.choices import Choices
 from coder.engine.session import Session
 from coder.protocol import entries
 from coder.protocol.events import Notice
-from coder.protocol.messages import Message
+from coder.protocol.messages import Image, Message
 from coder.protocol.usage import Tokens
 from coder.record.files import RecordError
 from coder.record.jobs_left import JobsLeft
@@ -68,10 +70,22 @@ def _keep_conversation_only(session: Session, state: Replay) -> None:
     settings or pending approvals."""
     state.pending_approval = None
     own = Message(role="system", content=session.system_prompt())
-    words = [own if m.role == "system" else replace(m, opaque=None) for m in state.messages]
+    words = [own if m.role == "system" else _words_of(m) for m in state.messages]
     state.messages = words if own in words else [own, *words]
     agent = session.agent
     agent.emit(Notice(Phrase("record.words_only", id=shown(session.id)), "warning"))
+
+
+def _words_of(message: Message) -> Message:
+    """Of images those that are some: providers refuse the whole request for one that is not."""
+    images: list[Image] = []
+    if message.images:
+        from coder.tools.images.fit import Unusable, decoded
+
+        for image in message.images:
+            with contextlib.suppress(Unusable):
+                images.append(decoded(image.data, image.name))
+    return replace(message, opaque=None, images=images)
 
 
 def _take_over(session: Session, state: Replay) -> None:

@@ -154,15 +154,15 @@ class PermissionAnswer(_Params, frozen=True):
 class FormFields(_Params, frozen=True):
     """The fields of the form for hunks."""
 
-    hunks: list[str]
-    reason: str = ""
+    hunks: list[str] = []
+    reason: str | None = None
 
 
 class FormAnswer(_Params, frozen=True):
     """The answer to `elicitation/create`: `accept` with the fields, `decline` or `cancel`."""
 
     action: str
-    content: FormFields = FormFields(hunks=[])
+    content: FormFields | None = None
 
 
 class NameValue(_Params, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 from coder.policy.visible import visible
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
-from coder.servers.acp.params import FormAnswer, PermissionAnswer
+from coder.servers.acp.params import FormAnswer, FormFields, PermissionAnswer
 from coder.servers.acp.tools import Update, own_name
 from coder.servers.stdio import Editor
 from coder.texts import Texts, one_line
@@ -73,7 +73,7 @@ async def _chosen(
     named = [{"const": str(n), "title": _title(hunk)} for n, hunk in enumerate(review.hunks, 1)]
     every = [one["const"] for one in named]
     hunks = {"type": "array", "title": texts.say("acp.form.hunks"), "items": {"anyOf": named}}
-    fields = {
+    properties = {
         "hunks": {**hunks, "default": every},
         "reason": {"type": "string", "title": texts.say("acp.form.reason")},
     }
@@ -82,7 +82,7 @@ async def _chosen(
         "toolCallId": call_id,
         "mode": "form",
         "message": texts.say("acp.form.message"),
-        "requestedSchema": {"type": "object", "properties": fields, "required": ["hunks"]},
+        "requestedSchema": {"type": "object", "properties": properties, "required": ["hunks"]},
     }
     raw = await peer.ask("elicitation/create", request, session_id)
     answer = msgspec.json.decode(raw, type=FormAnswer)
@@ -90,9 +90,10 @@ async def _chosen(
         return ApprovalReply(event.approval_id, "no")
     if answer.action != "accept":
         return None
-    reason = answer.content.reason[:_LONGEST_REASON].strip()
+    fields = answer.content or FormFields()
+    reason = (fields.reason or "")[:_LONGEST_REASON].strip()
     for number in every:
-        if number in answer.content.hunks:
+        if number in fields.hunks:
             review.take()
         else:
             review.leave(reason)

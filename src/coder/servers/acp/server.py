@@ -198,11 +198,16 @@ class AcpServer:
         async with self._opening:
             session = await self._reopen(params)
             replay = RecordReplay(session.updates)
-            for result, event in enumerate(current_log(self._store(params.cwd).log_path(session.id))):
-                replay.take(event)
-                await self._outbox.room()
-                if not result % _BATCH:
-                    await asyncio.sleep(0)
+            try:
+                for result, event in enumerate(current_log(self._store(params.cwd).log_path(session.id))):
+                    replay.take(event)
+                    await self._outbox.room()
+                    if not result % _BATCH:
+                        await asyncio.sleep(0)
+            except BaseException:  # cancelled, or unreadable: nobody would read its events
+                self._sessions.pop(session.id, None)
+                await session.close()
+                raise
             replay.done()
         return Answered(_state(session), session.begin)
 

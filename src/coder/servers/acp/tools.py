@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coder.policy.visible import visible
 from coder.protocol.entries import Observation
 from coder.servers.acp.diffs import Hunk, hunks
 from coder.texts import head_and_tail, one_line
+from coder.tools.images.formats import media_type_of
 from coder.tools.registry import built_in, declared
 
 Update = dict[str, Any]
@@ -51,7 +54,7 @@ def title_of(tool: str, argument: str) -> str:
         edge = " " if "`" in line else ""
         before = "" if tool == "!" or built_in(tool).kind == "runs" else f"{tool}: "
         return f"{before}{fence}{edge}{line}{edge}{fence}"
-    return f"{tool} {line}".strip()
+    return visible(f"{tool} {line}".strip()).text
 
 
 def _longest_run(text: str) -> int:
@@ -65,8 +68,14 @@ def text_block(text: str) -> Update:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
-def image_block(media_type: str, data: str) -> Update:
-    return {"type": "image", "mimeType": media_type, "data": data}
+def image_block(data: str) -> Update | None:
+    """None for what is no image: a record may have been made by somebody else, and a client shows it."""
+    try:
+        media_type = media_type_of(b64decode(data[:32], validate=True))
+    except ValueError:
+        return None
+    is_whole = media_type and re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", data)
+    return {"type": "image", "mimeType": media_type, "data": data} if is_whole else None
 
 
 def fenced(text: str, language: str = "") -> str:

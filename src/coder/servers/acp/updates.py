@@ -218,7 +218,8 @@ class Updates:
                 self._calls[call_id].result = event
 
     def keep_image(self, image: Image, data: str) -> None:
-        self._images[image.image_id] = image_block(image.media_type, data)
+        if block := image_block(data):
+            self._images[image.image_id] = block
 
     def images(self, ids: Sequence[str]) -> list[Update]:
         """The content blocks of those that this client was told of."""
