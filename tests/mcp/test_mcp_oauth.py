@@ -105,6 +105,7 @@ def test_a_key_in_the_settings_is_not_replaced(project: Project) -> None:
         ({"authorization_endpoint": "file:///etc/passwd"}, "no HTTPS address"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "no HTTPS address"),
         ({"token_endpoint": "http://tokens.example/token"}, "no HTTPS address"),
+        ({"token_endpoint": "https://"}, "no HTTPS address"),
         ({"registration_endpoint": "http://tokens.example/register"}, "no HTTPS address"),
         ({"registration_endpoint": ""}, "mcp.servers.guarded.client_id"),
     ],
@@ -147,13 +148,30 @@ def test_only_the_answer_to_this_login_counts() -> None:
         assert await asyncio.to_thread(_get, f"{back}?code=theirs&state=guessed") == 404
         mixed = f"{back}?code=theirs&state={asked['state']}&iss=https://evil.example"
         assert await asyncio.to_thread(_get, mixed) == 400
+        nameless = f"{back}?code=theirs&state={asked['state']}"
+        assert await asyncio.to_thread(_get, nameless) == 400  # it promises to name itself
         assert not login.done()
         assert await asyncio.to_thread(_get, page) == 200
         assert (await login).access_token == "access-token-1"
         await http.close()
 
-    with OAuthServer(registers=False) as server:
+    promises = {"authorization_response_iss_parameter_supported": True}
+    with OAuthServer(promises, registers=False) as server:
         asyncio.run(scenario(server))
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:6379/", "https://localhost/token", "http://[::1]:80/"])
+def test_a_server_elsewhere_reaches_nothing_on_this_machine(address: str) -> None:
+    """Its metadata is fetched from, and tokens are asked for, where it says (SSRF)."""
+
+    async def scenario() -> None:
+        http = http_client({})
+        OAuth("near", "http://127.0.0.1:8000/mcp", http)._check(address)
+        with pytest.raises(McpFault, match="no HTTPS address of another"):
+            OAuth("far", "https://mcp.example/mcp", http)._check(address)
+        await http.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_refresh_by_another_process_is_taken_up(project: Project) -> None:

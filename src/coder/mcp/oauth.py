@@ -1,8 +1,9 @@
 """Login at an MCP server by OAuth 2.1: discovery (RFC 9728, RFC 8414), dynamic registration (RFC 7591), PKCE
 (RFC 7636) and a loopback redirect (RFC 8252); later the refresh of its token.
 
-What the server and its authorization server say is not trusted: endpoints must be HTTPS, or HTTP on this
-machine, answers are bounded, and `state` and `iss` must be those of this login.
+What the server and its authorization server say is not trusted: endpoints must be HTTPS (of a server on this
+machine also HTTP on it: another must not reach what listens here), answers are bounded, and `state` and `iss`
+must be those of this login.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     token_endpoint: str = ""
     registration_endpoint: str = ""
     code_challenge_methods_supported: list[str] = []
+    authorization_response_iss_parameter_supported: bool = False
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -56,13 +58,15 @@ class OAuth:
         self._name = name
         self._url = url
         self._http = http
+        self._is_local = _host(url) in _LOCAL
 
     async def login(self, client_id: str, show: Callable[[str], None]) -> Login:
         """`client_id`: where the authorization server registers nobody by itself. `show` gets the address
         that the person opens in a browser."""
         resource = await self._resource()
         metadata = await self._metadata(resource)
-        redirect = _Redirect(self._name, metadata.issuer)
+        named = metadata.authorization_response_iss_parameter_supported
+        redirect = _Redirect(self._name, metadata.issuer, needs_issuer=named)
         await redirect.start()
         try:
             client = await self._client(metadata, client_id, redirect.uri)
@@ -139,7 +143,7 @@ class OAuth:
         said = response.headers.get("www-authenticate", "")
         _, mark, rest = said.partition("resource_metadata=")
         value = rest[1:].partition('"')[0] if rest.startswith('"') else rest.partition(",")[0].strip()
-        return value if mark and _is_safe(value) else ""
+        return value if mark and _is_safe(value, local=self._is_local) else ""
 
     async def _metadata(self, resource: _Resource) -> _Metadata:
         issuer = resource.authorization_servers[0]
@@ -257,8 +261,8 @@ class OAuth:
         raise self._fault(why)
 
     def _check(self, endpoint: str) -> None:
-        if not _is_safe(endpoint):
-            raise self._fault(f"{single_line(endpoint, 200)!r} is no HTTPS address")
+        if not _is_safe(endpoint, local=self._is_local):
+            raise self._fault(f"{single_line(endpoint, 200)!r} is no HTTPS address of another machine")
 
     def _fault(self, why: str) -> McpFault:
         return McpFault("mcp.oauth", name=self._name, why=why)
@@ -268,15 +272,21 @@ class _Refused(McpFault):
     """The authorization server does not take what we have."""
 
 
-def _is_safe(url: str) -> bool:
-    """HTTPS, or HTTP on this machine. It is sent secrets, or handed to the browser: no other scheme."""
+def _host(url: str) -> str:
     try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
+        return urlsplit(url).hostname or ""
     except ValueError:
-        return False
+        return ""
+
+
+def _is_safe(url: str, *, local: bool) -> bool:
+    """HTTPS; with `local`, also HTTP on this machine. It is sent secrets, or handed to the browser: no other
+    scheme."""
+    host = _host(url)
     plain = url.isascii() and url.isprintable() and " " not in url
-    return plain and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOCAL)) and bool(host)
+    scheme = url.partition(":")[0].lower()
+    here = host in _LOCAL
+    return plain and bool(host) and (here <= local) and (scheme == "https" or (scheme == "http" and here))
 
 
 def _covers(resource: str, url: str) -> bool:
@@ -297,9 +307,11 @@ def _random() -> str:
 class _Redirect:
     """A server on the loopback interface for the one request that brings the code."""
 
-    def __init__(self, name: str, issuer: str) -> None:
+    def __init__(self, name: str, issuer: str, *, needs_issuer: bool = False) -> None:
+        """`needs_issuer`: the authorization server promises to name itself (RFC 9207)."""
         self._name = name
         self._issuer = issuer
+        self._needs_issuer = needs_issuer
         self.state = _random()
         self.uri = ""
         self._server: asyncio.Server | None = None
@@ -346,7 +358,8 @@ class _Redirect:
         ours = hmac.compare_digest(given.get("state", "").encode(), self.state.encode())
         if words[0] != "GET" or path != "/callback" or not ours or self._answer.done():
             return "404 Not Found", "Nothing is here."
-        if given.get("iss", self._issuer).rstrip("/") != self._issuer.rstrip("/"):
+        named = given.get("iss", "" if self._needs_issuer else self._issuer)
+        if named.rstrip("/") != self._issuer.rstrip("/"):
             return "400 Bad Request", "Another server answered."
         if "code" in given:
             self._answer.set_result(given["code"])
