@@ -117,8 +117,8 @@ def test_nothing_heavy_before_the_first_request(at_first_request: list[str]) -> 
 # Imports what asyncio does, then shows whether OpenSSL is there and that a TLS connection can still be made.
 TLS = """
 import sys
-from coder.cli.lazy_tls import defer_tls
-defer_tls()
+from coder.cli.lazy_imports import import_lazily
+import_lazily()
 import asyncio, ssl
 before = "_ssl" in sys.modules
 
@@ -148,8 +148,8 @@ def test_openssl_is_loaded_once_whoever_asks_first() -> None:
     """Threads that meet at the first use see the whole module."""
     script = """
 import threading
-from coder.cli.lazy_tls import defer_tls
-defer_tls()
+from coder.cli.lazy_imports import import_lazily
+import_lazily()
 import ssl
 found, begin = [], threading.Barrier(8)
 def use():

@@ -72,9 +72,9 @@ def _main(arguments: list[str]) -> None:
     import gc
 
     gc.disable()  # start-up makes no garbage, and collecting takes a tenth of its time
-    from coder.cli.lazy_tls import defer_tls
+    from coder.cli.lazy_imports import import_lazily
 
-    defer_tls()
+    import_lazily()
     from coder.cli.start import run
 
     status = run(arguments)

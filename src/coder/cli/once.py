@@ -103,9 +103,15 @@ async def opened(
 
 
 def _cancel_on_signals(engine: Engine) -> None:
+    """As `loop.add_signal_handler`, which would load `inspect` before the first request."""
     loop = asyncio.get_running_loop()
+
+    def cancel(*_: object) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(engine.submit, Cancel())
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, engine.submit, Cancel())
+        signal.signal(number, cancel)
 
 
 def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None:
