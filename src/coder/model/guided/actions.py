@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -10,11 +11,12 @@ from typing import Any
 import msgspec
 
 from coder.model.guided.opening import PAGE, Wanted, asks_about_tests, named, paths_in
-from coder.model.guided.state import LOOK, MOST_ITEMS, PLAN, State
+from coder.model.guided.state import LOOK, MOST_ITEMS, State
 from coder.protocol.messages import ToolCall, tool_call
 
-SHORT = 80  # lines of a file that may be written whole
+SHORT = 60  # lines of a file that is written whole
 _MOST_PATHS = 60  # named in a schema
+_MOST_FAULTS = 5  # wrong texts of files
 _MOST_STEPS = 16
 _CHANGE = re.compile(
     r"\b(?:fix|add|change|rename|replace|remove|delete|creat\w*|writ\w*|implement\w*|make|updat\w*|refactor|move|"
@@ -23,15 +25,15 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(
-    r"\A\W*(?:what|where|who|when|which|why|how|is|are|does|do|did|can|could|should|has|have|explain|describe|"
-    r"tell|list|show|find|count|summari[sz]e|name|什么|哪|谁|为什么|怎么|如何|解释|列出|显示|说明|有多少)",
+    r"\A\W*(?:(?:what|where|who|when|which|why|how|is|are|does|do|did|can|could|should|has|have|explain|"
+    r"describe|tell|list|show|find|count|summari[sz]e|name)(?=\s)|什么|哪|谁|为什么|怎么|如何|解释|列出|显示|说明|有多少)",
     re.IGNORECASE,
 )
 _RUN = re.compile(
     r"\b(?:run|execute|command|install|commit|git|shell|output)\b|运行|执行|命令", re.IGNORECASE
 )
-_SEVERAL = re.compile(r"\band\b|\bthen\b|\balso\b|[;；，]|并且|然后|同时", re.IGNORECASE)
-_ADDS = re.compile(r"\b(?:add|append|implement|define|write|insert)\b|[加添]|实现|定义", re.IGNORECASE)
+_SEVERAL = re.compile(r",? \band\b|\bthen\b|\balso\b|[;；，。]|\. |并且|然后|同时", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _RENAME = re.compile(r"\brenam\w*|重命名|改名", re.IGNORECASE)
 
 Action = Mapping[str, Any]
@@ -50,11 +52,9 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
     """By name: the actions that make sense now."""
     names = set(tools) - state.denied
     change = wants_change(state.task) and bool({"edit", "write"} & names)
-    over = state.steps >= _MOST_STEPS or state.last_check or state.repeated >= 2
-    over = over or state.stuck >= 4 or state.faults >= 4
+    over = state.steps >= _MOST_STEPS or state.last_check or state.repeated >= 4
+    over = over or state.stuck >= 4 or state.faults >= _MOST_FAULTS
     found: dict[str, Schema] = {}
-    if change and not over and "todowrite" in names and _needs_plan(state):
-        return {"plan": _plan(state)}
     if not over:
         if change:
             _changes(found, state, names)
@@ -63,51 +63,71 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
             found["run"] = _object("run", command=_string())
     right = not state.failing and not state.broken
     finished = bool(state.changed) and right and all(item.done for item in state.plan)
-    if finished and not over:  # more than a further edit or the end would undo what is right
-        found = {name: found[name] for name in ("edit", "run") if name in found}
+    if finished and not over:
+        found = _more(found, state)
     if over or finished or state.refused or not change or not found:
-        found["done"] = _object("done", answer=_string())
+        found["done"] = _object("done")
     return found
 
 
-def _needs_plan(state: State) -> bool:
-    """Several files were read for a task that names several things, and nothing is planned or done yet."""
-    if state.plan or state.steps or _RENAME.search(state.task) or asks_about_tests(state.task):
-        return False
-    return len([path for path in state.read if named(path, state.task)]) > 1 and bool(
-        _SEVERAL.search(state.task)
-    )
+def _more(found: dict[str, Schema], state: State) -> dict[str, Schema]:
+    """What may follow a change that is right: another file's, or what a long file still lacks. A small model
+    that is asked once more about a short one undoes it."""
+    if _RENAME.search(state.task):
+        return {}
+    left = [path for path in _changeable(state) if path not in state.changed]
+    names = ("edit", "write", "run") if left else ("edit", "run")
+    return {name: found[name] for name in names if name in found}
 
 
-def _plan(state: State) -> Schema:
-    item = {
-        "type": "object",
-        "properties": {"path": _one_of(state.read), "change": _string()},
-        "required": ["path", "change"],
-        "additionalProperties": False,
-    }
-    return _object("plan", steps={"type": "array", "items": item, "minItems": 1, "maxItems": MOST_ITEMS})
+def _changeable(state: State) -> list[str]:
+    """The files that were read and may be changed now: first those that are broken, then the plan's next."""
+    if state.broken:
+        return list(state.broken)
+    if current := next((item.path for item in state.plan if not item.done and item.path), ""):
+        return [current]
+    seen = [path for path in state.read if path in state.paths]
+    seen = [path for path in seen if named(path, state.task)] or seen
+    if asks_about_tests(state.task):  # the code is at fault, not what tests it
+        seen = [path for path in seen if not _is_test(path)] or seen
+    return seen
 
 
 def _changes(found: dict[str, Schema], state: State, names: set[str]) -> None:
-    current = next((item.path for item in state.plan if not item.done and item.path), "")
-    seen = [current] if current else [path for path in state.read if path in state.paths]
-    if asks_about_tests(state.task):  # the code is at fault, not what tests it
-        seen = [path for path in seen if not _is_test(path)] or seen
-    if "write" in names and "edit" in names and _RENAME.search(state.task) and not state.changed:
-        found["rename"] = _object("rename", old=_word(), new=_word())
-    if "edit" in names and seen:
-        found["edit"] = _object("edit", path=_one_of(seen), old=_string(), new=_string())
-    whole = [path for path in seen if path in state.texts]
-    if "write" in names and whole and _ADDS.search(state.task):
-        found["add"] = _object("add", path=_one_of(whole), text=_string())
-    # A whole file is written where there is none yet, or where no edit would fit.
-    new = [path for path in paths_in(state.task) if path not in state.paths]
-    again = state.stuck or state.broken or state.failing
-    if "write" in names and (new or not seen or again):
-        short = [path for path in whole if state.texts[path].count("\n") <= SHORT] if again else []
-        path = _one_of([*new, *short]) if new or short else _string()
-        found["write"] = _object("write", path=path, content=_string())
+    seen = _changeable(state)
+    new = new_paths(state)
+    if {"write", "edit"} <= names and not state.changed and (rename := _rename(state)):
+        found["rename"] = rename
+        return
+    short = [path for path in seen if state.texts.get(path, "\n" * PAGE).count("\n") <= SHORT]
+    if "write" in names and (new or short or not seen):
+        found["write"] = _object("write", path=_one_of([*new, *short]) if new or short else _string())
+    long = [path for path in seen if path not in short or "write" not in names]
+    if "edit" in names and long:
+        found["edit"] = _any([_edit(path, state) for path in long])
+
+
+def _rename(state: State) -> Schema | None:
+    """Both names are words of the task, the old one is in a file. Of a file's name it says nothing."""
+    if not _RENAME.search(state.task) or new_paths(state) or state.stuck or state.repeated:
+        return None
+    words = [word for word in dict.fromkeys(_WORD.findall(state.task)) if not keyword.iskeyword(word)]
+    known = {word for text in state.texts.values() for word in _WORD.findall(text)}
+    old = [word for word in words if word in known]
+    return _object("rename", old=_one_of(old), new=_one_of(words)) if old else None
+
+
+def _edit(path: str, state: State) -> Schema:
+    """`old` is a line that the file has once: what a small model copies wrong cannot be said."""
+    lines = state.texts.get(path, "").split("\n")
+    once = [line for line in lines if line.strip() and lines.count(line) == 1]
+    old = _one_of(once) if once and not state.stuck else _string()
+    return _object("edit", path={"const": path}, old=old, new=_string())
+
+
+def new_paths(state: State) -> list[str]:
+    """Files that the task names and that do not exist."""
+    return [path for path in paths_in(state.task) if path not in state.paths]
 
 
 def _is_test(path: str) -> bool:
@@ -116,6 +136,9 @@ def _is_test(path: str) -> bool:
 
 
 def _looks(found: dict[str, Schema], state: State, names: set[str]) -> None:
+    hits = {path for paths in state.found.values() for path in paths}
+    if any(named(path, state.task) or path in hits for path in state.read) or new_paths(state):
+        return  # what the task names was read, or is to be made
     unread = [path for path in state.paths if path not in state.read][:_MOST_PATHS]
     if "read" in names and unread:
         found["read"] = _object("read", path=_one_of(unread))
@@ -124,7 +147,19 @@ def _looks(found: dict[str, Schema], state: State, names: set[str]) -> None:
 
 
 def schema_of(actions: Mapping[str, Schema]) -> Schema:
-    return {"anyOf": list(actions.values())} if len(actions) > 1 else next(iter(actions.values()))
+    return _any(list(actions.values()))
+
+
+def only_action(actions: Mapping[str, Schema]) -> dict[str, Any] | None:
+    """The one action that can come next, where nothing is left to choose."""
+    if set(actions) == {"done"}:
+        return {"do": "done"}
+    paths = actions["write"]["properties"]["path"].get("enum", []) if set(actions) == {"write"} else []
+    return {"do": "write", "path": paths[0]} if len(paths) == 1 else None
+
+
+def _any(schemas: list[Schema]) -> Schema:
+    return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
 
 
 def _object(do: str, **parts: Schema) -> Schema:
@@ -138,10 +173,6 @@ def _object(do: str, **parts: Schema) -> Schema:
 
 def _string() -> Schema:
     return {"type": "string"}
-
-
-def _word() -> Schema:
-    return {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def _one_of(values: list[str]) -> Schema:
@@ -165,9 +196,6 @@ def calls_of(action: Action, state: State) -> list[ToolCall]:
         case "edit":
             arguments = {"path": path, "old_string": text.get("old", ""), "new_string": text.get("new", "")}
             return [_call("edit", arguments), _look("read", {"path": path, "limit": PAGE})]
-        case "add":
-            before = state.texts.get(path, "")
-            return [_call("write", {"path": path, "content": _joined(before, text.get("text", ""))})]
         case "write":
             content = text.get("content", "")
             content += "" if content.endswith("\n") or not content else "\n"
@@ -175,26 +203,23 @@ def calls_of(action: Action, state: State) -> list[ToolCall]:
             if path in state.paths and path not in state.texts:
                 calls.append(_look("read", {"path": path, "limit": PAGE}))  # which says what `write` lacked
             return calls
-        case "plan":
-            return [_call("todowrite", {"todos": _todos(action.get("steps"))}, PLAN)]
         case "rename":
             return _renamed(text.get("old", ""), text.get("new", ""), state)
     return []
 
 
-def _joined(before: str, text: str) -> str:
-    """The file with the text at its end, after as many blank lines as fit it."""
-    text = text.strip("\n") + "\n"
-    gap = "\n" if text.startswith((" ", "\t")) else "\n\n" if text.startswith(("def ", "class ", "@")) else ""
-    return f"{before.rstrip()}\n{gap}{text}" if before.strip() else text
-
-
-def _todos(steps: object) -> list[dict[str, str]]:
-    items = [one for one in (steps if isinstance(steps, list) else []) if isinstance(one, dict)]
-    return [
-        {"content": f"{one.get('path')}: {one.get('change')}", "status": "pending"}
-        for one in items[:MOST_ITEMS]
-    ]
+def plan(state: State, tools: Collection[str]) -> list[Wanted]:
+    """The engine's list: what the task says of each file, where it names several and not all at once."""
+    paths = [path for path in state.read if named(path, state.task)]
+    if state.plan or state.steps or "todowrite" not in tools or not 1 < len(paths) <= MOST_ITEMS:
+        return []
+    if not wants_change(state.task) or _RENAME.search(state.task) or asks_about_tests(state.task):
+        return []
+    clauses = [clause for clause in _SEVERAL.split(state.task) if clause.strip()]
+    said = {path: [one.strip(" .,，。") for one in clauses if named(path, one)] for path in paths}
+    order = sorted(paths, key=lambda path: state.task.find(said[path][0]) if said[path] else 0)
+    todos = [{"content": f"{path}: {(said[path] or [state.task])[0]}", "status": "pending"} for path in order]
+    return [("todowrite", {"todos": todos})] if len(clauses) > 1 else []
 
 
 def plan_update(state: State) -> list[Wanted]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -18,17 +19,44 @@ from coder.model.base import (
     TextDelta,
     closing,
 )
-from coder.model.guided.actions import Schema, calls_of, look_calls, offered, plan_update, schema_of
+from coder.model.guided.actions import (
+    Schema,
+    calls_of,
+    look_calls,
+    offered,
+    only_action,
+    plan,
+    plan_update,
+    schema_of,
+)
 from coder.model.guided.opening import first_look
 from coder.model.guided.render import rendered
 from coder.model.guided.state import State, read_state
 from coder.model.quotation import is_quoted
 from coder.protocol.usage import NOT_ASKED, Usage
 
-_LONGEST = 1_500  # tokens of one action
-_WARMER = 0.4  # temperature once an action was repeated or failed
+_LONGEST = 2_500  # tokens of one answer
+# The part of an action that is free text: it is asked for by itself, because a small model writes code worse
+# inside a JSON string.
+_MISSING = {"write": "content", "done": "answer"}
+_WARMER = 0.3  # of temperature, for each action that was repeated or failed
+_WARMEST = 0.9
 # How the answer is constrained, in the order tried; a server that rejects one is asked with the next.
 _WAYS = ("llama.cpp", "schema", "grammar", "free")
+
+
+class Answer:
+    """The newest text, and how the requests ended: a file's text is a second one."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.completed = Completed("stop")
+
+    def complete(self, chunk: Completed) -> None:
+        before = self.completed.usage
+        if before and chunk.usage:
+            chunk = msgspec.structs.replace(chunk, usage=before.plus(chunk.usage))
+        self.completed = chunk
 
 
 class Guided:
@@ -46,49 +74,73 @@ class Guided:
             return
         names = {tool.name for tool in request.tools}
         state = read_state(request.messages)
-        if wanted := first_look(state, names) or plan_update(state):
+        if wanted := first_look(state, names) or plan(state, names) or plan_update(state):
             for call in look_calls(wanted):
                 yield CallReady(call)
             yield Completed("tool_calls", Usage(source=NOT_ASKED), request.model)
             return
         actions = offered(state, names)
-        parts: list[str] = []
-        completed = Completed("stop")
-        async with closing(self._asked(request, state, actions)) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, TextDelta):
-                    parts.append(chunk.text)
-                elif isinstance(chunk, Completed):
-                    completed = chunk
-                else:
-                    if isinstance(chunk, Restarted):
-                        parts.clear()
+        action = only_action(actions)
+        answer = Answer()
+        if action is None:
+            async with closing(self._asked(answer, request, state, actions=actions)) as chunks:
+                async for chunk in chunks:
                     yield chunk
-        text = "".join(parts)
-        action, written = _read(text)
-        if action and _WAYS[self._way] == "free" and is_quoted(written, request.messages, state.task):
-            action = None
-        for chunk in _answer(text, action, state, completed):
+            action = self._read(answer.text, request, state)
+        if action and (part := _MISSING.get(str(action.get("do")), "")) and part not in action:
+            async with closing(self._asked(answer, request, state, action=action)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            whole = answer.completed.finish_reason != "length"
+            if instead := _instead(answer.text, request, state):
+                action = instead
+            elif part == "answer":
+                action[part] = answer.text
+            else:
+                action = {**action, part: code} if whole and (code := code_in(answer.text)) else None
+        for chunk in _answer(answer, action, state):
             yield chunk
 
     async def close(self) -> None:
         await self._inner.close()
 
+    def _read(self, text: str, request: ModelRequest, state: State) -> dict[str, Any] | None:
+        action, written = _read(text)
+        quoted = action and _WAYS[self._way] == "free" and is_quoted(written, request.messages, state.task)
+        return None if quoted else action
+
     async def _asked(
-        self, request: ModelRequest, state: State, actions: Mapping[str, Schema]
+        self,
+        answer: Answer,
+        request: ModelRequest,
+        state: State,
+        *,
+        actions: Mapping[str, Schema] | None = None,
+        action: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        messages = rendered(request.messages)
+        """One of `actions` is asked for, or the text that belongs to `action`."""
+        messages = rendered(request.messages, action)
+        answer.text = ""
         while True:
             extra = {
                 **_fields(_WAYS[self._way], actions),
                 "max_tokens": _LONGEST,
                 "temperature": _heat(state),
             }
+            if action and not str(action.get("path")).endswith(".md"):
+                extra["stop"] = ["\n```\n"]
             asked = msgspec.structs.replace(request, messages=messages, tools=(), extra=extra)
             try:
                 async with closing(self._inner.stream(asked)) as chunks:
                     async for chunk in chunks:
-                        yield chunk
+                        if isinstance(chunk, TextDelta):
+                            answer.text += chunk.text
+                        elif isinstance(chunk, Completed):
+                            answer.complete(chunk)
+                        else:
+                            if isinstance(chunk, Restarted):
+                                answer.text = ""
+                            yield chunk
             except ModelError as error:
                 if error.kind != "bad_request" or self._way == len(_WAYS) - 1:
                     raise
@@ -98,12 +150,15 @@ class Guided:
 
 
 def _heat(state: State) -> float:
-    return _WARMER if state.stuck or state.repeated or state.failing or state.broken else 0.0
+    """Warmer with every attempt that failed: at 0 the same would come again."""
+    return min(_WARMEST, _WARMER * (state.stuck + max(state.repeated, state.faults) + state.failures))
 
 
-def _fields(way: str, actions: Mapping[str, Schema]) -> dict[str, Any]:
-    if way == "free":
-        return {}
+def _fields(way: str, actions: Mapping[str, Schema] | None) -> dict[str, Any]:
+    # One slot, whose cache holds the prefix; and word on how far a long prompt is.
+    here = {"cache_prompt": True, "id_slot": 0, "return_progress": True} if way == "llama.cpp" else {}
+    if way == "free" or actions is None:
+        return here
     schema = schema_of(actions)
     if way == "grammar":
         from coder.model.guided.grammar import grammar_of
@@ -112,12 +167,11 @@ def _fields(way: str, actions: Mapping[str, Schema]) -> dict[str, Any]:
     form = {"type": "json_schema", "json_schema": {"name": "action", "strict": True, "schema": schema}}
     if way == "schema":
         return {"response_format": form}
-    # One slot, whose cache holds the prefix; and word on how far a long prompt is.
-    return {"response_format": form, "cache_prompt": True, "id_slot": 0, "return_progress": True}
+    return {"response_format": form, **here}
 
 
-def _answer(text: str, action: dict[str, Any] | None, state: State, completed: Completed) -> Sequence[Chunk]:
-    replaced = msgspec.structs.replace
+def _answer(answer: Answer, action: dict[str, Any] | None, state: State) -> Sequence[Chunk]:
+    text, completed, replaced = answer.text, answer.completed, msgspec.structs.replace
     if action is None:
         return [TextDelta(text), replaced(completed, raw=text)]
     if calls := calls_of(action, state):
@@ -125,6 +179,23 @@ def _answer(text: str, action: dict[str, Any] | None, state: State, completed: C
         return [*ready, replaced(completed, finish_reason="tool_calls", raw=text)]
     told = action.get("answer") or action.get("why") or text
     return [TextDelta(str(told)), replaced(completed, finish_reason="stop", raw=text)]
+
+
+def _instead(text: str, request: ModelRequest, state: State) -> dict[str, Any] | None:
+    """An action that a model answered with where a text was asked for; nothing that stands inside one."""
+    action, written = _read(text)
+    around = re.sub(r"```(?:json)?", "", text.replace(written, "")).strip() if action else "x"
+    return None if around or is_quoted(written, request.messages, state.task) else action
+
+
+def code_in(text: str) -> str:
+    """The text of the first code block; empty where there is none: then the model says something."""
+    opening = re.search(r"(?m)^(```+)[^\n`]*\n", text)
+    if opening is None:
+        return ""
+    rest = text[opening.end() :]
+    ends = [found.start() for found in re.finditer(rf"(?m)^{opening[1]}[ \t]*$", rest)]
+    return rest[: ends[-1]] if ends else rest
 
 
 def _read(text: str) -> tuple[dict[str, Any] | None, str]:

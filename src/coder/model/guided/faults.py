@@ -5,22 +5,50 @@ from __future__ import annotations
 import ast
 import builtins
 import json
+import re
 import tomllib
 import warnings
 
+_LOSES = re.compile(
+    r"\b(?:remov|delet|drop|renam|refactor|mov|merg|inlin|replac|clean|simplif|rewrit|split)\w*|[删移改换并]",
+    re.IGNORECASE,
+)
 _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__spec__", "self", "cls"}
 
 
-def new_fault(path: str, before: str, after: str) -> str:
+def new_fault(path: str, before: str, after: str, task: str = "") -> str:
     """What a change has broken; empty where nothing is, or where it was broken before."""
     fault = fault_in(path, after)
-    return "" if not fault or fault == fault_in(path, before) else fault
+    if fault:
+        return "" if fault == fault_in(path, before) else fault
+    return _lost(before, after, task) if path.endswith(".py") and not _LOSES.search(task) else ""
+
+
+def _lost(before: str, after: str, task: str) -> str:
+    """The first definition that is gone, though the task does not name it."""
+    try:
+        now = _defined(ast.parse(after))
+        gone = [name for name in _defined(ast.parse(before)) if name not in now]
+    except (ValueError, SyntaxError, RecursionError):
+        return ""
+    lost = [name for name in gone if not re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", task)]
+    return f"{lost[0]} is no longer defined in it" if lost else ""
+
+
+def _defined(tree: ast.AST, within: str = "") -> list[str]:
+    """Functions, classes and their methods."""
+    names: list[str] = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names += [within + node.name]
+            names += _defined(node, f"{within}{node.name}.") if isinstance(node, ast.ClassDef) else []
+    return names
 
 
 def fault_in(path: str, text: str) -> str:
     try:
         if path.endswith(".py"):
-            return _in_python(text)
+            return _in_python(path, text)
         if path.endswith(".json"):
             json.loads(text)
         elif path.endswith(".toml"):
@@ -32,7 +60,7 @@ def fault_in(path: str, text: str) -> str:
     return ""
 
 
-def _in_python(text: str) -> str:
+def _in_python(path: str, text: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -40,6 +68,11 @@ def _in_python(text: str) -> str:
     except SyntaxError as error:
         line = (error.text or "").strip()
         return f"line {error.lineno}: {error.msg}" + (f": {line[:80]}" if line else "")
+    own = path.removesuffix(".py")
+    for node in tree.body:
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if own in names or (isinstance(node, ast.ImportFrom) and node.module == own and not node.level):
+            return f"line {node.lineno}: it imports itself"
     return _unset_name(tree)
 
 
@@ -75,18 +108,26 @@ def _unset_name(tree: ast.Module) -> str:
 class Watch:
     """The files of a task: as they were first seen, and what is wrong with them since they were changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: str = "") -> None:
+        self._task = task
         self._first: dict[str, str] = {}
-        self._changed: set[str] = set()
+        self.touched: set[str] = set()
 
     def saw(self, path: str, text: str) -> str:
         """The fault of a file that was changed before."""
-        if path in self._changed:
-            return new_fault(path, self._first.get(path, ""), text)
+        if path in self.touched:
+            return new_fault(path, self._first.get(path, ""), text, self._task)
         self._first[path] = text
         return ""
 
     def changed(self, path: str, text: str | None = None) -> str:
         """The fault of the new text; where it is not known yet, a `saw` follows."""
-        self._changed.add(path)
-        return "" if text is None else self.saw(path, text)
+        self.touched.add(path)
+        if text is None:
+            return ""
+        same = _squeezed(text) == _squeezed(self._first.get(path, ""))
+        return self.saw(path, text) or ("it is as it was at first, nothing is changed" if same else "")
+
+
+def _squeezed(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n") if line.strip()]

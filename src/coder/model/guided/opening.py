@@ -18,13 +18,18 @@ MOST_NAMES = 3  # searched for
 PAGE = 160  # lines of a file that are read at once
 _FEW = 3  # files of a workspace that is read whole
 _IDENTIFIER = re.compile(
-    r"`([A-Za-z_]\w{2,})(?:\(\))?`|\b([a-z]+_\w+|[a-z]+[A-Z]\w+|[A-Z]\w*[a-z]\w*[A-Z]\w+)\b|\b([A-Za-z_]\w+)\("
+    r"`([A-Za-z_]\w{2,})(?:\(\))?`|\b([a-z]+_\w+|[a-z]+[A-Z]\w+|[A-Z]\w*[a-z]\w*[A-Z]\w+|[A-Z]{3,}\w*)\b|\b([A-Za-z_]\w+)\("
 )
 _PLAIN_NAME = re.compile(
     r"\b(?:function|method|class|variable|constant|rename)\s+`?([A-Za-z_]\w+)", re.IGNORECASE
 )
 _FAILS = re.compile(r"\bfail|\bbroken\b|\bpass\b|失败|不通过|通过", re.IGNORECASE)
 _TESTS = re.compile(r"\btests?\b|\bchecks?\b|测试", re.IGNORECASE)
+_ENDING = re.compile(
+    r"\.(?:py|pyi|js|mjs|jsx|tsx?|json|toml|ya?ml|md|rst|txt|html?|css|s?css|sh|c|h|cc|cpp|hpp|rs|go|java|kt|rb|php|"
+    r"sql|ini|cfg|conf|env|xml|csv|lua|swift|cs|vue|svelte|r|jl|pl|ex|exs|hs|ml|scala|dart|zig)\Z",
+    re.IGNORECASE,
+)
 _TEXT = re.compile(r"\.(?:lock|png|jpe?g|gif|pdf|zip|gz|whl|so|pyc|ico|woff2?|gguf|bin)\Z", re.IGNORECASE)
 
 Wanted = tuple[str, dict[str, Any]]
@@ -55,8 +60,9 @@ def names_in(task: str) -> list[str]:
 
 
 def paths_in(task: str) -> list[str]:
-    """The file names in a task."""
-    return list(dict.fromkeys(re.findall(r"(?<![\w/.-])[\w./-]*\w\.[A-Za-z]{1,5}\b", task)))
+    """The file names in a task; `Stack.pop` is none."""
+    found = re.findall(r"(?<![\w/.-])[\w./-]*\w\.[A-Za-z]\w{0,4}\b(?!\()", task)
+    return list(dict.fromkeys(name for name in found if "/" in name or _ENDING.search(name)))
 
 
 def asks_about_tests(task: str) -> bool:

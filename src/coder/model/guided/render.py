@@ -1,21 +1,21 @@
 """The conversation as a small model is shown it: a short prompt, actions as JSON, results in a few lines.
 
-Every message is rendered by itself and by what came before it, so that the prompt only grows and the server's
-KV cache holds.
+Every message is rendered by what came before it, so that the prompt grows and the server's KV cache holds;
+only after a wrong text or a failed check it goes on from an earlier point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from coder.model.guided.actions import SHORT
 from coder.model.guided.failure import two_lines
 from coder.model.guided.faults import Watch
 from coder.model.guided.state import (
     LOOK,
-    PLAN,
     VERIFY,
     arguments_of,
     is_note,
@@ -30,35 +30,128 @@ from coder.protocol.messages import INSTRUCTIONS, Image, Message, ToolCall
 PROMPT = """\
 You work in a folder of files. Each answer is one JSON action, for example:
 {"do": "read", "path": "app.py"}
-{"do": "edit", "path": "app.py", "old": "    return a\\n", "new": "    return a + 1\\n"}
-{"do": "add", "path": "app.py", "text": "def g(b):\\n    return b * 2\\n"}
-{"do": "done", "answer": "f in app.py now returns a + 1"}
-"old" is copied exactly from the file: the lines that change, with their indentation. "new" replaces them. \
-"add" puts "text" at the end of the file.
-Change only what the task asks for. Keep everything else as it is."""
+{"do": "write", "path": "app.py"}
+{"do": "done"}
+When you are asked for the text of a file, answer with one code block: the whole file, \
+changed as the task says. Copy all that the task does not speak of."""
+_EDIT = (
+    'Change its lines with {"do": "edit", "path": …, "old": a line of it, "new": what replaces that line}.'
+)
+_LANGUAGES = {
+    "py": "python",
+    "js": "javascript",
+    "ts": "typescript",
+    "sh": "bash",
+    "rs": "rust",
+    "yml": "yaml",
+}
 
+_CHANGED = "Changed {path}. If that is all that the task asks for, answer done."
 _LINES = 40  # of a search or of a command's output
 _NAMES = 60  # of a workspace
 _RULES = 800  # characters of the project's instructions
 _NOTE = 300  # characters of another message of the engine
 
 
-def rendered(messages: Sequence[Message]) -> list[Message]:
-    out = [Message(role="system", content=PROMPT)]
-    calls: dict[str, ToolCall] = {}
-    failed: dict[str, str] = {}
-    watch = Watch()
+def rendered(messages: Sequence[Message], action: Mapping[str, Any] | None = None) -> list[Message]:
+    """`action`: whose text is asked for, a file's or the answer's."""
+    page = _Page()
     for message in messages:
+        page.add(message)
+    if action:
+        page.ask(str(action.get("path")) if action["do"] == "write" else "")
+    page.flush()
+    return page.out
+
+
+class _Page:
+    """What the model is shown so far. A wrong answer of its own is left out, because a small model repeats
+    what it sees; only what was wrong with it is told."""
+
+    def __init__(self) -> None:
+        self.out = [Message(role="system", content=PROMPT)]
+        self._calls: dict[str, ToolCall] = {}
+        self._failed: dict[str, str] = {}  # by path: the edit that did not fit
+        self._texts: set[str] = set()  # calls that write what was asked for as a code block
+        self._watch = Watch()
+        self._task = 0  # index of the newest task
+        self._later: dict[str, str] = {}  # files seen or written since the model's first answer to it
+        self._failure = ""  # of a check that was run at first: told last, next to what is asked for
+
+    def add(self, message: Message) -> None:
         if message.role == "user":
-            watch = watch if is_note(message.content) else Watch()
-            _add(out, "user", _said(message.content), message.images)
+            self._add_user(message)
         elif message.role == "assistant":
-            calls.update({call.id: call for call in message.tool_calls})
-            _add(out, "assistant", _done(message))
-        elif message.role == "tool" and message.tool_call_id in calls:
-            result = _result(calls[message.tool_call_id or ""], message.content, failed, watch)
-            _add(out, "user", result, message.images)
-    return out
+            self._calls.update({call.id: call for call in message.tool_calls})
+            own = [call for call in message.tool_calls if not not_of_model(call)]
+            if [call.name for call in own] == ["write"]:
+                self._texts.add(own[0].id)  # shown with its result
+            elif own:
+                self.flush()
+                _add(self.out, "assistant", _done(own))
+            elif message.content:
+                self.ask("")
+                _add(self.out, "assistant", message.content)
+        elif message.role == "tool" and message.tool_call_id in self._calls:
+            self._add_result(self._calls[message.tool_call_id or ""], message)
+
+    def ask(self, path: str) -> None:
+        """For the text of a file, or of the answer."""
+        if not path:
+            told = "Now say in one sentence what you changed."
+            told = told if self._watch.touched else "Now answer the task in one or two sentences."
+        else:
+            told = f"Now write the whole new text of {path} as one code block."
+        self.flush()
+        _add(self.out, "user", told)
+
+    def flush(self) -> None:
+        told, self._failure = self._failure, ""
+        _add(self.out, "user", told)
+
+    def _add_user(self, message: Message) -> None:
+        text = message.content
+        if found := VERIFY.match(text):
+            failure = two_lines(text[found.end() :])
+            if self._task:  # begun anew from the files as they are now
+                del self.out[self._task + 1 :]
+            files = "".join(f"{path} is now:\n{block(path, now)}\n" for path, now in self._later.items())
+            last = "Say what still fails." if "last automatic check" in text else ""
+            _add(self.out, "user", f"{files}The check `{found[1]}` fails.\n{failure}\n{last}".strip())
+            return
+        if not is_note(text):
+            self._watch, self._failure, self._later = Watch(task_of(text)), "", {}
+        _add(self.out, "user", _said(text), message.images)
+        if not is_note(text):
+            self._task = len(self.out) - 1
+
+    def _add_result(self, call: ToolCall, message: Message) -> None:
+        args, ok = arguments_of(call), succeeded(message.content)
+        path = str(args.get("path") or "")
+        if call.name == "write" and ok:
+            _add(self.out, "user", self._written(call, path, str(args.get("content") or "")))
+            return
+        if call.name == "read" and self._task < len(self.out) - 1:
+            self._later[path] = plain(message.content)
+        elif call.name == "bash" and call.id.startswith(LOOK) and not ok:
+            self._failure = _result(call, message.content, self._failed, self._watch)
+            return
+        _add(self.out, "user", _result(call, message.content, self._failed, self._watch), message.images)
+
+    def _written(self, call: ToolCall, path: str, content: str) -> str:
+        self._later[path] = content
+        if fault := self._watch.changed(path, content):
+            return f"A try at {path} was wrong: {fault}."
+        if call.id in self._texts:
+            self.ask(path)
+            _add(self.out, "assistant", block(path, content))
+        return _CHANGED.format(path=path)
+
+
+def block(path: str, text: str) -> str:
+    """As a model writes it: with the language after the fence."""
+    ending = path.rpartition(".")[2] if "." in path else ""
+    return f"```{_LANGUAGES.get(ending, ending)}\n{text.rstrip()}\n```"
 
 
 def _add(messages: list[Message], role: Any, text: str, images: Sequence[Image] = ()) -> None:
@@ -75,22 +168,13 @@ def _add(messages: list[Message], role: Any, text: str, images: Sequence[Image] 
 def _said(text: str) -> str:
     if text.startswith(INSTRUCTIONS):
         return f"Rules of the project:\n{text.removeprefix(INSTRUCTIONS).partition('</')[0].strip()[:_RULES]}"
-    if found := VERIFY.match(text):
-        told = f"The check `{found[1]}` fails.\n{two_lines(text[found.end() :])}"
-        last = "last automatic check" in text
-        return f"{told}\n{'Say what still fails.' if last else 'Find the mistake and change the file.'}"
     if is_note(text):
         return task_of(text)[:_NOTE]
     return f"Task: {task_of(text)}"
 
 
-def _done(message: Message) -> str:
+def _done(own: Sequence[ToolCall]) -> str:
     """The action that an answer was."""
-    own = [call for call in message.tool_calls if not not_of_model(call)]
-    if not message.tool_calls:
-        return _json({"do": "done", "answer": message.content}) if message.content else ""
-    if not own:
-        return ""
     if len(own) > 1 and own[0].name in ("write", "edit"):
         return _json({"do": "rename", "in": [arguments_of(call).get("path") for call in own]})
     return _json(_action(own[0]))
@@ -106,17 +190,12 @@ def _action(call: ToolCall) -> dict[str, Any]:
                 "old": args.get("old_string"),
                 "new": args.get("new_string"),
             }
-        case "write":
-            return {"do": "write", "path": args.get("path"), "content": args.get("content")}
         case "read":
             return {"do": "read", "path": args.get("path")}
         case "grep":
             return {"do": "search", "text": str(args.get("pattern") or "").replace("\\", "")}
         case "bash":
             return {"do": "run", "command": args.get("command")}
-        case "todowrite":
-            told = [str(one.get("content")).partition(": ") for one in args.get("todos") or []]
-            return {"do": "plan", "steps": [{"path": path, "change": change} for path, _, change in told]}
     return {"do": call.name, **args}
 
 
@@ -133,7 +212,9 @@ def _result(call: ToolCall, content: str, failed: dict[str, str], watch: Watch) 
         case "read" if ok:
             text = plain_lines(content)
             fault = "" if text is None else watch.saw(path, text)
-            return f"{_state_of(call, path, failed)}\n{fenced(content)}{_mistake(path, fault)}"
+            shown = block(path, plain(content))
+            shown += f"\n{_EDIT}" if shown.count("\n") > SHORT + 2 else ""
+            return f"{_state_of(call, path, failed)}\n{shown}{_mistake(path, fault)}"
         case "glob" | "list" if ok:
             names = [name for name in listed_paths(content, path) if not name.startswith(".")]
             return f"Files: {', '.join(names[:_NAMES])}" + ("" if len(names) <= _NAMES else ", …")
@@ -141,11 +222,9 @@ def _result(call: ToolCall, content: str, failed: dict[str, str], watch: Watch) 
             return ""  # the files that have it are read
         case "todowrite":
             return _steps(call, args)
-        case "write" | "edit" if ok:
-            text = str(args.get("content") or "") if call.name == "write" else None
-            if fault := watch.changed(path, text):
-                return f"Changed {path}.{_mistake(path, fault)}"
-            return f"Changed {path}. If that is all that the task asks for, answer done."
+        case "edit" if ok:
+            watch.changed(path)
+            return _CHANGED.format(path=path)
         case "edit" if not content.startswith("denied:"):
             failed[path] = call.id
             return f"error: nothing was changed: {_why(content)}"
@@ -163,7 +242,7 @@ def _steps(call: ToolCall, args: dict[str, Any]) -> str:
     items = [one for one in args.get("todos") or [] if isinstance(one, dict)]
     if len(items) < 2:
         return ""
-    if not call.id.startswith((LOOK, PLAN)):
+    if not call.id.startswith(LOOK):
         return "\n".join(f"{at}. {item.get('content')}" for at, item in enumerate(items, 1))
     left = [item for item in items if item.get("status") != "completed"]
     return f"Now do: {left[0].get('content')}" if left else ""
@@ -181,13 +260,13 @@ def _state_of(call: ToolCall, path: str, failed: dict[str, str]) -> str:
     return f"{path} still is:" if failed.pop(path, "") else f"{path}:"
 
 
-def fenced(content: str) -> str:
+def plain(content: str) -> str:
     """Numbered lines as the plain text of the file."""
     lines = []
     for line in content.split("\n"):
         number, tab, text = line.partition("\t")
         lines.append(text if tab and number.isdigit() else line)
-    return "```\n" + "\n".join(lines) + "\n```"
+    return "\n".join(lines)
 
 
 def _shortened(content: str) -> str:

@@ -12,7 +12,6 @@ from coder.model.guided.faults import Watch
 from coder.protocol.messages import Message, ToolCall, head_length
 
 MOST_ITEMS = 5  # of a plan
-PLAN = "plan_"  # prefix of the id of the call that is the model's plan
 LOOK = "look_"  # prefix of the ids of calls that the dialect itself makes
 _NUMBERED = re.compile(r"(\d+)\t(.*)")
 _NOTE = re.compile(r"\s*<note>.*?</note>\s*", re.DOTALL)
@@ -46,6 +45,7 @@ class State(msgspec.Struct):
     looks: int = 0  # calls that the dialect made for this task
     steps: int = 0  # answers of the model to this task
     failing: bool = False  # the newest check fails
+    failures: int = 0  # checks that failed after a change
     watch: Watch = msgspec.field(default_factory=Watch)
     broken: dict[str, str] = {}  # by path: what a change has broken
     faults: int = 0  # changes that have broken something
@@ -67,6 +67,7 @@ def read_state(messages: Sequence[Message]) -> State:
         if message.role == "user":
             if VERIFY.match(message.content):
                 state.failing = True
+                state.failures += 1
                 state.last_check = "last automatic check" in message.content
             elif not is_note(message.content):
                 _begin(state, at, message.content)
@@ -86,7 +87,7 @@ def read_state(messages: Sequence[Message]) -> State:
 
 def not_of_model(call: ToolCall) -> bool:
     """A look of ours, or the engine's own todo list."""
-    return call.id.startswith(LOOK) or (call.name == "todowrite" and not call.id.startswith(PLAN))
+    return call.id.startswith(LOOK) or call.name == "todowrite"
 
 
 def is_note(text: str) -> bool:
@@ -102,8 +103,8 @@ def _begin(state: State, at: int, text: str) -> None:
     """Another task: what is known of files stays."""
     state.task, state.began = task_of(text), at
     state.changed, state.read, state.ran, state.plan = [], [], [], []
-    state.stuck = state.looks = state.steps = state.repeated = state.faults = 0
-    state.watch, state.broken = Watch(), {}
+    state.stuck = state.looks = state.steps = state.repeated = state.faults = state.failures = 0
+    state.watch, state.broken = Watch(state.task), {}
     state.failing = state.last_check = state.refused = False
     state.output = ""
     state.denied = denied_by(text)
