@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from batch.batch_kit import Batch, make_repository, model, state_of, writes
+from batch.batch_kit import Batch, called, make_repository, model, runs, state_of, writes
+from batch.test_faults import task_processes
 from coder.batch.results import OutputDirectory
 from coder.batch.tasks import BatchError, TaskFile, read_matrix
 from kit import ScriptedServer
@@ -205,3 +206,33 @@ def test_a_reader_that_goes_away_does_not_end_the_batch(project: Project) -> Non
         driver.communicate()
     assert len(batch.by_id()) == 4
     batch.nothing_left()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
+def test_a_patch_that_would_lack_files_is_none(project: Project) -> None:
+    """A task that fills its disk: git cannot store what it wrote. The limit is set once the file is there."""
+    import resource
+
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "mode": "yolo"}])
+
+    def answer(request: dict[str, Any]) -> Any:
+        if called(request, "bash"):
+            for pid in task_processes(batch):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
+        return runs("head -c 300000 /dev/urandom > big; touch small")(request)
+
+    with model(answer) as server:
+        assert batch.run(server.url).returncode == 1
+    row = batch.by_id()["one"]
+    assert (row["status"], row["patch"]) == ("error", "")
+    assert "there is no patch: git" in row["error"]
+    assert row["tokens"]["total"] > 0  # what it took is told all the same
+
+
+def test_what_a_task_locked_up_is_in_its_patch(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "mode": "yolo"}])
+    with model(runs("mkdir d; echo deep > d/f; chmod 000 d/f d")) as server:
+        assert batch.run(server.url).returncode == 0
+    assert "+deep" in batch.file_of("one", "patch.diff")

@@ -318,13 +318,17 @@ class Attempt:
                 if time.monotonic() - self._patched_at >= _PATCH_EVERY:
                     self._patched_at = time.monotonic()
                     with contextlib.suppress(CheckoutError, OSError):
-                        self._channel.send(Grew(PATCH, await self._workspace.patch(), whole=True))
+                        self._channel.send(Grew(PATCH, await self._workspace.patch(whole=False), whole=True))
 
     async def _with_patch(self, outcome: Outcome) -> Outcome:
         if not outcome.final:
             return outcome
         self._deadline = max(self._deadline, time.monotonic() + 60)
-        patch = await self._workspace.patch()
+        try:
+            patch = await self._workspace.patch()
+        except (CheckoutError, OSError) as error:
+            self._channel.send(Grew(PATCH, b"", whole=True))  # not the one of the meantime
+            return msgspec.structs.replace(outcome, status="error", error=f"there is no patch: {error}")
         if len(patch) > _LARGEST_PATCH:
             return msgspec.structs.replace(outcome, status="error", error=f"the patch has {len(patch)} bytes")
         self._channel.send(Grew(PATCH, patch, whole=True))

@@ -33,6 +33,8 @@ _CONFIG = """\
 # Files of coder's own; ignored only where the repository does not have them.
 _EXCLUDED = "**/.coder/.gitignore\n**/.coder/history/\n**/.coder/sessions/\n"
 _ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
+# A task may have taken away its own permissions.
+_ADD = "{ git add --all . 2>/dev/null || { chmod -R u+rwX . ; git add --all . ; } ; }"
 _DIFF = "git diff --cached --binary --no-renames --no-ext-diff --no-textconv --ignore-submodules=all"
 
 # Runs a shell line: with what further environment, and where else it may write; None: without the sandbox.
@@ -66,17 +68,18 @@ class Workspace:
 
     async def start_here(self) -> None:
         """What `setup` made is no part of the patch."""
-        done = await self._git("git add --all --ignore-errors . ; git write-tree")
+        done = await self._git(f"{_ADD} && git write-tree")
         tree = done.stdout.strip().splitlines()[-1:] or [""]
         if done.exit_code != 0:
             raise CheckoutError(f"git write-tree: {done.stderr.strip()[-1000:]}")
         self._base = tree[0]
 
-    async def patch(self) -> bytes:
-        """The difference to where the agent started, binary files included. Raises `CheckoutError`."""
+    async def patch(self, *, whole: bool = True) -> bytes:
+        """The difference to where the agent started, binary files included. Raises `CheckoutError`, also
+        where git could not store a file (a full disk). Not `whole`: without such files, for the meantime."""
         file = shlex.quote(str(self.patch_file))
-        line = f"git add --all --ignore-errors . ; {_DIFF} --output={file} {self._base}"
-        done = await self._git(line)
+        add = f"{_ADD} &&" if whole else "git add --all --ignore-errors . ;"
+        done = await self._git(f"{add} {_DIFF} --output={file} {self._base}")
         if done.exit_code != 0:
             raise CheckoutError(f"git diff: {done.stderr.strip()[-1000:]}")
         return self.patch_file.read_bytes()
