@@ -2,7 +2,8 @@
 
 The driver, its files, the hub and Ray are the real ones; an attempt alone is a stub, which streams a record,
 a patch and an answer and runs nothing. What is looked at is what could grow with the number of tasks: the
-memory of driver and hub, and the time for a result. `./dev bench cluster`.
+memory of driver and hub, and the time for a result. `./dev bench cluster [TASKS] [--nodes N]`;
+`--without-ray` leaves the hub and Ray out, which shows the driver alone.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from ray.cluster_utils import Cluster
 
 from coder.batch.attempt import Take
 from coder.batch.channel import Answered, Ask, Done, Grew
 from coder.batch.cluster import RayEngine
+from coder.batch.desk import Began, Desk, Ended, News
 from coder.batch.driver import Driver, plan
+from coder.batch.engine import BatchEngine
 from coder.batch.job import Job, Outcome, Secrets, Settings
 from coder.batch.limits import Limits
 from coder.batch.mirror import Bundle
@@ -77,8 +79,14 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--cpus", type=int, default=1, help="logical cores of a node")
     parser.add_argument("--seconds", type=float, default=None)
+    parser.add_argument("--without-ray", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="b") as name:
+        if chosen.without_ray:
+            measure(Path(name), "", chosen)
+            return
+        from ray.cluster_utils import Cluster
+
         cluster = Cluster()
         try:
             add_node(cluster, num_cpus=0, include_dashboard=False)
@@ -115,9 +123,14 @@ def measure(root: Path, address: str, chosen: argparse.Namespace) -> None:
     took, size = time.monotonic() - begun, resident(os.getpid())
     print(f"{chosen.tasks} lines read in {took:.1f} s; driver {size:.0f} MB")
     limits = Limits(clock=time.monotonic)
-    engine = RayEngine("bench", address, 0, limits, Secrets(), memory=1 << 20, supervise=stub)
-    hub = hub_process()
-    print(f"{chosen.nodes} nodes of {chosen.cpus}, capacity {engine.capacity}; hub {resident(hub):.0f} MB")
+    engine: BatchEngine = DriverAlone(limits)
+    hub = 0
+    if address:
+        engine = RayEngine("bench", address, 0, limits, Secrets(), memory=1 << 20, supervise=stub)
+        hub = hub_process()
+        print(
+            f"{chosen.nodes} nodes of {chosen.cpus}, capacity {engine.capacity}; hub {resident(hub):.0f} MB"
+        )
     report = Report(chosen.tasks, hub, out.path / "results.jsonl")
     driver = Driver(tasks, todo, out, engine, Settings("bench"), show=report.show, seconds=chosen.seconds)
     try:
@@ -131,6 +144,32 @@ def measure(root: Path, address: str, chosen: argparse.Namespace) -> None:
     size = (out.path / "index.html").stat().st_size >> 20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"index.html: {size} MB in {time.monotonic() - begun:.1f} s; peak {peak:.0f} MB (was {before:.0f})")
+
+
+class DriverAlone:
+    """A `BatchEngine` whose attempts are over at once, in this process."""
+
+    capacity = 64
+
+    def __init__(self, limits: Limits) -> None:
+        self._desk = Desk(limits)
+
+    def start(self, job: Job) -> None:
+        self._desk.put(News(job.key, job.attempt, Began()))
+        stub(job, Secrets(), partial(self._desk.take, job.key, job.attempt), self.exhausted, None)
+        self._desk.put(News(job.key, job.attempt, Ended()))
+
+    def news(self, _seconds: float) -> list[News]:
+        return self._desk.drain()
+
+    def exhausted(self) -> bool:
+        return False
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class Report:
@@ -150,7 +189,7 @@ class Report:
         now = time.monotonic()
         count = self._done - self._told
         each = f"{1000 * (now - self._at) / count:.2f} ms a result" if count else "-"
-        hub = "-" if last else f"{resident(self._hub):.0f} MB"
+        hub = "-" if last or not self._hub else f"{resident(self._hub):.0f} MB"
         driver = f"{resident(os.getpid()):.0f} MB"
         print(
             f"{self._done:>7} done, {now - self._begun:>6.0f} s: {each}, driver {driver}, "

@@ -2,7 +2,8 @@
 
 Both do the same work: one task that writes a file, in a clone of its own, against the scripted model. The
 loop is given clones that exist already; the batch makes its own, and patches, rows and the page besides. CPU
-time counts, because a busy machine makes the wall-clock time of two runs incomparable; both are printed.
+time counts, because a busy machine makes the wall-clock time of two runs incomparable; both are printed. Run
+with `.dev/ray/bin/python` (`./dev ray` makes it), the Ray engine is measured beside the local one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,8 @@ def main() -> None:
         measure_loop(root, project, environ)
         measure_batch(root, project, environ)
         measure_lines(root, project, environ)
+        if find_spec("ray") is not None:
+            measure_ray(root, project, environ)
 
 
 def cpu() -> float:
@@ -87,14 +91,14 @@ def measure_loop(root: Path, project: Path, environ: dict[str, str]) -> None:
 
 
 def batch(
-    root: Path, project: Path, environ: dict[str, str], count: int, out: str
+    root: Path, project: Path, environ: dict[str, str], count: int, out: str, *more: str
 ) -> subprocess.Popen[bytes]:
     tasks = root / f"{out}.jsonl"
     with tasks.open("w", encoding="utf-8") as file:
         for number in range(count):
             line = {"id": f"t{number}", "prompt": "write the file", "cwd": str(project)}
             file.write(json.dumps(line) + "\n")
-    words = ["batch", str(tasks), "--out", str(root / out), "--jobs", str(JOBS)]
+    words = ["batch", str(tasks), "--out", str(root / out), "--jobs", str(JOBS), *more]
     return subprocess.Popen(
         [sys.executable, "-m", "coder", *words],
         env=environ,
@@ -144,6 +148,27 @@ def measure_lines(root: Path, project: Path, environ: dict[str, str]) -> None:
     print(f"{LINES} lines, start to first attempt: {time.monotonic() - begun - written:.2f} s")
     process.terminate()
     process.wait()
+
+
+def measure_ray(root: Path, project: Path, environ: dict[str, str]) -> None:
+    """On a cluster of one node with two cores; from the first attempt's start, as a cluster is there before."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        cluster.add_node(num_cpus=JOBS, object_store_memory=80 << 20, include_dashboard=False)
+        for out, more in (("near", []), ("far", ["--engine", "ray", "--address", cluster.address])):
+            began = time.monotonic()
+            process = batch(root, project, environ, TASKS, out, *more)
+            attempts = root / out / "attempts.jsonl"
+            while not (attempts.exists() and attempts.stat().st_size):
+                time.sleep(0.01)
+            started = time.monotonic()
+            process.wait()
+            took = time.monotonic() - started
+            print(f"{out}: first attempt after {started - began:.1f} s, then {TASKS / took:.2f} tasks/s")
+    finally:
+        cluster.shutdown()
 
 
 if __name__ == "__main__":
