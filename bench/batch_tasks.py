@@ -151,7 +151,7 @@ def measure_lines(root: Path, project: Path, environ: dict[str, str]) -> None:
 
 
 def measure_ray(root: Path, project: Path, environ: dict[str, str]) -> None:
-    """On a cluster of one node with two cores; from the first attempt's start, as a cluster is there before."""
+    """On a cluster of one node with two cores, from the first attempt's start on."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()

@@ -91,7 +91,12 @@ class Nursery:
         channel, theirs = socket.socketpair()
         line, their_line = socket.socketpair()
         with theirs, their_line:
-            socket.send_fds(control, [b"f"], [theirs.fileno(), their_line.fileno()])
+            try:
+                socket.send_fds(control, [b"f"], [theirs.fileno(), their_line.fileno()])
+            except OSError:
+                channel.close()
+                line.close()
+                raise
         return TaskProcess(channel, line)
 
     def _start(self) -> socket.socket:
