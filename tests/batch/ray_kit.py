@@ -117,6 +117,15 @@ class Cluster:
                 found[pid] = parent_of(pid)
         return found
 
+    def hubs(self) -> list[int]:
+        """Processes of actors, by the title that Ray gives them."""
+        found = []
+        for pid in (pid for node in self.nodes for pid in _descendants(node.pid)):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Hub"):
+                    found.append(pid)
+        return found
+
     def task_processes(self) -> list[int]:
         nurseries = self.nurseries()
         return [pid for pid in self._supervised() if parent_of(pid) in nurseries]

@@ -191,6 +191,24 @@ def test_ctrl_c_once_finishes_what_runs_and_limits_hold_across_nodes(
     assert len(batch.by_id()) == 6
 
 
+def test_a_hub_that_dies_ends_the_batch_with_a_sentence(project: Project, cluster: Cluster) -> None:
+    """As with the head's machine. Its attempts end too, and are done again."""
+    make_repository(project.cwd)
+    batch = Batch(project, many(2))
+    with model(lambda _request: {"text": "never " * 1000, "delay": 60}) as server:
+        driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address)
+        wait_for(lambda: len(server.chats) >= 2, 120)
+        (hub,) = cluster.hubs()
+        kill(hub)
+        out, err = driver.communicate(timeout=120)
+    assert (driver.returncode, "The cluster is gone" in out, "--resume" in out) == (1, True, True), out + err
+    assert (batch.rows(), "Traceback" in err) == ([], False), err
+    batch.nothing_left()
+    cluster.nothing_left()
+    lost = [line for line in (batch.out / "attempts.jsonl").read_text().splitlines() if '"lost"' in line]
+    assert len(lost) == 2
+
+
 def test_a_cluster_that_is_not_there_is_said_at_once(project: Project, cluster: Cluster) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [TASK])
