@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,13 +16,17 @@ from coder.engine.modes import begin_modes, enable_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.engine.view import EngineView
-from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, SessionEnded, Steered
+from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, Notice, SessionEnded, Steered
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, Query, SetOperatingMode, Steer, UserInput
 from coder.record.files import RecordError
 from coder.record.sinks import close_sink
 from coder.texts import Phrase, Said
 
+if TYPE_CHECKING:
+    from coder.engine.telemetry import Telemetry
+
+_OTEL = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
 
 
@@ -33,7 +37,8 @@ class Engine:
         """`open_agent` may raise configuration errors; nothing is running then."""
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
-        self.agent = open_agent(self._events.put_nowait)
+        self._telemetry: Telemetry | None = None
+        self.agent = open_agent(self._emit)
         self.view = EngineView(self.agent)
         self._running: asyncio.Task[InputDone] | None = None
         self._cancelled_early = False  # a cancel arrived after an input was queued and before it started
@@ -41,8 +46,30 @@ class Engine:
         self._ended = False  # the end of the stream was delivered
         self._beside: set[asyncio.Task[None]] = set()  # concurrent tasks
 
+    def _emit(self, event: AnyEvent) -> None:
+        self._events.put_nowait(event)
+        if self._telemetry is not None:
+            self._telemetry.saw(event)
+
+    def _trace(self) -> None:
+        """Spans for OpenTelemetry, where the environment wants them."""
+        environ = self.agent.place.environment
+        if not any(environ.get(name) for name in _OTEL):
+            return
+        from coder.engine.telemetry import Telemetry, TracedModel, endpoint_of, telemetry_for
+
+        if not endpoint_of(environ):
+            return
+        found = telemetry_for(environ)
+        if isinstance(found, Telemetry):
+            self._telemetry, agent = found, self.agent
+            agent.model = TracedModel(agent.model, found, agent)
+        else:
+            self.agent.emit(Notice(found, "warning"))
+
     def start(self, resume: str | None = None) -> None:
         """Open or resume a session and start processing inputs. Raises `RecordError`."""
+        self._trace()
         if resume:
             from coder.engine.resume import resume_session
 
@@ -169,6 +196,8 @@ class Engine:
         agent = self.agent
         try:
             async with contextlib.AsyncExitStack() as leaving:  # an error must not prevent other clean-up
+                if self._telemetry is not None:
+                    leaving.push_async_callback(self._telemetry.close)
                 leaving.push_async_callback(agent.model.close)
                 leaving.callback(lambda: agent.session.end_jobs())
                 if agent.mcp is not None:

@@ -52,4 +52,11 @@ TEXTS: dict[str, str] = {
     "servers.restarted": "{name} 已重新启动。",
     "servers.no_server": "没有名为 {name} 的 MCP 服务器；现有：{names}。",
     "servers.usage": "用法：/mcp [restart 名称]",
+    "servers.otel_failed": "无法设置 OpenTelemetry，因此不会发送任何内容：{why}",
+    "servers.otel_missing": (
+        "已设置 OTEL_EXPORTER_OTLP_ENDPOINT，但发送 span 需要 pip install 'coder[otel]'；不会发送任何内容。"
+    ),
+    "servers.otel_protocol": (
+        "OTEL_EXPORTER_OTLP_PROTOCOL 为 {protocol}，但 span 只能通过 http/protobuf 发送；不会发送任何内容。"
+    ),
 }
