@@ -93,6 +93,11 @@ def test_a_session_is_read_folded_and_searched(project: Project, session: str, p
         assert page.run("one('article.result details summary').textContent").startswith("output, 6")
         assert page.run("one('.text td:last-child').textContent") == "3"
         assert page.run("one('.files code').textContent") == "shop.py"
+        page.run("one('.files').closest('details').open = true; one('.files button.file').click()")
+        page.wait("one('.files .changes .diff .add mark')")
+        picture(page, "file-history")
+        page.run("one('.files button.file').click()")
+        assert page.run("one('.files .changes')") is None
         assert page.run("all('.plot .hit').length") == 2
         # What a hostile transcript brings is text.
         assert page.run("window.hacked === undefined && !one('.events script, .events img, iframe')")

@@ -75,7 +75,8 @@ def one_line(event: HistoryEvent, say: Say) -> str:
         case entries.Compaction(tokens_before=before, tokens_after=after):
             return "· " + say("cli.show.compaction", before=before, after=after)
         case entries.Undo(undone_turn=None, redone_turn=None, action=action, hunks=hunks):
-            return "· " + say(f"viewer.review_{action}", hunks=", ".join(hunks))
+            key = "viewer.review_undo" if action == "undo" else "viewer.review_redo"
+            return "· " + say(key, hunks=", ".join(hunks))
         case entries.Undo(undone_turn=turn):
             return "· " + say("cli.show.undo", turn=turn)
         case entries.Rewind(before=turn, back=back):

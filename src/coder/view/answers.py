@@ -163,7 +163,7 @@ class Answers:
                 del self._outlines[next(iter(self._outlines))]
             say = self._texts.say
             total = [sum(bar[field] for bar in (row.bar for row in outline.turns)) for field in (1, 2, 3, 4)]
-            summary = say("viewer.summary", turns=len(outline.turns), prompt=f"{total[0]:,}",
+            summary = say("viewer.summary", n=len(outline.turns), prompt=f"{total[0]:,}",
                           cached=f"{total[1]:,}", completion=f"{total[2]:,}")  # fmt: skip
             if total[3]:
                 summary += f" · ${total[3]:.4f}"
@@ -179,7 +179,10 @@ class Answers:
                 "marks": outline.marks,
                 "plot": plot([row.bar for row in outline.turns], say("viewer.plot")),
                 "summary": plain(summary),
-                "files": [{"path": plain(path), "turns": turns} for path, turns in outline.files.items()],
+                "files": [
+                    {"path": plain(path), "turns": turns, "at": outline.changes[path]}
+                    for path, turns in outline.files.items()
+                ],
             }  # fmt: skip
 
 

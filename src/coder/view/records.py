@@ -18,6 +18,7 @@ from coder.view.html.plot import Bar
 
 PAGE_EVENTS = 60
 PAGE_BYTES = 1 << 18
+_MOST_CHANGES = 200  # of one file that are listed
 _MARK_EVERY = 50  # events between places that a page can begin at
 
 
@@ -107,6 +108,7 @@ class Outline:
         self.events = 0
         self.turns: list[TurnRow] = []
         self.files: dict[str, list[int]] = {}  # the turns that changed each
+        self.changes: dict[str, list[int]] = {}  # and the places of the events
         self.marks: list[tuple[int, int]] = []  # events before, place
         self.closed = False  # the last event says that the process left the session
 
@@ -140,5 +142,8 @@ class Outline:
             known = self.files.setdefault(path, [])
             if not known or known[-1] != event.turn:
                 known.append(event.turn)
+            places = self.changes.setdefault(path, [])
+            if len(places) < _MOST_CHANGES:
+                places.append(place)
         if isinstance(entry, entries.TurnEnd):
             turn.status, turn.verification = entry.status, entry.verification.status

@@ -104,6 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, kind, body = self._respond(url.path, query)
         except (NotFound, OSError, ValueError):
             status, kind, body = HTTPStatus.NOT_FOUND, "text/plain", b"not found"
+        except Exception:  # a record may hold anything: the page says that it failed, and goes on
+            status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"failed"
         with contextlib.suppress(OSError):
             self.send_response(status)
             for name, value in _HEADERS.items():

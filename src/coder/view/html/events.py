@@ -14,6 +14,7 @@ from coder.texts import Texts, shortened
 from coder.view.html.diff import diff_html
 from coder.view.html.escape import plain, tag, text_of
 
+_EVIDENCE_MARKS = {"passed": "✓", "failed": "✗", "unchecked": "○"}
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CUT = 20_000  # characters of a text that are shown at once
 _FOLDED_LINES = 24  # an output with more is folded
@@ -87,13 +88,15 @@ class Renderer:
             case entries.TurnEnd() as entry:
                 return " · ".join(filter(None, [*self._figures(entry), self._evidence(entry)[1]]))
             case entries.Verify(command=command, state=state):
-                return self.say("viewer.check", command=command or "-", state=state)
+                key = "viewer.check" if command else "viewer.check_skipped"
+                return self.say(key, command=command, state=state)
             case entries.Compaction(tokens_before=before, tokens_after=after):
                 return self.say("viewer.compaction", before=before, after=after)
             case entries.Approval() as entry:
                 return self._approval(entry)
             case entries.Undo(undone_turn=None, redone_turn=None, action=action, hunks=hunks):
-                return self.say(f"viewer.review_{action}", hunks=", ".join(hunks))
+                key = "viewer.review_undo" if action == "undo" else "viewer.review_redo"
+                return self.say(key, hunks=", ".join(hunks))
             case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
                 paths = ", ".join([*entry.restored, *entry.removed, *entry.merged])
                 return self.say(f"viewer.{'redo' if redone else 'undo'}", turn=undone or redone, paths=paths)
@@ -185,7 +188,8 @@ class Renderer:
         if evidence is None:
             return line
         kind = f"evidence {outcome(evidence)}" + (" claim" if evidence.claim else "")
-        return line + tag("p", text_of(words), class_=kind)
+        mark = _EVIDENCE_MARKS[outcome(evidence)]
+        return line + tag("p", f"{mark} {text_of(words)}", class_=kind)
 
     def _evidence(self, entry: entries.TurnEnd) -> tuple[entries.Evidence | None, str]:
         evidence = entry.evidence or known_of(entry.verification)
@@ -223,9 +227,10 @@ def image_of(event: HistoryEvent) -> tuple[str, bytes] | None:
     if not isinstance(entry, entries.Image) or entry.media_type not in _IMAGES:
         return None
     try:
-        return entry.media_type, base64.b64decode(event.content, validate=True)
+        data = base64.b64decode(event.content, validate=True)
     except ValueError:
         return None
+    return (entry.media_type, data) if data else None
 
 
 def _time(ts: str) -> str:

@@ -182,7 +182,10 @@ class Pane {
     }
     const files = made("ul", { className: "files" });
     for (const file of found.files) {
-      const row = made("li", {}, made("code", { textContent: file.path }), " ");
+      const name = made("button", { type: "button", className: "file", title: texts.file }, made("code", { textContent: file.path }));
+      name.setAttribute("aria-expanded", "false");
+      name.dataset.at = file.at.join(" ");
+      const row = made("li", {}, name, " ");
       for (const turn of file.turns) {
         const link = made("a", { href: "#", textContent: `${turn} ` });
         link.dataset.go = turn;
@@ -251,6 +254,8 @@ class Pane {
     if (go) {
       event.preventDefault();
       await this.goTo(Number(go.dataset.go || go.dataset.turn));
+    } else if (event.target.closest("button.file")) {
+      await this.showFile(event.target.closest("button.file"));
     } else if (event.target.matches("button.more")) {
       const article = event.target.closest("article");
       const whole = await ask("event", { s: this.key, from: article.dataset.at });
@@ -259,6 +264,20 @@ class Pane {
       const put = article.nextElementSibling;
       all("details", put).forEach((details, at) => { details.open = Boolean(opened[at]); });
       article.remove();
+    }
+  }
+
+  // A file's history: each of its changes, below its name.
+  async showFile(name) {
+    const row = name.parentElement, shown = one(".changes", row);
+    name.setAttribute("aria-expanded", String(!shown));
+    if (shown) return shown.remove();
+    const place = made("div", { className: "changes" });
+    row.append(place);
+    for (const at of name.dataset.at.split(" ")) {
+      const change = await ask("event", { s: this.key, from: at });
+      if (!place.isConnected) return;
+      place.insertAdjacentHTML("beforeend", change.html);
     }
   }
 
