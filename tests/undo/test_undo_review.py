@@ -16,6 +16,7 @@ from test_undo_one_turn import change_by_tool, content, world
 
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
+from coder.record.undo.apply import apply_steps
 from coder.record.undo.journal import REVIEWS, UndoJournal
 from coder.tools.text.hunks import diff_of, hunks_of
 from kit import ScriptedServer
@@ -222,3 +223,38 @@ def test_laws(edits: list[tuple[int, int]], person: list[int], turn: int, data: 
         assert UndoJournal(journal.directory).redo().turn == outcome.turn
         assert world(root) == start
         assert UndoJournal(journal.directory).redo().turn == 0
+
+
+@pytest.mark.parametrize("action", ["undo", "redo"])
+@pytest.mark.parametrize("applied", [False, True], ids=["before the files", "before the commit"])
+def test_one_that_was_cut_off_is_completed_or_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, applied: bool
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    journal = UndoJournal(tmp_path / "undo" / "s")
+    journal.begin_turn(1)
+    (root / "a").write_text(lines(), encoding="utf-8")
+    change_by_tool(journal, root / "a", lines(2, 15).encode())
+    done = world(root)
+
+    def dies(steps: Any) -> Any:
+        if applied:
+            apply_steps(steps)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coder.record.undo.journal.apply_steps", dies)
+    (file,), _ = journal.hunks(0, lambda path: path.name)
+    with pytest.raises(KeyboardInterrupt):
+        journal.take_back([(file, [1])])
+    monkeypatch.undo()
+    again = UndoJournal(journal.directory)
+    outcome = again.undo() if action == "undo" else again.redo()
+    assert outcome.turn >= REVIEWS
+    assert world(root) == ({"a": lines(2).encode()} if action == "undo" else done)
+    assert again.turns() == [1]
+    if action == "undo":
+        assert again.redo().turn == outcome.turn
+        assert world(root) == done
+    assert again.undo().turn == 1
+    assert world(root) == {"a": lines().encode()}
