@@ -30,8 +30,8 @@ _NOW = (
 )
 _CLAIMS = (
     rf"\b{_TESTS}(?:\s+\([^)]*\))?{_NOW}\s+(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?"
-    rf"|ok)\b(?!\s*(?:through|on to|in\b"
-    rf"|the (?:value|argument|parameter|path|flag))|-)",
+    rf"|ok)\b(?!\s*(?:through|on to|in\b|along|down|[`'\[{{]|(?:an?|no|its|their|this|that|it|them)\b"
+    rf"|None|null|True|False|(?:the )?(?:value|argument|parameter|path|flag))|-)",
     r"\b\d+(?:\s*/\s*\d+)?\s+(?:tests?\s+)?pass(?:ed|ing)\b(?:\s*,\s*(?:0|no) fail\w*)?",
     r"\beverything\s+(?:now\s+)?(?:passes|is (?:now )?(?:green|passing))\b",
     rf"\b(?:ran|re-?ran|executed)\s+{_TESTS}.{{0,40}}\b(?:pass(?:es|ed|ing)?|green|success\w*|no (?:failures"
@@ -41,7 +41,8 @@ _CLAIMS = (
     r"|cargo test|go test|npm test)\b",
     r"(?:测试|单测|用例|单元测试|集成测试|回归测试|测试套件)(?:[^，。；！？\n]{0,8}?)(?:已经|已|现已|现在|均"
     r"|都|也|全部|全|仍|依然|顺利|成功)*"
-    r"(?:通过|跑通|绿了|全绿)(?!率|后|之后|前|之前|以后|时|的话|与否|条件|标准|命令|方式|这个|该|`|参数)",
+    r"(?:通过|跑通|绿了|全绿)(?!率|后|之后|前|之前|以后|时|的话|与否|条件|标准|命令|方式|这个|该|参数"
+    r"|\s*[`A-Za-z])",
     r"(?:通过了?|跑通了?)(?:所有|全部|全量|现有|相关|单元|集成|\d+\s*个|的)*(?:测试|单测|用例)(?!后|之后|的"
     r"话|来|命令|验证|，请)",
 )
