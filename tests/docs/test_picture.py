@@ -22,7 +22,7 @@ KEY_LINES = (
     "FAILED (failures=1)",
     "7 − for price in prices [ 1 :]:",
     "7 + for price in prices :",
-    "Verified: `pytest -q` passed after the last edit.",
+    "Verified: `pytest -q` passed after the last edit",
     "nothing else has changed.",
     "~/basket>",
 )

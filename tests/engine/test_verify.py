@@ -145,7 +145,7 @@ def test_a_failure_that_the_turn_caused_is_named_as_such(project: Project) -> No
     driver = play(project, [run, *EDIT_AND_ANSWER, {"text": "I give up"}])
     (told,) = [e.text for e in of(driver.seen, Notice) if e.level == "warning"]
     failed = "Verification failed: `./gradlew test` fails. It passed before this turn's first change."
-    assert told == f"{failed} · changed: app.py"
+    assert told == f"{failed} · app.py"
 
 
 def test_the_answer_before_a_failed_check_is_on_stdout_and_in_the_object(project: Project) -> None:

@@ -21,13 +21,16 @@ def outcome(evidence: Evidence) -> Literal["passed", "failed", "unchecked"]:
 def told(evidence: Evidence, verification: Verification, why: Said = "") -> Phrase:
     """The line: what the checks showed, what the model only claims, what changed. `why`: more than is
     recorded about a failure, or about why nothing was run."""
-    parts: list[Said] = [_shown(evidence, verification, why)]
+    tests = any(run.kind == "tests" for run in evidence.runs)
+    # A claim says itself that no test ran.
+    parts: list[Said] = [_shown(evidence, verification, why)] if tests or not evidence.claim else []
     lint = [run for run in evidence.runs if run.kind == "lint"]
     if lint:
         parts.append(Phrase("verify.also", runs=tuple(_ended(run) for run in lint)))
     if evidence.claim:
         parts.append(Phrase("verify.claim", claim=evidence.claim))
-    if evidence.changed:
+    named = verification.status == "passed" and evidence.unchecked == evidence.changed
+    if evidence.changed and not named:
         parts.append(_files("verify.changed", evidence.changed))
     return Joined(parts, " · ")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "verify.also": "the model also ran {runs}",
-    "verify.by_model": "Verified: `{command}` passed; the model ran it after its last edit.",
-    "verify.changed": "changed: {files}",
+    "verify.also": "also run: {runs}",
+    "verify.by_model": "Verified: `{command}` passed after the last edit, run by the model",
+    "verify.changed": "{files}",
     "verify.changed_since": "Not verified: changed after `{command}` had passed: {files}",
     "verify.claim": "“{claim}” is only claimed: no test was seen to pass after the last edit",
     "verify.denied": "Not verified: commands may not run here.",
-    "verify.documents": "Only documents were changed.",
+    "verify.documents": "Only documents were changed",
     "verify.environment": (
         "Not verified: `{command}` could not check the code here: {why}. Verification is best-effort: fix "
         "that and run it yourself to be sure."
@@ -31,19 +31,15 @@ TEXTS: dict[str, str] = {
         "`{command}` is not one of the commands that may verify by themselves, so it was not run and nothing "
         "else in its place. Those are: {listed}. workflow.verify_allow in your configuration adds to them."
     ),
-    "verify.own.failed": "The model ran `{command}` after its last edit, and it failed.",
-    "verify.own.failed_part": (
-        "The model ran some of the tests (`{command}`) after its last edit, and they failed."
-    ),
-    "verify.own.passed": "Verified: `{command}` passed; the model ran it after its last edit.",
-    "verify.own.passed_part": (
-        "Partly verified: some of the tests passed (`{command}`); the model ran them after its last edit."
-    ),
-    "verify.own.unclear": "The model ran `{command}` after its last edit; how it ended is not known.",
+    "verify.own.failed": "Failed after the last edit: `{command}`, run by the model",
+    "verify.own.failed_part": "Failed after the last edit: `{command}`, some of the tests, run by the model",
+    "verify.own.passed": "Verified: `{command}` passed after the last edit, run by the model",
+    "verify.own.passed_part": "Partly verified: `{command}` passed after the last edit, run by the model",
+    "verify.own.unclear": "The model ran `{command}` after the last edit; how it ended is not known",
     "verify.own.unclear_part": (
-        "The model ran some of the tests (`{command}`) after its last edit; how they ended is not known."
+        "The model ran `{command}`, some of the tests, after the last edit; how it ended is not known"
     ),
-    "verify.passed": "Verified: `{command}` passed after the last edit.",
+    "verify.passed": "Verified: `{command}` passed after the last edit",
     "verify.refused": "Not verified: you asked for nothing to be run.",
     "verify.run.failed": "`{command}` (failed)",
     "verify.run.passed": "`{command}` (passed)",
@@ -57,6 +53,6 @@ TEXTS: dict[str, str] = {
     "verify.skipped": "Not verified: no automatic check applies to this project.",
     "verify.still_failing": "Verification failed: `{command}` still fails after {n} runs. {since}",
     "verify.still_failing.one": "Verification failed: `{command}` fails. {since}",
-    "verify.unchecked": "Not checked: no test ran after the last edit.",
+    "verify.unchecked": "Not checked: no test ran after the last edit",
     "verify.unlisted": "Not verified.",
 }
