@@ -54,6 +54,8 @@ FIXED = (
     (r"· \d+(\.\d+)? ?m?s\b(?=\s*$)", "· 0.1s"),
     (r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "20260101-120000-c0ffee"),
     (r"context: \d+ tokens", "context: 2140 tokens"),
+    (r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", "⠸ "),
+    (r"· \d+s · ~?[\d.k]+ tokens", "· 3s · ~70 tokens"),
     (r"/\S*/basket\b", "~/basket"),
 )
 
@@ -73,6 +75,9 @@ class Paper(pyte.Screen):
     def select_graphic_rendition(self, *attrs: int, **more: Any) -> None:
         """pyte has no word for faint; nothing here blinks, so that word is used for it."""
         super().select_graphic_rendition(*attrs, **more)
+        while 38 in attrs or 48 in attrs:  # a 2 in a colour is not faint
+            at = min(attrs.index(code) for code in (38, 48) if code in attrs)
+            attrs = (*attrs[:at], *attrs[at + (5 if attrs[at + 1 : at + 2] == (2,) else 3) :])
         if 2 in attrs:
             self.cursor.attrs = self.cursor.attrs._replace(blink=True)
         elif 22 in attrs:
@@ -127,13 +132,19 @@ class Session(NamedTuple):
         os.write(self.fd, text.encode("utf-8"))
 
 
-def start(folder: Path, environ: dict[str, str]) -> Session:
-    paper = Paper(COLUMNS, ROWS)
+def start(
+    folder: Path,
+    environ: dict[str, str],
+    flags: Sequence[str] = FLAGS,
+    columns: int = COLUMNS,
+    rows: int = ROWS,
+) -> Session:
+    paper = Paper(columns, rows)
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(folder)
-        os.execve(sys.executable, [sys.executable, "-m", "coder", "--lang", "en", *FLAGS], environ)  # noqa: S606 - ourselves
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        os.execve(sys.executable, [sys.executable, "-m", "coder", "--lang", "en", *flags], environ)  # noqa: S606 - ourselves
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     return Session(pid, fd, paper, pyte.ByteStream(paper))
 
 
@@ -148,6 +159,7 @@ def play(folder: Path) -> list[list[Cell]]:
             "PATH": f"{environ['PATH']}:{Path(sys.executable).parent}",  # pytest is there
             "TERM": "xterm-256color",
             "COLORFGBG": "15;0",
+            "COLORTERM": "truecolor",
         }
         environ.pop("NO_COLOR", None)
         session = start(folder, environ)
@@ -161,16 +173,16 @@ def play(folder: Path) -> list[list[Cell]]:
 
 
 def _converse(session: Session) -> None:
-    session.until(_at_prompt)
+    session.until(at_prompt)
     session.type(QUESTION)
     session.until(QUESTION)
     session.type("\r")
     session.until("Allow?")
     session.type("y\r")
-    session.until(lambda text: "nothing else has changed" in text and "Verified" in text and _at_prompt(text))
+    session.until(lambda text: "nothing else has changed" in text and "Verified" in text and at_prompt(text))
 
 
-def _at_prompt(text: str) -> bool:
+def at_prompt(text: str) -> bool:
     return bool(
         re.search(r"context: \d+ tokens · model: \S+[^\n]*\n\[[\w-]+\] [^\n]*> ?$", text.rstrip("\n "))
     )

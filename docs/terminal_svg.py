@@ -6,34 +6,53 @@ character that takes two cells (Chinese, for instance) gets two.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 CELL, LINE = 8.4, 19.0
 PADDING, BAR = 18.0, 40.0
-PAPER, INK, FRAME = "#15181e", "#d8dee6", "#2a2f38"
-DIM = "#7d8794"
-# The sixteen colours by the names that pyte gives them.
-COLOURS = {
-    "black": "#3b4252",
-    "red": "#ef7b85",
-    "green": "#8fcf8a",
-    "brown": "#e6c07b",
-    "blue": "#7cb4f0",
-    "magenta": "#cf9af0",
-    "cyan": "#6fc7d1",
-    "white": INK,
-    "brightblack": DIM,
-    "brightred": "#ff9aa2",
-    "brightgreen": "#a8e6a1",
-    "brightbrown": "#f2d48f",
-    "brightyellow": "#f2d48f",
-    "brightblue": "#9ccbff",
-    "brightmagenta": "#dfb6ff",
-    "brightcyan": "#8fe1ea",
-    "brightwhite": "#ffffff",
-}
+
+
+class Palette(NamedTuple):
+    """The window's colours; `named`: the sixteen colours by the names that pyte gives them."""
+
+    paper: str
+    ink: str
+    dim: str
+    frame: str
+    named: dict[str, str]
+
+
+def _named(*colours: str) -> dict[str, str]:
+    names = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
+    both = (*names, *(f"bright{name}" for name in names))
+    return {**dict(zip(both, colours, strict=True)), "brightyellow": colours[11]}
+
+
+DARK = Palette(
+    "#15181e",
+    "#d8dee6",
+    "#7d8794",
+    "#2a2f38",
+    _named(
+        *("#3b4252", "#ef7b85", "#8fcf8a", "#e6c07b", "#7cb4f0", "#cf9af0", "#6fc7d1", "#d8dee6"),
+        *("#7d8794", "#ff9aa2", "#a8e6a1", "#f2d48f", "#9ccbff", "#dfb6ff", "#8fe1ea", "#ffffff"),
+    ),
+)
+LIGHT = Palette(
+    "#ffffff",
+    "#24292f",
+    "#6e7781",
+    "#d0d7de",
+    _named(
+        *("#24292f", "#cf222e", "#116329", "#9a6700", "#0550ae", "#8250df", "#1b7c83", "#6e7781"),
+        *("#57606a", "#a40e26", "#1a7f37", "#7d4e00", "#0969da", "#6639ba", "#3192aa", "#24292f"),
+    ),
+)
+# Drawn one by one: renderers may collapse several blanks, and take other characters from another font.
+_PIECES = re.compile(r"[!-~]+(?: [!-~]+)*|[^\x00-\x7f]+")
 FONT = "ui-monospace, 'SF Mono', 'JetBrains Mono', Menlo, Consolas, 'Noto Sans Mono CJK SC', monospace"
 
 
@@ -61,14 +80,16 @@ class Cell(NamedTuple):
 Row = Sequence[Cell]
 
 
-def picture(rows: Sequence[Row], columns: int, title: str, description: str) -> str:
+def picture(rows: Sequence[Row], columns: int, title: str, description: str, palette: Palette = DARK) -> str:
     """The whole document, with a text for those who cannot see it."""
     width = columns * CELL + 2 * PADDING
     height = BAR + len(rows) * LINE + PADDING
-    return "\n".join([*_frame(width, height, title, description), *_body(rows), "</g>", "</svg>", ""])
+    return "\n".join(
+        [*_frame(width, height, title, description, palette), *_body(rows, palette), "</g>", "</svg>", ""]
+    )
 
 
-def _frame(width: float, height: float, title: str, description: str) -> Iterator[str]:
+def _frame(width: float, height: float, title: str, description: str, palette: Palette) -> Iterator[str]:
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}" role="img" aria-labelledby="t d">'
@@ -76,22 +97,22 @@ def _frame(width: float, height: float, title: str, description: str) -> Iterato
     yield f'<title id="t">{escape(title)}</title>'
     yield f'<desc id="d">{escape(description)}</desc>'
     yield (
-        f'<rect x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1:g}" rx="10" fill="{PAPER}" '
-        f'stroke="{FRAME}"/>'
+        f'<rect x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1:g}" rx="10" fill="{palette.paper}" '
+        f'stroke="{palette.frame}"/>'
     )
     for at, colour in enumerate(("#ec6a5e", "#f4bf4f", "#61c554")):
         yield f'<circle cx="{PADDING + 4 + at * 20:g}" cy="{BAR / 2 - 1:g}" r="6" fill="{colour}"/>'
     yield (
-        f'<text x="{width / 2:g}" y="{BAR / 2 + 4:g}" text-anchor="middle" fill="{DIM}" '
+        f'<text x="{width / 2:g}" y="{BAR / 2 + 4:g}" text-anchor="middle" fill="{palette.dim}" '
         f'font-family="system-ui, sans-serif" font-size="13">{escape(title)}</text>'
     )
-    yield f'<g font-family="{FONT}" font-size="14" fill="{INK}" xml:space="preserve">'
+    yield f'<g font-family="{FONT}" font-size="14" fill="{palette.ink}" xml:space="preserve">'
 
 
-def _body(rows: Sequence[Row]) -> Iterator[str]:
+def _body(rows: Sequence[Row], palette: Palette) -> Iterator[str]:
     for number, row in enumerate(rows):
         for column, run in _runs(row):
-            yield from _run(column, BAR + number * LINE, run)
+            yield from _run(column, BAR + number * LINE, run, palette)
 
 
 def _runs(row: Row) -> Iterator[tuple[int, list[Cell]]]:
@@ -110,42 +131,39 @@ def _runs(row: Row) -> Iterator[tuple[int, list[Cell]]]:
         yield start, run
 
 
-def _run(column: int, top: float, run: list[Cell]) -> Iterator[str]:
+def _run(column: int, top: float, run: list[Cell], palette: Palette) -> Iterator[str]:
     style = run[0].style
-    ink, paper = _colours(style)
-    if paper != PAPER:
+    ink, paper = _colours(style, palette)
+    if paper != palette.paper:
         width = sum(cell.width for cell in run) * CELL
         x = PADDING + column * CELL
         yield f'<rect x="{x:g}" y="{top:g}" width="{width:g}" height="{LINE:g}" fill="{paper}"/>'
     text = "".join(cell.text for cell in run)
-    lead = len(text) - len(text.lstrip(" "))
-    text = text.strip(" ")
-    if not text:
-        return
-    cells = run[lead : lead + len(text)]
-    x = PADDING + (column + lead) * CELL
-    length = sum(cell.width for cell in cells) * CELL
-    yield (
-        f'<text x="{x:g}" y="{top + 14:g}" textLength="{length:g}" lengthAdjust="spacingAndGlyphs"'
-        f"{_attributes(style, ink)}>{escape(text)}</text>"
-    )
+    for found in _PIECES.finditer(text):
+        x = PADDING + (column + sum(cell.width for cell in run[: found.start()])) * CELL
+        length = sum(cell.width for cell in run[found.start() : found.end()]) * CELL
+        yield (
+            f'<text x="{x:g}" y="{top + 14:g}" textLength="{length:g}" lengthAdjust="spacingAndGlyphs"'
+            f"{_attributes(style, ink, palette)}>{escape(found[0])}</text>"
+        )
 
 
-def _colours(style: Style) -> tuple[str, str]:
-    ink, paper = _colour(style.ink, INK), _colour(style.paper, PAPER)
+def _colours(style: Style, palette: Palette) -> tuple[str, str]:
+    ink = _colour(style.ink, palette.ink, palette)
+    paper = _colour(style.paper, palette.paper, palette)
     if style.dim and style.ink == "default":
-        ink = DIM
+        ink = palette.dim
     return (paper, ink) if style.reverse else (ink, paper)
 
 
-def _colour(name: str, default: str) -> str:
+def _colour(name: str, default: str, palette: Palette) -> str:
     if name == "default":
         return default
-    return COLOURS.get(name, f"#{name}")
+    return palette.named.get(name, f"#{name}")
 
 
-def _attributes(style: Style, ink: str) -> str:
-    parts = [f' fill="{ink}"'] if ink != INK else []
+def _attributes(style: Style, ink: str, palette: Palette) -> str:
+    parts = [f' fill="{ink}"'] if ink != palette.ink else []
     if style.bold:
         parts.append(' font-weight="600"')
     if style.italic:

@@ -63,6 +63,36 @@ def test_nothing_of_this_machine_is_in_it(made: Path) -> None:
         assert str(Path.home()) not in text
 
 
+SCENES = {
+    "start": "/help: commands and keys",
+    "thinking": "thinking",
+    "failure": "FAILED (failures=1)",
+    "diff": "Allow?",
+    "diff-light": "Allow?",
+    "new-file": "more lines: d shows the whole file",
+    "hunks": "Part 2 of 2?",
+    "hunks-light": "Part 2 of 2?",
+    "table": "What it does",
+}
+
+
+def test_the_page_shows_every_scene() -> None:
+    page = (DOCS / "pictures.md").read_text(encoding="utf-8")
+    assert {path.stem for path in (DOCS / "pictures").glob("*.svg")} == set(SCENES)
+    for name, key in SCENES.items():
+        assert f"](pictures/{name}.svg)" in page
+        assert key in lines(DOCS / "pictures" / f"{name}.svg")
+        assert "/tmp/" not in (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def test_the_script_makes_a_scene(tmp_path: Path) -> None:
+    command = [sys.executable, str(DOCS / "pictures.py"), "--to", str(tmp_path), "diff-light"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "for price in" in lines(tmp_path / "diff-light.svg")
+    assert "#ffffff" in (tmp_path / "diff-light.svg").read_text(encoding="utf-8")
+
+
 def test_the_readme_shows_it_and_says_what_it_shows() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "](docs/demo.svg)" in readme or 'src="docs/demo.svg"' in readme

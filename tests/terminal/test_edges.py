@@ -264,3 +264,54 @@ def test_a_long_new_file_shows_its_beginning_and_its_size() -> None:
     page.folds = False  # nothing to unfold it with
     page.handle(event)
     assert len(page.drain(0)) > 200
+
+
+# the window
+
+
+@pytest.mark.parametrize(("lang", "light"), [("en", False), ("zh", True)])
+def test_a_smaller_window_leaves_nothing_behind(project: Project, lang: str, light: bool) -> None:
+    environ: dict[str, Any] = {"COLORFGBG": "0;15"} if light else {}
+    asked = {"en": "Allow? ", "zh": "允许吗？"}[lang]
+    keys = {"en": "y yes · a always `touch` in this project", "zh": "y 是 · a 在此项目中总是允许 `touch`"}[
+        lang
+    ]
+    with (
+        ScriptedServer([bash_step("touch x"), {"text": "finished"}]) as server,
+        Terminal(project, server.url, "--lang", lang, columns=80, rows=24, **environ) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(lambda: asked.strip() in terminal.screen and keys in terminal.screen)
+        for columns, rows in ((60, 18), (50, 12), (80, 24)):
+            terminal.resize(columns, rows)
+            terminal.until(lambda: keys in terminal.screen)  # as wide as the window, once it has settled
+            assert terminal.screen.count("y ") == 1
+            assert terminal.screen.rstrip().endswith(asked.strip())
+        terminal.type("y")
+        terminal.until("\nfinished\n")
+        terminal.until_idle()
+        for columns, rows in ((60, 18), (44, 10), (80, 24)):
+            terminal.resize(columns, rows)
+            terminal.until_idle()
+            assert terminal.text.count("scripted\n[default]") == 1
+
+
+def test_chinese_has_no_english_left(project: Project) -> None:
+    """What a person meets in a session; names that scripts rely on stay (`Unknown command`, tools, modes)."""
+    with (
+        ScriptedServer([bash_step("sleep 30")]) as server,
+        Terminal(project, server.url, "--lang", "zh", "--mode", "yolo", rows=50) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("/permissions")
+        terminal.until("MCP 工具")
+        assert re.search(r"\n  bash，只读 +允许\n  bash，其他 +允许\n", terminal.text)
+        assert not re.search(r"\b(allow|ask|deny|read-only|otherwise)\b", terminal.text)
+        terminal.send("等一下")
+        terminal.until("正在运行 sleep 30")
+        terminal.type("\x1b")
+        terminal.until("\n已取消")
+        terminal.until_idle()
+        words = set(re.findall(r"\b[A-Za-z]{4,}\b", terminal.screen.split("等一下")[1]))
+        assert words <= {"sleep", "token", "scripted", "yolo", "project", "bubblewrap", "bash", "Landlock"}

@@ -44,6 +44,7 @@ from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
 from coder.terminal.outbox import Outbox
+from coder.terminal.render.background import may_ask
 from coder.terminal.render.event_lines import command_lines, detail_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
@@ -149,6 +150,7 @@ class Repl:
         rows = LiveRows(self.state, self.editor, self.transcript, self.texts, self.theme, self.options.cwd)
         rows.plain = self.ui.plain
         rows.size = self._size
+        rows.redraw_after = lambda seconds: self.loop.call_later(seconds, self._draw_soon)
         rows.bar = lambda: self.modes.bar.rows(self._size()[0])
         return rows
 
@@ -167,6 +169,8 @@ class Repl:
         region = LiveRegion(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
         self.actions.attach(region.app)
         region.app.after_render += lambda _app: self._after_render()
+        if may_ask(self.ui.theme, self.options.environ):
+            region.follow_background(self.theme, self._draw_soon)
         region.app.key_processor.after_key_press += lambda _processor: self._key_pressed()
         region.input.always_hide_cursor = Condition(lambda: self.editor.in_bar)
         return region
@@ -356,7 +360,7 @@ class Repl:
 
     def show_hunk(self, hunk: Hunk, number: int, count: int) -> None:
         self.transcript.echo(hunk_lines(hunk, number, count, self.texts, self.live_region.columns))
-        self._draw_soon()
+        self.draw_now()  # no key may answer what is not on the screen yet
 
     def say_answer(self, line: Line) -> None:
         margin: Line = [("", "  ")]

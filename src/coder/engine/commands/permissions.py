@@ -16,6 +16,12 @@ from coder.protocol import entries
 from coder.texts import Joined, Phrase, Said
 
 _ALL = "all"
+_SAID = {  # rows that are more than a name; their texts are as wide as the widest name
+    "bash, read-only": "bash_read_only",
+    "bash, otherwise": "bash_otherwise",
+    "task, explore": "task_explore",
+    "MCP tools": "mcp",
+}
 
 
 async def permissions_command(agent: Agent, args: str) -> Reply:
@@ -36,7 +42,14 @@ def _matrix(agent: Agent) -> list[Said]:
     rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
     width = max(len(name) for name, _ in rows)
     head = Phrase("permissions.head", preset=agent.preset, mode=agent.mode)
-    return [head, *(f"  {name.ljust(width)}  {decision}" for name, decision in rows)]
+    return [head, *(Joined([_row_name(name, width), Phrase(f"policy.word.{d}")], "  ") for name, d in rows)]
+
+
+def _row_name(name: str, width: int) -> Said:
+    """A tool's name is the same in every language, what is said of it is not."""
+    if name in _SAID:
+        return "  " + Phrase(f"policy.row.{_SAID[name]}")
+    return f"  {name.ljust(width)}"
 
 
 def _origins(agent: Agent) -> dict[str, str]:

@@ -51,7 +51,8 @@ def approval_lines(
 def hunk_lines(hunk: Hunk, number: int, count: int, texts: Texts, width: int) -> list[Line]:
     """One hunk of a review, shown as the whole diff is."""
     title = texts.say("approval.hunk", n=number, all=count, path=visible(hunk.path).text)
-    body = _body_rows(visible(hunk.text).text, width, diff=True)
+    names = visible("\n".join(hunk.names)).text  # which tell the language
+    body = _body_rows(f"{names}\n{visible(hunk.text).text}", width, diff=True, heads=False)
     return [[("strong", title)], *(row for rows in body for row in rows)]
 
 
@@ -112,12 +113,12 @@ def _last_that_fit(body: list[list[Line]], room: int) -> int:
     return len(body)
 
 
-def _body_rows(text: str, width: int, *, diff: bool = False) -> list[list[Line]]:
+def _body_rows(text: str, width: int, *, diff: bool = False, heads: bool = True) -> list[list[Line]]:
     """The rows of each line."""
     if diff:
         from coder.terminal.render.diffs import diff_blocks
 
-        return diff_blocks(text, width, ([("dim", _BEGINS)], [("dim", _GOES_ON)]))
+        return diff_blocks(text, width, ([("dim", _BEGINS)], [("dim", _GOES_ON)]), heads=heads)
     room = max(1, width - len(_BEGINS)) if width else 0
     return [_rows_of(line, room) for line in text.removesuffix("\n").split("\n")]
 

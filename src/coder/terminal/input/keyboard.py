@@ -26,6 +26,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
+ANSWERS = "\x1b]11;"  # begins a terminal's answer to `render.background.QUERY`
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 DEAD_SECONDS = 1.0  # a paste stalled for so long ends at the next single key
 _PASTE_CHUNK = 65_536
@@ -50,6 +51,7 @@ class Keyboard(Vt100Parser):
         self._pasted: list[str] = []
         self._tail = ""  # end of the pasted text, which may be the start of the end mark
         self._last_data = 0.0
+        self.background: Callable[[str], None] | None = None  # waits for the answer to `render.background`
         super().__init__(feed_key_callback)
 
     @property
@@ -61,7 +63,7 @@ class Keyboard(Vt100Parser):
             data = self._paste(data) if self._in_bracketed_paste else self._keys(data)
 
     def flush(self) -> None:
-        if not self._in_bracketed_paste:
+        if not self._in_bracketed_paste and not self._is_begun_answer:
             partial, self._partial = self._partial, ""
             super().feed(partial)
             super().flush()
@@ -82,7 +84,16 @@ class Keyboard(Vt100Parser):
             self._in_bracketed_paste, self._last_data = True, time.monotonic()
         return rest
 
+    @property
+    def _is_begun_answer(self) -> bool:
+        """A slow line may deliver an answer in pieces: its rest is not typed text."""
+        begun = self._partial[: len(ANSWERS)]
+        return self.background is not None and len(begun) > 1 and ANSWERS.startswith(begun)
+
     def _keep_known(self, sequence: re.Match[str]) -> str:
+        if self.background is not None and sequence[0].startswith(ANSWERS):
+            self.background(sequence[0])
+            self.background = None
         return sequence[0] if self._get_match(sequence[0]) is not None else ""
 
     def _paste(self, data: str) -> str:
@@ -152,6 +163,9 @@ class KeyboardInput(Vt100Input):
             fcntl.ioctl(self._fileno, termios.FIONREAD, waiting)
         self.stdin_reader.typed_ahead = waiting[0]
         return super().raw_mode()
+
+    def expect_background(self, heard: Callable[[str], None]) -> None:
+        self._keyboard.background = heard
 
     def read_keys(self) -> list[KeyPress]:
         self._keyboard.feed(self.stdin_reader.read(_PASTE_CHUNK if self._keyboard.in_paste else _KEYS_CHUNK))

@@ -13,7 +13,9 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from coder.terminal.render.sanitize import redirect_to_devnull
+from coder.terminal.render.theme import colour_depth
 
+_DEPTHS = (ColorDepth.DEPTH_4_BIT, ColorDepth.DEPTH_8_BIT, ColorDepth.DEPTH_24_BIT)
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 _REFLOWING = (
     "TMUX",
@@ -46,7 +48,7 @@ class FrameOutput(Vt100_Output):
             stdout,
             size,
             term=os.environ.get("TERM"),
-            default_color_depth=ColorDepth.DEPTH_4_BIT,
+            default_color_depth=_DEPTHS[colour_depth(os.environ)],
             enable_cpr=False,
         )
         self._nesting = 0

@@ -30,8 +30,10 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from coder.terminal.input.control import InputControl
 from coder.terminal.input.keyboard import keyboard_input
+from coder.terminal.render.background import QUERY, theme_on
 from coder.terminal.render.frame_output import FrameOutput
 from coder.terminal.render.renderer import LiveApplication, Rows
+from coder.terminal.render.theme import Theme
 
 
 class Parts:
@@ -67,6 +69,7 @@ class LiveRegion:
         """`search`: the prompts of a search, forward and backward."""
         self.output = output
         self.buffer = buffer
+        self._keyboard = keyboard_input()
         toolbar = SearchToolbar(forward_search_prompt=search[0], backward_search_prompt=search[1])
         self.input = Window(
             InputControl(buffer, toolbar.control),
@@ -92,7 +95,7 @@ class LiveRegion:
             editing_mode=EditingMode.VI if vim else EditingMode.EMACS,
             terminal_size_polling_interval=None,
             max_render_postpone_time=0,
-            input=keyboard_input(),
+            input=self._keyboard,
             output=output,
         )
 
@@ -132,6 +135,25 @@ class LiveRegion:
         with set_app(self.app):
             async with in_terminal():
                 yield sys.stdin.fileno(), sys.stdout.fileno()
+
+    def follow_background(self, theme: Theme, draw: Callable[[], None]) -> None:
+        """Ask for the background with the first frame, when the terminal is in raw mode: an answer before
+        that would be echoed. The theme follows, unless the person has chosen another meanwhile."""
+        guessed, asked = theme.name, False
+
+        def heard(answer: str) -> None:
+            if theme.name == guessed and (name := theme_on(answer)) not in ("", guessed):
+                theme.name = name
+                draw()
+
+        def ask(_app: object) -> None:
+            nonlocal asked
+            if not asked:
+                asked = True
+                self._keyboard.expect_background(heard)
+                self.send(QUERY)
+
+        self.app.after_render += ask
 
     def send(self, sequence: str) -> None:
         """Write an escape sequence that draws nothing: title, bell, clipboard."""

@@ -66,6 +66,7 @@ class LiveRows:
         self.hint = ""  # shown until the next key: "Ctrl+C again leaves"
         self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
         self.bar: Callable[[], list[str]] = list
+        self.redraw_after: Callable[[float], object] = lambda _seconds: None
         self.question_rows: Callable[[int], list[Line]] = lambda _columns: []
         self.question_prompt: Callable[[int], str] = lambda _columns: ""
         self._tail: list[str] = []
@@ -78,6 +79,7 @@ class LiveRows:
             return
         if self._tail_size != self.size() and any(self._tail_size):
             self._resized = time.monotonic()
+            self.redraw_after(_RESIZING_SECONDS + 0.05)
         self._tail_size = self.size()
         self._tail = self._render(self.transcript.live(live_limit(self._tail_size[1])))
 

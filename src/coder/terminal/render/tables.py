@@ -11,6 +11,7 @@ from coder.terminal.render.width import Line, Span, line_width, plain, words_of,
 
 _GAP = " │ "
 _LEAST = 4  # columns that a cell keeps, whatever the terminal's width
+_TALLEST = 3  # rows of a cell: narrow columns of more are harder to read than a block
 _LONGEST_WORD = 24  # columns: longer words (URLs, paths) are broken where they must
 _PIPE = re.compile(r"(?<!\\)\|")
 
@@ -44,10 +45,8 @@ def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | N
     if sum(columns) + len(_GAP) * (len(columns) - 1) > width:
         return stacked
     table = msgspec.structs.replace(stacked, columns=tuple(columns))
-    flat = table_rows(rows, table, head=False)
-    if len(flat) > len(rows) and len(flat) >= len(table_rows(rows, stacked, head=False)):
-        return stacked  # narrow columns of many rows are harder to read
-    return table
+    heights = [len(table_rows([row], table, head=False)) for row in rows]
+    return stacked if max(heights, default=0) > _TALLEST else table
 
 
 def fitted(cells: list[list[Line]], width: int) -> list[int]:

@@ -203,4 +203,11 @@ TEXTS: dict[str, str] = {
     "policy.skill": "Loading a skill never waits for a person.",
     "policy.verification": "Mode auto-edit runs the commands that may verify by themselves.",
     "policy.yolo": "Mode yolo runs every command.",
+    "policy.row.bash_otherwise": "bash, otherwise",
+    "policy.row.bash_read_only": "bash, read-only",
+    "policy.row.mcp": "MCP tools      ",
+    "policy.row.task_explore": "task, explore  ",
+    "policy.word.allow": "allow",
+    "policy.word.ask": "ask",
+    "policy.word.deny": "deny",
 }

@@ -204,7 +204,7 @@ TEXTS: dict[str, str] = {
     "terminal.answer_no": "已拒绝",
     "terminal.answer_yes": "已允许",
     "terminal.context": "上下文：{tokens} 个 token · 模型：{model}",
-    "terminal.effort": "推理强度：{effort}",
+    "terminal.effort": "思考强度：{effort}",
     "terminal.spent_of": "{spent} / {limit} USD",
     "terminal.copied": "已复制 {n} 个字符到剪贴板。",
     "terminal.copy_nothing": "还没有可复制的回答。",

@@ -196,4 +196,11 @@ TEXTS: dict[str, str] = {
     "policy.skill": "加载技能从不等待批准。",
     "policy.verification": "auto-edit 模式会运行白名单内的验证命令。",
     "policy.yolo": "yolo 模式运行所有命令。",
+    "policy.row.bash_otherwise": "bash，其他     ",
+    "policy.row.bash_read_only": "bash，只读     ",
+    "policy.row.mcp": "MCP 工具       ",
+    "policy.row.task_explore": "task，只探索   ",
+    "policy.word.allow": "允许",
+    "policy.word.ask": "询问",
+    "policy.word.deny": "拒绝",
 }
