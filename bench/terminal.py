@@ -1,6 +1,7 @@
 """What the interactive terminal costs: a long answer, a key, an Esc, doing nothing, and memory.
 
     python bench/terminal.py [--quick]
+    python bench/terminal.py --against SRC      an earlier `src`, in turns with this one: ratios
 
 Runs the real `coder`, installed from a wheel and compiled, in a pseudo terminal against the scripted model on
 the loopback, and writes bench/TERMINAL.md. Times of keys are from the write of the key to the arrival of its
@@ -17,6 +18,7 @@ import select
 import signal
 import statistics
 import struct
+import sys
 import tempfile
 import termios
 import time
@@ -25,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coder.model.scripted import ScriptedServer
-from place import CHECKOUT, Installed
+from place import CHECKOUT, Installed, compiled
 from run import table
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -266,6 +268,66 @@ def files(argv: list[str], directory: Path, count: int = 100_000) -> list[str]:
     return table(head, [[f"{count:,}", f"{first:.0f}", f"{fuzzy:.0f}"]])
 
 
+def against(earlier: Path, directory: Path, rounds: int = 5) -> list[str]:
+    """An earlier source tree and this one, in turns: on a shared machine only ratios mean something."""
+    trees = {
+        "before": compiled(str(earlier), directory / "before"),
+        "now": compiled(str(CHECKOUT / "src"), directory / "now"),
+    }
+    found: dict[str, dict[str, list[float]]] = {}
+    for number in range(rounds):
+        for name in list(trees)[:: 1 if number % 2 else -1]:
+            run = (
+                "import runpy, sys; sys.path.insert(0, {!r}); runpy.run_module('coder', run_name='__main__')"
+            )
+            place = directory / f"{name}{number}"
+            place.mkdir()
+            for what, value in _figures([sys.executable, "-c", run.format(str(trees[name]))], place).items():
+                found.setdefault(what, {}).setdefault(name, []).append(value)
+    rows = []
+    for what, figures in found.items():
+        before, now = (statistics.median(figures[name]) for name in ("before", "now"))
+        ratio = f"{now / before:.2f} ×" if before else "–"
+        rows.append([what, f"{before:.1f}", f"{now:.1f}", ratio])
+    return table(["median", "before", "now", "ratio"], rows)
+
+
+def _figures(argv: list[str], directory: Path) -> dict[str, float]:
+    begun = time.monotonic()
+    with (
+        ScriptedServer([{"text": markdown(200_000), "chunk": 16}]) as server,
+        coder(argv, server.url, directory, settle=False) as it,
+    ):
+        figures = {"prompt, ms": 1000 * (time.monotonic() - begun), "prompt, ms of CPU": 1000 * it.cpu()}
+        it.quiet()
+        cpu, written = it.cpu(), it.bytes
+        it.send("go")
+        figures["200 KB shown, ms"] = 1000 * it.until("ENDOFANSWER")
+        it.quiet()
+        figures["200 KB shown, ms of CPU"] = 1000 * (it.cpu() - cpu)
+        figures["200 KB shown, KB written"] = (it.bytes - written) / 1000
+        it.key_ms(10)
+        cpu = it.cpu()
+        figures["key, ms"] = statistics.median(it.key_ms(40)[0] for _ in range(5))
+        figures["key, ms of CPU"] = 1000 * (it.cpu() - cpu) / 200
+        it.quiet(1)
+        cpu, written = it.cpu(), it.bytes
+        time.sleep(5)
+        it.quiet(0.1)
+        return {
+            **figures,
+            "5 s idle, ms of CPU": 1000 * (it.cpu() - cpu),
+            "5 s idle, bytes": it.bytes - written,
+        }
+
+
+AGAINST = """
+## Against an earlier state
+
+Written by `./dev bench terminal --against SRC`: both states in turns, the medians of five rounds. The machine
+was under load, so that times mean something only beside each other.
+"""
+
 HEADING = """\
 # What the terminal costs
 
@@ -283,7 +345,15 @@ CPU time of the whole process, HTTP and JSON included, from Enter to the prompt.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a short idle time, no folder of 100,000 files")
+    parser.add_argument("--against", type=Path, metavar="SRC", help="an earlier src to compare with")
     chosen = parser.parse_args()
+    page = CHECKOUT / "bench" / "TERMINAL.md"
+    known, mark, compared = page.read_text(encoding="utf-8").partition(AGAINST)
+    if chosen.against:
+        with tempfile.TemporaryDirectory(prefix="coder-bench-") as name:
+            lines = against(chosen.against, Path(name))
+        page.write_text(known + AGAINST + "\n".join(["", *lines]).rstrip("\n") + "\n", encoding="utf-8")
+        return
     with tempfile.TemporaryDirectory(prefix="coder-bench-") as name:
         directory = Path(name)
         installed = Installed(directory)
@@ -299,7 +369,7 @@ def main() -> None:
     text = "\n".join(lines).rstrip("\n") + "\n"
     print(text)
     if not chosen.quick:
-        (CHECKOUT / "bench" / "TERMINAL.md").write_text(text, encoding="utf-8")
+        page.write_text(text + mark + compared, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ def page(command: list[str], text: str, environ: Mapping[str, str]) -> None:
     """Block until the pager exits. Leaving it early (EPIPE) is not an error."""
     try:
         data = text.encode("utf-8", errors="replace")
-        subprocess.run(command, input=data, env=dict(environ), check=False)
+        charset = {"LESSCHARSET": "utf-8", **environ}  # the locale may be one that is not installed
+        subprocess.run(command, input=data, env=charset, check=False)
     except OSError:
         return
