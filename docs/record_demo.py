@@ -34,7 +34,7 @@ from terminal_svg import Cell, Style, picture
 
 COLUMNS, ROWS = 100, 30
 FLAGS = ("--mode", "auto-edit")
-SECONDS = 60.0
+SECONDS = 100.0
 TARGET = Path(__file__).parent / "demo.svg"
 TITLE = "coder"
 DESCRIPTION = (
