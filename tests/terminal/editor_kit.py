@@ -94,6 +94,9 @@ class Bench:
     def cycle_mode(self) -> None:
         raise AssertionError("no mode is cycled here")
 
+    def show_transcript(self) -> None:
+        raise AssertionError("no transcript is opened here")
+
     def question_takes(self, key: str) -> bool:
         return False
 

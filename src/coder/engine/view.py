@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from coder.config.schema import OperatingMode
 
 if TYPE_CHECKING:
     from coder.engine.agent import Agent
+    from coder.protocol.history import HistoryEvent
     from coder.record.store import SessionInfo
 
 
@@ -56,6 +57,19 @@ class EngineView:
     def environment(self) -> Mapping[str, str]:
         """For programs that a front end starts; without provider keys."""
         return self._agent.place.environment
+
+    @property
+    def outputs(self) -> Path:
+        """Where the session keeps outputs that are too long for the record."""
+        return self._agent.session.outputs
+
+    def history(self) -> Iterator[HistoryEvent]:
+        """The record of the conversation as it is now."""
+        if not self.is_recorded:
+            return iter(())
+        from coder.record.rewound import current_log
+
+        return current_log(self._agent.place.store.log_path(self.session_id))
 
     def sessions(self, most: int) -> list[SessionInfo]:
         """Recorded in this directory, newest first."""

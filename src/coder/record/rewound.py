@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.protocol.entries import InstantMode, Rewind, TurnStart, Undo
+from coder.protocol.entries import Rewind, TurnStart, Undo
 from coder.protocol.history import HistoryEvent
 from coder.record.log import numbered_log
 from coder.record.turn_so_far import changes_of
@@ -44,9 +44,8 @@ def earlier_messages(path: Path) -> list[EarlierMessage]:
     undone: dict[int, bool] = {}
     for event, current in marked_log(path):
         match event.entry:
-            case TurnStart(refused=False, instant=instant, said=said) if current:
-                text = event.content if instant is None else _line_of(instant, said or "")
-                found.append(EarlierMessage(event.turn, text, event.ts))
+            case TurnStart(refused=False) as entry if current:
+                found.append(EarlierMessage(event.turn, typed_line(event, entry), event.ts))
             case Undo(undone_turn=back, redone_turn=again):
                 undone |= {turn: turn == back for turn in (back, again) if turn}
             case _ if current and found:
@@ -56,12 +55,15 @@ def earlier_messages(path: Path) -> list[EarlierMessage]:
     return found
 
 
-def _line_of(instant: InstantMode, said: str) -> str:
-    """As it could be typed."""
+def typed_line(event: HistoryEvent, entry: TurnStart) -> str:
+    """An input as it was, or could have been, typed."""
+    instant = entry.instant
+    if instant is None:
+        return event.content
     from coder.modes.arguments import quote
 
-    values = (f"{name}={quote(value)}" for name, value in instant.values.items())
-    return " ".join([instant.mode_id, *values]) if instant.values else f"{instant.mode_id} {said}".rstrip()
+    values = [f"{name}={quote(value)}" for name, value in instant.values.items()]
+    return " ".join([instant.mode_id, *(values or [entry.said or ""])]).rstrip()
 
 
 def _rewound_lines(path: Path) -> list[range]:

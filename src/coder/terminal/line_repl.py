@@ -19,7 +19,7 @@ from coder.terminal.ask.question import ask_approval
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.modes.rows import ModeAnnouncer
 from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.recap import session_lines
+from coder.terminal.render.recap import message_lines, session_lines
 from coder.terminal.render.sanitize import flat, redirect_to_devnull
 from coder.terminal.render.width import plain
 from coder.terminal.state import PromptState, apply_event, context_line, display_path, prompt_text
@@ -100,11 +100,24 @@ class LineRepl:
         if isinstance(event, SessionStarted):
             for line in session_lines(event, self.settings.texts, shutil.get_terminal_size().columns):
                 self.renderer.line(plain(line))
+            if event.resumed:
+                self._retell()
         elif isinstance(event, ModeStateChanged):
             if summary := self.modes.take(event):
                 self.renderer.line(summary)
         else:
             self.renderer.handle(event)
+
+    def _retell(self) -> None:
+        """The conversation of a resumed session."""
+        from coder.terminal.render.recorded import RecordedEvents, Typed
+
+        for told in RecordedEvents().all(self.engine.view.history()):
+            if isinstance(told, Typed):
+                for line in message_lines(told.text, shutil.get_terminal_size().columns):
+                    self.renderer.line(plain(line).rstrip())
+            else:
+                self.renderer.handle(told)
 
     async def _answer(self, event: ApprovalRequested) -> None:
         """Text typed before the question appeared is not its answer: it is kept as the next input."""

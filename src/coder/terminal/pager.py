@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from coder.process.executables import own_command
 
 
-def pager_command(environ: Mapping[str, str]) -> list[str] | None:
-    """`$PAGER`, else `less`; None if it is not installed or does not wait (`cat`)."""
+def pager_command(environ: Mapping[str, str], *, at_end: bool = False) -> list[str] | None:
+    """`$PAGER`, else `less`; None if it is not installed or does not wait (`cat`). `at_end`: show the end
+    first, and stay even if the text fits the screen."""
     try:
         chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
     except ValueError:
@@ -19,7 +20,8 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
     program = own_command(chosen[0], environ.get("PATH"))
     if program is None or os.path.basename(program) == "cat":  # noqa: PTH119 - a name, not a path to open
         return None
-    options = ["-R", "-F"] if chosen == ["less"] else []
+    usual = ["-R", "+G"] if at_end else ["-R", "-F"]
+    options = usual if chosen == ["less"] else []
     return [program, *chosen[1:], *options]
 
 

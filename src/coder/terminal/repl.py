@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from prompt_toolkit.filters import Condition
@@ -29,7 +28,6 @@ from coder.protocol.events import (
 )
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
 from coder.protocol.ops import ApprovalReply, Cancel, Query, SetOperatingMode, UserInput
-from coder.terminal import pager
 from coder.terminal.ask.at_prompt import ApprovalPrompt
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.ask.rows import hunk_lines
@@ -40,6 +38,7 @@ from coder.terminal.input.history import ProjectHistory
 from coder.terminal.input.keys import bindings
 from coder.terminal.input.menu import Arguments, Menus
 from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, with_local_help
+from coder.terminal.look_back import LookBack
 from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
@@ -97,6 +96,8 @@ class Repl:
         self.live_rows.question_prompt = lambda columns: self.approval_prompt.prompt(columns, self._size()[1])
         name = f"coder · {options.cwd.name or options.cwd}"
         self.notifier = Notifier(self.ui, options.environ, name, self.live_region.send)
+        self.look_back = LookBack(engine, self.texts, self.theme, self.live_region)
+        self._retelling = False  # a resumed session's conversation is being written
         self.throttle = Throttle(self._draw)
         self.questions = QuestionQueue()
         self._first_input = ""  # given on the command line; sent below the session's heading
@@ -202,13 +203,26 @@ class Repl:
             started = time.monotonic()
             for one in self.questions.take(event):
                 self._handle(one)
+            if isinstance(event, SessionStarted) and event.resumed:
+                await self._retell()
             spent += time.monotonic() - started
             if spent > _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 spent = 0.0
 
+    async def _retell(self) -> None:
+        """What is sent meanwhile waits: it belongs below."""
+        self._retelling = True
+        try:
+            await self.look_back.retell(self.transcript, self.throttle.now)
+        finally:
+            self._retelling = False
+        if not self.state.busy:
+            self.outbox.send_next()
+
     def _handle(self, event: AnyEvent) -> None:
         apply_event(self.state, event)
+        self.look_back.take(event)
         if self.modes.take(event):
             self.editor.refresh_menu()
             if isinstance(event, CustomModesListed):  # what is already typed may match a mode
@@ -243,7 +257,8 @@ class Repl:
 
     def _show_reply(self, event: CommandDone) -> None:
         columns = self.live_region.columns
-        if event.command.startswith("/diff") and self._open_pager(event):
+        if event.command.startswith("/diff") and (lines := self.look_back.page_reply(event)):
+            self.transcript.echo([[("dim", self.texts.say("terminal.paged", n=lines))]])
             return
         if event.command.split() == ["/help"]:
             event = with_local_help(event, self.texts, columns)
@@ -297,7 +312,7 @@ class Repl:
             self._echo_apart(text)
             self._beside.append(text)
             self.engine.submit(Query(text))
-        elif self.state.busy:
+        elif self.state.busy or self._retelling:
             self.state.queue.append(text)
             if self.live_rows.plain:
                 self.transcript.echo([self.live_rows.queued(text)], apart=True)
@@ -314,6 +329,10 @@ class Repl:
     def steer(self, text: str) -> None:
         self.outbox.steer(text)
         self._draw_soon()
+
+    def show_transcript(self) -> None:
+        if not self.look_back.open_transcript():
+            self._say_no_pager()
 
     def cycle_mode(self) -> None:
         self.engine.submit(SetOperatingMode(next_mode(self.state.mode)))
@@ -374,9 +393,11 @@ class Repl:
         self.throttle.now()
 
     def page_diff(self, text: str) -> None:
-        lines = detail_lines(visible(text).text, "diff", self.texts)
-        if not self._page([self.theme.line(line) for line in lines]):
-            self.say_answer([("bad", self.texts.say("terminal.no_pager"))])
+        if not self.look_back.page_lines(detail_lines(visible(text).text, "diff", self.texts)):
+            self._say_no_pager()
+
+    def _say_no_pager(self) -> None:
+        self.say_answer([("bad", self.texts.say("terminal.no_pager"))])
 
     def edit_text(self, text: str, done: Callable[[str | None], None]) -> None:
         self.actions.edit_outside(text, done)
@@ -456,31 +477,6 @@ class Repl:
     def _menu_changed(self) -> None:
         self.editor.refresh_menu()
         self._draw_soon()
-
-    def _open_pager(self, event: CommandDone) -> bool:
-        """Page a diff longer than the screen. False if it is shorter or there is no pager."""
-        lines = command_lines(event, self.texts)
-        if len(lines) < self.live_region.rows - 3 or not self._page(
-            [self.theme.line(line) for line in lines]
-        ):
-            return False
-        self.transcript.echo([[("dim", self.texts.say("terminal.paged", n=len(lines)))]])
-        return True
-
-    def _page(self, lines: Sequence[str]) -> bool:
-        """False if there is no pager."""
-        command, app = pager.pager_command(os.environ), self.live_region.app.context
-        if command is None or app is None:
-            return False
-        from prompt_toolkit.application import run_in_terminal
-
-        text = "".join(f"{line}\n" for line in lines)
-        app.copy().run(
-            run_in_terminal,
-            lambda: pager.page(command, text, self.engine.view.environment),
-            in_executor=True,
-        )
-        return True
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
         """Complete the record; the last rows are written directly, as the application has ended."""

@@ -44,6 +44,10 @@ class SessionControl(Protocol):
         """The next operating mode."""
         ...
 
+    def show_transcript(self) -> None:
+        """All of the session, in the pager."""
+        ...
+
     def question_takes(self, key: str) -> bool:
         """Whether the key answers the open question, or ends a word that did."""
         ...
@@ -111,6 +115,9 @@ class Actions:
         elif text.strip():
             self.editor.clear(remember=True)
             self.session.steer(text)
+
+    def show_transcript(self) -> None:
+        self.session.show_transcript()
 
     def cycle_mode(self) -> None:
         if not self.state.answering:

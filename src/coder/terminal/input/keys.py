@@ -104,6 +104,7 @@ def _bind_editing(table: _Table) -> None:
         on(right, do=lambda: actions.editor.move(1), when=table.typing)
     on("c-x", "c-e", do=actions.open_editor)
     on("c-s", do=actions.steer)
+    on("c-o", do=actions.show_transcript)
     # A flow-control key (XON) must not quote the next one.
     on("c-q", do=lambda: None, when=table.anywhere)
     keys.add("c-w", filter=table.typing)(lambda event: actions.kill_word(event, "unix-word-rubout"))

@@ -1,7 +1,8 @@
-"""What a session starts with: a heading, and if it is resumed a recap of its last turns."""
+"""What a session starts with, what a person said, and the last turns of a session, in short."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from coder.protocol.events import PastTurn, SessionStarted
@@ -20,23 +21,21 @@ _MARGIN: Line = [("", "  ")]
 
 
 def session_lines(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
-    """Model, directory and id of the session, and its last turns if it is resumed."""
-    lines = _heading(event, texts, width)
-    earlier = event.turns - len(event.recent)
-    if event.recent and earlier > 0:
-        lines.append([("dim", texts.say("recap.earlier", n=earlier))])
-    for turn in event.recent:
-        limit = _LAST_ANSWER_ROWS if turn is event.recent[-1] else _ANSWER_ROWS
-        lines += _turn_lines(turn, limit, texts, width)
-    return lines
-
-
-def _heading(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
+    """Model, directory and id of the session."""
     name: Line = [("strong", "coder"), ("dim", f" · {flat(event.model)} · ")]
     cwd = clip_left(display_path(Path(event.cwd)), max(width - line_width(name), _LEAST_PATH))
     session = texts.say("view.session", id=flat(event.session_id))
     hint: Line = [("dim", f"{session} · {texts.say('view.hint')}")]
     return [*wrap([*name, ("", cwd)], width), *wrap(hint, width)]
+
+
+def recent_lines(turns: Sequence[PastTurn], texts: Texts, width: int) -> list[Line]:
+    """The last turns of a session, each shortened."""
+    lines: list[Line] = []
+    for turn in turns:
+        limit = _LAST_ANSWER_ROWS if turn is turns[-1] else _ANSWER_ROWS
+        lines += _turn_lines(turn, limit, texts, width)
+    return lines
 
 
 def message_lines(text: str, width: int) -> list[Line]:

@@ -298,8 +298,6 @@ TEXTS: dict[str, str] = {
     "view.cancelled": "cancelled",
     "diff.more.one": "… and 1 more new file",
     "first.chosen": "For this session. To keep it: export CODER_BASE_URL={url}",
-    "recap.earlier": "({n} earlier turns)",
-    "recap.earlier.one": "(1 earlier turn)",
     "recap.more": "… ({n} more lines)",
     "recap.more.one": "… (1 more line)",
     "recap.cancelled": "(cancelled)",

@@ -17,6 +17,7 @@ TEXTS: dict[str, str] = {
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
         "What you send while it works waits; Up takes it back. Ctrl+S sends it with the next step.\n"
         "Shift+Tab: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
+        "Ctrl+O: the whole transcript in the pager. Esc Esc on an empty line: back to an earlier message.\n"
         "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",

@@ -255,7 +255,6 @@ TEXTS: dict[str, str] = {
     # terminal: the talk on the screen
     "view.cancelled": "已取消",
     "first.chosen": "仅用于本次会话。要长期使用：export CODER_BASE_URL={url}",
-    "recap.earlier": "（更早的 {n} 回合）",
     "recap.more": "…（还有 {n} 行）",
     "recap.cancelled": "（已取消）",
     "recap.error": "（以错误结束）",

@@ -1,0 +1,110 @@
+"""Looking back inside a session: the pager, the whole transcript in it, and what a resumed session had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from coder.engine.engine import Engine
+from coder.protocol.entries import Assistant
+from coder.protocol.events import (
+    AnyEvent,
+    CommandDone,
+    Content,
+    ContentRestarted,
+    Recorded,
+    Thought,
+    TurnEnded,
+)
+from coder.terminal import pager
+from coder.terminal.render.event_lines import command_lines
+from coder.terminal.render.live_region import LiveRegion
+from coder.terminal.render.recap import message_lines
+from coder.terminal.render.recorded import RecordedEvents, Told, Typed
+from coder.terminal.render.theme import Theme
+from coder.terminal.render.transcript import Transcript
+from coder.terminal.render.width import Line
+from coder.texts import Texts
+
+_UNFOLDED = 1 << 30  # lines of an output
+_SLICE_SECONDS = 0.02  # of rendering before keys are handled
+
+
+class LookBack:
+    """Shows the record of the current session again."""
+
+    def __init__(self, engine: Engine, texts: Texts, theme: Theme, region: LiveRegion) -> None:
+        self._view, self._texts, self._theme, self._region = engine.view, texts, theme, region
+        self._streaming: list[Told] = []  # thinking and answer that are not in the record yet
+
+    def take(self, event: AnyEvent) -> None:
+        match event:
+            case Thought() | Content():
+                self._streaming.append(event)
+            case ContentRestarted() | TurnEnded():
+                self._streaming.clear()
+            case Recorded(entry) if isinstance(entry.entry, Assistant):
+                self._streaming.clear()
+
+    # the pager
+
+    def open_transcript(self) -> bool:
+        """All of the session, with nothing folded or cut. False if there is no pager."""
+        streaming = list(self._streaming)
+        return self._page(lambda: self._transcript_lines(streaming), at_end=True)
+
+    def page_lines(self, lines: Sequence[Line]) -> bool:
+        return self._page(lambda: lines)
+
+    def page_reply(self, event: CommandDone) -> int:
+        """Page a reply longer than the screen: its length; 0 if it is shorter or there is no pager."""
+        lines = command_lines(event, self._texts)
+        return len(lines) if len(lines) >= self._region.rows - 3 and self.page_lines(lines) else 0
+
+    def _transcript_lines(self, streaming: Sequence[Told]) -> Iterator[Line]:
+        """Called by the pager's thread."""
+        columns = self._region.columns
+        transcript = Transcript(self._texts, lambda: columns)
+        transcript.folds, transcript.output_lines = False, _UNFOLDED
+        told = RecordedEvents(self._view.outputs).all(self._view.history())
+        for one in (*told, *streaming):
+            _handle(transcript, one, columns)
+            yield from transcript.drain(0)
+        transcript.echo([[]])  # ends the answer that is being written
+        yield from transcript.drain(0)
+
+    def _page(self, lines: Callable[[], Iterable[Line]], *, at_end: bool = False) -> bool:
+        command, app = pager.pager_command(os.environ, at_end=at_end), self._region.app.context
+        if command is None or app is None:
+            return False
+        from prompt_toolkit.application import run_in_terminal
+
+        environment, paint = self._view.environment, self._theme.line
+
+        def page() -> None:
+            pager.page(command, "".join(f"{paint(line)}\n" for line in lines()), environment)
+
+        app.copy().run(run_in_terminal, page, in_executor=True)
+        return True
+
+    # a resumed session
+
+    async def retell(self, transcript: Transcript, draw: Callable[[], None]) -> None:
+        """The conversation so far, into the scrollback. Keys are handled meanwhile."""
+        columns, began = self._region.columns, time.monotonic()
+        for one in RecordedEvents(self._view.outputs).all(self._view.history()):
+            _handle(transcript, one, columns)
+            if time.monotonic() - began > _SLICE_SECONDS:
+                draw()
+                await asyncio.sleep(0)
+                began = time.monotonic()
+        draw()
+
+
+def _handle(transcript: Transcript, told: Told, columns: int) -> None:
+    if isinstance(told, Typed):
+        transcript.echo([[], *message_lines(told.text, columns)])
+    else:
+        transcript.handle(told)

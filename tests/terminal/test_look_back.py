@@ -1,0 +1,130 @@
+"""Looking back inside a session: the transcript in the pager, a resumed session's conversation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pty_kit import Terminal
+from talk_kit import Gate, says, squeezed
+
+from kit import ScriptedServer
+from kit.calls import bash, call, edit
+from kit.driving import Project, drive
+
+CTRL_O = "\x0f"
+SCREENS = pytest.mark.parametrize(
+    ("columns", "rows", "lang", "theme"),
+    [(80, 24, "en", "dark"), (44, 20, "zh", "light"), (200, 50, "en", "light")],
+    ids=["80x24 en dark", "44x20 zh light", "200x50 en light"],
+)
+SCRIPT = [
+    {"reasoning": "I think so.", "calls": [call("read", path="a.txt"), call("list")]},
+    {"calls": [bash("seq 1 900; printf '\\033]0;owned\\007\\033[31mred'; exit 3")]},
+    {"calls": [edit("a.txt", "one", "two")]},
+    {"text": "# Done\n\nIt is **two** now."},
+]
+
+
+def pager(project: Project, *, waits: bool = False) -> Path:
+    """A pager that keeps what it got, and ends at once or when a file says so."""
+    body = "cat > ../home/paged.tmp; mv ../home/paged.tmp ../home/paged"
+    if waits:
+        body += "; while [ ! -e ../home/enough ]; do sleep 0.05; done"
+    project.write("../home/keep", f"#!/bin/sh\n{body}\n").chmod(0o755)
+    return project.home / "paged"
+
+
+@SCREENS
+def test_the_whole_transcript_is_in_the_pager_at_rest_and_while_it_works(
+    project: Project, columns: int, rows: int, lang: str, theme: str
+) -> None:
+    project.write("a.txt", "one\n")
+    project.configure(ui={"output_lines": 20, "theme": theme, "thinking": "off"})
+    paged = pager(project)
+    gate = Gate({"text": "finished"})
+    environ = {"PAGER": str(project.home / "keep")}
+    with (
+        ScriptedServer([*SCRIPT, gate]) as server,
+        Terminal(
+            project, server.url, "--mode", "yolo", "--lang", lang, columns=columns, rows=rows, **environ
+        ) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("change it")
+        terminal.until(lambda: len(server.chats) == len(SCRIPT) and says(terminal, "It is two now."))
+        terminal.until_idle()
+        assert "I think so." not in terminal.text
+        terminal.type(CTRL_O)
+        terminal.until(paged.exists)
+        terminal.until_idle()
+        text = paged.read_text(encoding="utf-8")
+        plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+        numbers = set(re.findall(r"^ *(?:│ )?(\d+)$", plain, re.MULTILINE))
+        assert {str(n) for n in range(1, 901)} <= numbers  # on the screen 20 lines of it are shown
+        assert "I think so." in plain
+        assert "\x1b]" not in text
+        for said in ("› change it", "read a.txt", "✗ run seq", "edit a.txt", "It is two now."):
+            assert squeezed(said) in squeezed(plain), said
+        assert text != plain  # coloured
+        paged.unlink()
+        terminal.send("and more")
+        terminal.until(lambda: len(server.chats) == len(SCRIPT) + 1)
+        terminal.type(CTRL_O)
+        terminal.until(paged.exists)
+        assert "and more" in paged.read_text(encoding="utf-8")
+        gate.open()
+        terminal.until("finished")
+        terminal.until_idle()
+
+
+def test_what_is_being_written_is_in_it_and_the_terminal_comes_back(project: Project) -> None:
+    paged = pager(project, waits=True)
+    script = [{"text": "first, then more, and the end", "chunk": 6, "delay": 0.3}]
+    environ = {"PAGER": str(project.home / "keep")}
+    with ScriptedServer(script) as server, Terminal(project, server.url, **environ) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("first,")
+        terminal.type(CTRL_O)
+        terminal.until(paged.exists)
+        assert "first," in paged.read_text(encoding="utf-8")
+        terminal.until(lambda: "the end" in project.logs()[0].read_text(encoding="utf-8"))
+        assert "the end" not in terminal.text  # the pager has the terminal
+        project.write("../home/enough", "")
+        terminal.until("first, then more, and the end")
+        terminal.until_idle()
+        terminal.type("typed after")
+        terminal.until(lambda: terminal.prompt.endswith("typed after"))
+
+
+@SCREENS
+def test_a_resumed_session_shows_its_conversation(
+    project: Project, columns: int, rows: int, lang: str, theme: str
+) -> None:
+    project.write("a.txt", "one\n")
+    project.configure(ui={"theme": theme})
+    many = [{"text": f"answer {n}"} for n in range(12)]
+    with ScriptedServer([*SCRIPT, *many]) as server:
+        drive(
+            project,
+            server.url,
+            ["change it", *(f"question {n}" for n in range(12)), "!echo mine"],
+            mode="yolo",
+        )
+    with (
+        ScriptedServer([{"text": "went on"}]) as server,
+        Terminal(project, server.url, "--continue", "--lang", lang, columns=columns, rows=rows) as terminal,
+    ):
+        terminal.type("typed early\r")
+        terminal.until("went on")
+        terminal.until_idle()
+        text = squeezed(terminal.text)
+        expected = ["change it", "I think so.", "run seq", "edit a.txt", "It is two now."]
+        expected += [f"› question {n} answer {n}" for n in range(12)]
+        expected += ["› !echo mine", "› typed early", "went on"]
+        places = [text.index(squeezed(one)) for one in expected]
+        assert places == sorted(places)
+        assert "owned" not in terminal.paper.titles
+        assert text.count(squeezed("It is two now.")) == 1
