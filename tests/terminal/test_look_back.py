@@ -44,11 +44,11 @@ def test_the_whole_transcript_is_in_the_pager_at_rest_and_while_it_works(
     project.configure(ui={"output_lines": 20, "theme": theme, "thinking": "off"})
     paged = pager(project)
     gate = Gate({"text": "finished"})
-    environ = {"PAGER": str(project.home / "keep")}
+    keep = str(project.home / "keep")
     with (
         ScriptedServer([*SCRIPT, gate]) as server,
         Terminal(
-            project, server.url, "--mode", "yolo", "--lang", lang, columns=columns, rows=rows, **environ
+            project, server.url, "--mode", "yolo", "--lang", lang, columns=columns, rows=rows, PAGER=keep
         ) as terminal,
     ):
         terminal.until_idle()
@@ -82,8 +82,8 @@ def test_the_whole_transcript_is_in_the_pager_at_rest_and_while_it_works(
 def test_what_is_being_written_is_in_it_and_the_terminal_comes_back(project: Project) -> None:
     paged = pager(project, waits=True)
     script = [{"text": "first, then more, and the end", "chunk": 6, "delay": 0.3}]
-    environ = {"PAGER": str(project.home / "keep")}
-    with ScriptedServer(script) as server, Terminal(project, server.url, **environ) as terminal:
+    keep = str(project.home / "keep")
+    with ScriptedServer(script) as server, Terminal(project, server.url, PAGER=keep) as terminal:
         terminal.until_idle()
         terminal.send("go")
         terminal.until("first,")
