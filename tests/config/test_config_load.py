@@ -36,7 +36,7 @@ SPEC_TABLE = {
     "mcp": "servers",
     "hooks": "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop PreCompact Notification",
     "ide": "enabled",
-    "ui": "vim theme plain lang title bell bell_seconds notify thinking output_lines",
+    "ui": "vim theme plain lang title bell bell_seconds notify thinking output_lines statusline keys",
 }
 DEFAULTS = {
     "ui.title": True,
@@ -229,7 +229,8 @@ def test_an_unknown_key_like_no_other_names_what_is_allowed(place: Place) -> Non
         place.load()
     assert (
         str(caught.value) == f"{place.home_file}: unknown key ui.zzzzzz; allowed here: "
-        "vim, theme, plain, lang, title, bell, bell_seconds, notify, thinking, output_lines."
+        "vim, theme, plain, lang, title, bell, bell_seconds, notify, thinking, output_lines, "
+        "statusline, keys."
     )
 
 

@@ -18,6 +18,7 @@ from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.widgets import SearchToolbar
 
+from coder.config.schema import KeyAction
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.editing import escaped_path
 from coder.terminal.input.editor import Editor
@@ -26,7 +27,9 @@ from coder.terminal.input.keyboard import Keyboard
 from coder.terminal.input.keys import bindings
 from coder.terminal.input.menu import MenuItem, Menus
 from coder.terminal.modes.slot import NoBar
+from coder.terminal.pick import Picker
 from coder.terminal.state import PromptState
+from coder.texts import Texts
 
 ESCAPE = "␛"  # the key by itself; "\x1b" begins a sequence
 NOWHERE = Path(os.devnull, "history")  # which nobody can make, root neither
@@ -53,6 +56,7 @@ class Bench:
         files: Sequence[str] = (),
         arguments: dict[str, Callable[[str], Sequence[MenuItem]]] | None = None,
         history: Path = NOWHERE,
+        keys: dict[KeyAction, str] | None = None,
     ) -> None:
         items = [MenuItem(name, name) for name in ("help", "model", "mode", "status")]
         paths = [MenuItem(name, escaped_path(name)) for name in files]
@@ -67,6 +71,7 @@ class Bench:
         self.cancelled = 0
         self.left = False
         self.actions = Actions(self.editor, self.state, self, NoBar())
+        self.picker = Picker(self.editor, Texts("en"), lambda: (columns, 24), lambda: None)
         search = SearchToolbar()
         window = Window(
             BufferControl(self.editor.buffer, search_buffer_control=search.control, preview_search=True),
@@ -74,7 +79,7 @@ class Bench:
         )
         self.app: Application[None] = Application(
             layout=Layout(HSplit([window, search])),
-            key_bindings=bindings(self.actions),
+            key_bindings=bindings(self.actions, self.picker, keys or {}),
             editing_mode=EditingMode.VI if vim else EditingMode.EMACS,
             input=DummyInput(),
             output=_Sized(columns),
@@ -96,6 +101,9 @@ class Bench:
 
     def show_transcript(self) -> None:
         raise AssertionError("no transcript is opened here")
+
+    def rewind(self) -> None:
+        self.sent.append("rewind")
 
     def question_takes(self, key: str) -> bool:
         return False

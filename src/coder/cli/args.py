@@ -14,6 +14,7 @@ from coder.texts import LANGUAGES, Phrase
 
 Say = Callable[..., str]
 
+CHOOSE = "\0choose"  # `--resume` without an id
 # argparse's messages and our translatable ones.
 _COMPLAINTS = (
     (r"argument (?P<name>.+?): expected one argument", "cli.wrong.no_value"),
@@ -95,7 +96,7 @@ def main_parser(say: Say | None = None) -> Parser:
     add("--model", default="", metavar="NAME", help=known("cli.help.model"))
     effort = known("cli.help.effort", levels="|".join(EFFORTS))
     add("--effort", choices=EFFORTS, default="", metavar="LEVEL", help=effort)
-    add("--resume", default="", metavar="ID", help=known("cli.help.resume"))
+    add("--resume", nargs="?", const=CHOOSE, default="", metavar="ID", help=known("cli.help.resume"))
     add("--continue", action="store_true", dest="latest", help=known("cli.help.continue"))
     add("--max-steps", type=positive, default=0, metavar="N", help=known("cli.help.max_steps"))
     add("--max-prompt-tokens", type=positive, default=0, metavar="N", help=known("cli.help.max_prompt"))

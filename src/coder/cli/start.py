@@ -6,10 +6,10 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from coder.cli import OWN_OPTIONS, SUBCOMMANDS, enable_keyboard_interrupt
-from coder.cli.args import main_parser
+from coder.cli.args import CHOOSE, main_parser
 from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import prepare, redirect_stdout_to_devnull
 from coder.config.errors import ConfigError
@@ -139,6 +139,8 @@ def _session(chosen: argparse.Namespace) -> int:
     if driven and chosen.output == "json":
         raise UsageError("cli.driven_json")
     interactive = not driven and _is_interactive(chosen)
+    if chosen.resume == CHOOSE and not interactive:
+        _refuse_choosing(chosen, cwd)
     if not interactive and not driven:
         question, piped = _with_stdin(chosen, question)
     options = Options(
@@ -171,7 +173,8 @@ def _session(chosen: argparse.Namespace) -> int:
         from coder.terminal.start import run_interactive
 
         _started()
-        return run_interactive(options, settings, resume, question)
+        pick = chosen.resume == CHOOSE
+        return run_interactive(options, settings, resume, question, pick=pick)
     import asyncio
 
     _started()
@@ -268,7 +271,19 @@ def _operating_mode(named: list[str]) -> OperatingMode | None:
     return chosen
 
 
+def _refuse_choosing(chosen: argparse.Namespace, cwd: Path) -> NoReturn:
+    """`--resume` without an id, and nobody to choose."""
+    from coder.config.errors import shown
+    from coder.record.store import SessionStore
+
+    infos = SessionStore(cwd, chosen.log_dir.absolute() if chosen.log_dir else None).infos(10)
+    rows = [f"{shown(info.session_id)}  {shown(info.title)}" for info in infos]
+    raise UsageError("cli.resume_which", sessions="\n".join(rows) or "–")
+
+
 def _session_to_resume(chosen: argparse.Namespace, store: SessionStore) -> str | None:
+    if chosen.resume == CHOOSE:
+        return None
     if chosen.resume:
         from coder.cli.common import session_named
 

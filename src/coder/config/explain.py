@@ -6,6 +6,7 @@ neither the file nor the choices. Imported only on error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
@@ -80,6 +81,9 @@ def _faults(value: object, kind: inspect.Type, key: str, file: str) -> Iterator[
         yield from _faults_in_struct(value, kind, key, file)
     elif isinstance(kind, inspect.DictType) and isinstance(value, dict):
         for name, inner in value.items():
+            known = kind.key_type
+            if isinstance(known, inspect.LiteralType) and name not in known.values:
+                yield _unknown(_join(key, str(name)), [str(one) for one in known.values], file)
             yield from _faults(inner, kind.value_type, _join(key, str(name)), file)
     elif isinstance(kind, inspect.ListType) and isinstance(value, list):
         for at, inner in enumerate(value):
@@ -132,7 +136,7 @@ def _fits(value: object, kind: inspect.Type) -> bool:
     if isinstance(kind, inspect.BoolType):
         return isinstance(value, bool)
     if isinstance(kind, inspect.StrType):
-        return isinstance(value, str)
+        return isinstance(value, str) and (kind.pattern is None or re.search(kind.pattern, value) is not None)
     if isinstance(kind, inspect.IntType):
         return isinstance(value, int) and not isinstance(value, bool) and _in_range(value, kind)
     if isinstance(kind, inspect.FloatType):
@@ -154,7 +158,7 @@ def _allowed(kind: inspect.Type, value: object) -> Phrase | str:
     if isinstance(kind, inspect.BoolType):
         return Phrase("config.expect_bool")
     if isinstance(kind, inspect.StrType):
-        return Phrase("config.expect_string")
+        return Phrase("config.expect_key" if kind.pattern == schema.KEY_PATTERN else "config.expect_string")
     if isinstance(kind, inspect.ListType):
         return Phrase("config.expect_list", items=Phrase("config.expect_strings"))
     return Phrase("config.expect_object")

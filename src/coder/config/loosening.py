@@ -136,6 +136,7 @@ def _raises_turns(mine: int, theirs: int) -> bool:
 # Scalar settings: section, key, reason, and the test for looser
 _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
     ("provider", "base_url", "sends", _any_change),
+    ("ui", "statusline", "starts", _any_change),
     ("provider", "api_key", "sends", _any_change),
     ("permission", "preset", "loosens", _looser_preset),
     ("permission", "command_allowlist", "loosens", _adds),

@@ -43,6 +43,13 @@ TurnLimit = Annotated[int, Meta(ge=-1, le=2_147_483_647)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 Usd = Annotated[float, Meta(ge=0)]
+_KEY: Final = r"(?:ctrl\+[abefgjklnopqrstuvwxyz]|alt\+(?:[a-z0-9]|enter)|shift\+tab|f(?:[1-9]|1[0-2]))"
+# Not those that terminals send for other keys (Ctrl+H, I, M), nor Ctrl+C and Ctrl+D, by which one leaves.
+KEY_PATTERN: Final = rf"^(?:{_KEY}(?: {_KEY})?)?$"
+KeyAction = Literal[
+    "newline", "steer", "transcript", "rewind", "mode", "editor", "search", "clear_screen", "suspend"
+]
+Key = Annotated[str, Meta(pattern=KEY_PATTERN)]
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -258,7 +265,9 @@ class IdeSection(Section, frozen=True):
 class UiSection(Section, frozen=True):
     """How it looks and reads. `bell` and `notify` call a person who has touched no key for `bell_seconds`.
     `thinking`: all that the model thinks, the first line of each thought, or none. `output_lines`: of a
-    command's output or a diff."""
+    command's output or a diff. `statusline`: a shell command that gets the session as JSON and whose first
+    line is shown below the prompt. `keys`: by action, such as `ctrl+t`, `alt+r`, `f5` or `ctrl+x ctrl+t`; an
+    empty one switches it off."""
 
     vim: bool = False
     theme: Theme = "auto"
@@ -270,6 +279,13 @@ class UiSection(Section, frozen=True):
     notify: bool = False
     thinking: Literal["full", "brief", "off"] = "full"
     output_lines: Count = 500
+    statusline: str = ""
+    keys: dict[KeyAction, Key] = {}
+
+    def __post_init__(self) -> None:
+        chosen = [key for key in self.keys.values() if key]
+        if twice := next((key for key in chosen if chosen.count(key) > 1), ""):
+            raise ValueError(f"ui.keys: {twice} is chosen for more than one action")
 
 
 class Config(Section, frozen=True):

@@ -10,7 +10,10 @@ from coder.config.schema import OperatingMode
 
 if TYPE_CHECKING:
     from coder.engine.agent import Agent
+    from coder.lookback.index.search import Found
+    from coder.protocol.events import PastTurn
     from coder.protocol.history import HistoryEvent
+    from coder.record.rewound import EarlierMessage
     from coder.record.store import SessionInfo
 
 
@@ -70,6 +73,35 @@ class EngineView:
         from coder.record.rewound import current_log
 
         return current_log(self._agent.place.store.log_path(self.session_id))
+
+    def messages(self) -> list[EarlierMessage]:
+        """The person's messages that the conversation can be taken back to, oldest first."""
+        if not self.is_recorded:
+            return []
+        from coder.record.rewound import earlier_messages
+
+        return earlier_messages(self._agent.place.store.log_path(self.session_id))
+
+    def recent_turns(self, session_id: str) -> list[PastTurn]:
+        """The last turns of a session, shortened."""
+        from coder.record.recent import RecentTurns
+        from coder.record.rewound import current_log
+
+        recent = RecentTurns()
+        for event in current_log(self._agent.place.store.log_path(session_id)):
+            recent.take(event)
+        return recent.turns
+
+    def search(self, words: str, most: int) -> list[Found]:
+        """Sessions recorded in this directory in which the words occur."""
+        from coder.lookback.index.database import IndexFault
+        from coder.lookback.index.search import search
+
+        place = self._agent.place
+        try:
+            return search(place.home, [place.project.history], words, most)
+        except IndexFault:
+            return []
 
     def sessions(self, most: int) -> list[SessionInfo]:
         """Recorded in this directory, newest first."""

@@ -1,4 +1,5 @@
-"""Looking back inside a session: the pager, the whole transcript in it, and what a resumed session had."""
+"""Looking back: the pager and the whole transcript in it, what a resumed session had, earlier messages and
+sessions to choose from."""
 
 from __future__ import annotations
 
@@ -18,18 +19,102 @@ from coder.protocol.events import (
     Thought,
     TurnEnded,
 )
+from coder.record.log import local_time
+from coder.record.rewound import EarlierMessage
 from coder.terminal import pager
+from coder.terminal.pick import PickItem, PickSource
 from coder.terminal.render.event_lines import command_lines
 from coder.terminal.render.live_region import LiveRegion
-from coder.terminal.render.recap import message_lines
+from coder.terminal.render.recap import message_lines, recent_lines
 from coder.terminal.render.recorded import RecordedEvents, Told, Typed
+from coder.terminal.render.sanitize import flat
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line
-from coder.texts import Texts
+from coder.terminal.render.width import Line, clip
+from coder.texts import Texts, one_line
 
 _UNFOLDED = 1 << 30  # lines of an output
+_SESSIONS = 300
+_FOUND = 30  # by a full-text search
+_LONGEST_LABEL = 300  # characters
+_MESSAGE_ROWS = 8
 _SLICE_SECONDS = 0.02  # of rendering before keys are handled
+
+
+class EarlierMessages:
+    """A `PickSource` of the messages that the conversation can be taken back to."""
+
+    def __init__(self, engine: Engine, texts: Texts) -> None:
+        self._view, self._texts = engine.view, texts
+        self._messages: dict[str, EarlierMessage] = {}
+
+    @property
+    def hint(self) -> str:
+        return self._texts.say("terminal.pick_message")
+
+    def items(self) -> list[PickItem]:
+        self._messages = {str(one.turn): one for one in reversed(self._view.messages())}
+        return [
+            PickItem(turn, one_line(one.text, _LONGEST_LABEL), about=self._changed(one))
+            for turn, one in self._messages.items()
+        ]
+
+    def _changed(self, message: EarlierMessage) -> str:
+        known = message.changed and not message.undone
+        return self._texts.say("rewind.changed", n=len(message.changed)) if known else ""
+
+    def search(self, query: str) -> list[PickItem]:
+        return []
+
+    def preview(self, item: PickItem, width: int) -> list[Line]:
+        message = self._messages[item.key]
+        lines = message_lines(message.text, width)[:_MESSAGE_ROWS]
+        return [*lines, *(_quiet(path, width) for path in message.changed)]
+
+
+class EarlierSessions:
+    """A `PickSource` of the sessions of this directory, other than the current one."""
+
+    def __init__(self, engine: Engine, texts: Texts) -> None:
+        self._view, self._texts = engine.view, texts
+
+    @property
+    def hint(self) -> str:
+        return self._texts.say("terminal.pick_session")
+
+    def items(self) -> list[PickItem]:
+        return [
+            self._item(info.session_id, info.title, info.updated_at, info.turns)
+            for info in self._view.sessions(_SESSIONS)
+            if info.session_id != self._view.session_id
+        ]
+
+    def search(self, query: str) -> list[PickItem]:
+        return [
+            self._item(
+                one.session_id, one.title, one.updated_at, one.turns, "\n".join(hit.line for hit in one.hits)
+            )
+            for one in self._view.search(query, _FOUND)
+            if one.session_id != self._view.session_id
+        ]
+
+    def _item(self, key: str, title: str, updated: float, turns: int, found: str = "") -> PickItem:
+        about = self._texts.say("status.turns", n=turns)
+        return PickItem(key, title or key, before=local_time(updated), about=about, found=found)
+
+    def preview(self, item: PickItem, width: int) -> list[Line]:
+        found = [_quiet(line, width) for line in item.found.split("\n") if line]
+        recent = recent_lines(self._view.recent_turns(item.key)[-2:], self._texts, width)
+        return [*found, *recent]
+
+
+def pick_source(command: str, engine: Engine, texts: Texts) -> PickSource:
+    """What the argument of `/rewind` or `/resume` is chosen from."""
+    return EarlierMessages(engine, texts) if command == "/rewind" else EarlierSessions(engine, texts)
+
+
+def _quiet(text: str, width: int) -> Line:
+    return clip([("dim", flat(text))], width)
 
 
 class LookBack:

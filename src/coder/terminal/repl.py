@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -11,9 +12,9 @@ from functools import partial
 
 from prompt_toolkit.filters import Condition
 
-from coder.config.allowlist import project_directory
+from coder.config.keys import key_names
 from coder.engine.engine import Engine
-from coder.engine.setup import Options, Settings, is_read_only_command, listed_models, provider_of
+from coder.engine.setup import Options, Settings, is_read_only_command
 from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
@@ -28,22 +29,20 @@ from coder.protocol.events import (
 )
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, TriggerInstantMode
 from coder.protocol.ops import ApprovalReply, Cancel, Query, SetOperatingMode, UserInput
+from coder.terminal import pager
 from coder.terminal.ask.at_prompt import ApprovalPrompt
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.ask.rows import hunk_lines
 from coder.terminal.input.actions import Actions
-from coder.terminal.input.editor import Editor
-from coder.terminal.input.file_index import FileIndex
-from coder.terminal.input.history import ProjectHistory
 from coder.terminal.input.keys import bindings
-from coder.terminal.input.menu import Arguments, Menus
-from coder.terminal.local_commands import BuiltIn, argument_menus, run_local, with_local_help
-from coder.terminal.look_back import LookBack
-from coder.terminal.models import ModelNames
+from coder.terminal.local_commands import run_local, with_local_help
+from coder.terminal.look_back import LookBack, pick_source
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
 from coder.terminal.outbox import Outbox
 from coder.terminal.render.background import may_ask
+from coder.terminal.parts import make_editor
+from coder.terminal.pick import Picker
 from coder.terminal.render.event_lines import command_lines, detail_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
@@ -63,8 +62,10 @@ from coder.terminal.state import (
     prompt_text,
     without_seen_diff,
 )
+from coder.terminal.statusline import StatusLine
 from coder.tools.text.hunks import Hunk
 
+_ROWS_FOR_STATUS = 6  # of the terminal
 _SLICE_SECONDS = 0.004  # time spent on events before yielding to the event loop, so that keys are handled
 
 
@@ -81,14 +82,19 @@ class Repl:
         self.modes = Modes(
             self.texts, self.theme, self._size, self._send_op, self._echo_line, plain=self.ui.plain
         )
-        self.editor = self._new_editor()
+        self.editor = make_editor(
+            options, settings, engine, self.modes, lambda: self.state.model, self._menu_changed
+        )
         self.transcript = Transcript(self.texts, lambda: self._size()[0], self._transcript_rows)
         self.transcript.folds = not self.ui.plain
         self.transcript.pages = lambda: pager.pager_command(os.environ) is not None
         self.transcript.thinking, self.transcript.output_lines = self.ui.thinking, self.ui.output_lines
+        self.status_line = StatusLine(self.ui.statusline, engine, self.texts, self._draw_soon)
+        self.picker = Picker(self.editor, self.texts, self._size, self._draw_soon)
         self.live_rows = self._new_live_rows()
         self.actions = Actions(self.editor, self.state, self, self.modes.bar)
         self.live_region = self._new_live_region()
+        self.status_line.vim_mode = self.actions.vim_mode
         self.approval_prompt = ApprovalPrompt(
             self.state, self.actions, self.texts, self, lambda delay, do: self.loop.call_later(delay, do)
         )
@@ -121,39 +127,20 @@ class Repl:
         below = len(self.live_rows.queue()) + len(self.live_rows.bar()) + self.live_rows.input_rows()
         return max(1, rows - below - max(1, len(self.approval_prompt.rows(columns, rows))))
 
-    def _new_editor(self) -> Editor:
-        view, home = self.engine.view, self.settings.home
-        files = FileIndex(
-            view.root, view.environment, lambda: self.loop.call_soon_threadsafe(self._menu_changed)
-        )
-        return Editor(
-            ProjectHistory(project_directory(home, view.root) / "history"),
-            Menus([BuiltIn(self.texts), self.modes.menu], self._arguments(), files.search),
-            lambda n: self.texts.say("terminal.pasted", n=n),
-        )
-
-    def _arguments(self) -> dict[str, Arguments]:
-        """Argument completion, by command name."""
-        options, settings, view = self.options, self.settings, self.engine.view
-        models = ModelNames(
-            view.configured_models,
-            lambda: listed_models(provider_of(options, settings), None, settings.home),
-            self._menu_changed,
-        )
-        menus = argument_menus(
-            lambda: models.names(self.state.model),
-            lambda: [(info.session_id, info.title) for info in view.sessions(30)],
-            view.allowed_commands,
-        )
-        return {**menus, "modes": self.modes.menu.arguments}
-
     def _new_live_rows(self) -> LiveRows:
         rows = LiveRows(self.state, self.editor, self.transcript, self.texts, self.theme, self.options.cwd)
         rows.plain = self.ui.plain
         rows.size = self._size
         rows.redraw_after = lambda seconds: self.loop.call_later(seconds, self._draw_soon)
-        rows.bar = lambda: self.modes.bar.rows(self._size()[0])
+        rows.bar = self._bar_rows
+        rows.key_names = key_names(self.ui.keys)
+        rows.pick_rows, rows.pick_prompt = self.picker.rows, self.picker.prompt
         return rows
+
+    def _bar_rows(self) -> list[str]:
+        columns = self._size()[0]
+        below = self.status_line.rows(columns) if self._size()[1] >= _ROWS_FOR_STATUS else []
+        return [*self.modes.bar.rows(columns), *map(self.theme.line, below)]
 
     def _new_live_region(self) -> LiveRegion:
         rows, say = self.live_rows, self.texts.say
@@ -165,7 +152,7 @@ class Repl:
             bar=rows.bar,
             prompt=rows.prompt,
         )
-        keys = bindings(self.actions)
+        keys = bindings(self.actions, self.picker, self.ui.keys)
         search = say("terminal.search"), say("terminal.search_back")
         region = LiveRegion(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
         self.actions.attach(region.app)
@@ -178,13 +165,17 @@ class Repl:
 
     # running
 
-    async def run(self, question: str) -> int:
+    async def run(self, question: str, *, pick: bool = False) -> int:
+        """`pick`: choose a session to resume first; the question is then a draft."""
         reader = asyncio.create_task(self._read_events())
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.leave)
         self.notifier.opened()
         if self.engine.view.is_waiting:
             input_sent(self.state)
+        elif pick:
+            self.editor.put_draft(question)
+            self.live_region.app.pre_run_callables.append(lambda: self._choose("/resume"))
         else:
             self._first_input = question
         self._draw_soon()
@@ -223,6 +214,7 @@ class Repl:
     def _handle(self, event: AnyEvent) -> None:
         apply_event(self.state, event)
         self.look_back.take(event)
+        self.status_line.take(event)
         if self.modes.take(event):
             self.editor.refresh_menu()
             if isinstance(event, CustomModesListed):  # what is already typed may match a mode
@@ -284,7 +276,9 @@ class Repl:
         if not self.editor.empty or self.state.queue:
             return
         data = event.data if isinstance(event, CommandDone) else {"leftover": event.leftover}
-        if leftover := data.get("leftover"):
+        if draft := data.get("draft"):
+            self.editor.put(str(draft))
+        elif leftover := data.get("leftover"):
             self.editor.put(str(leftover))
             self.live_rows.hint = self.texts.say("terminal.leftover_hint")
         else:
@@ -302,7 +296,9 @@ class Repl:
                 self.outbox.send_next()
             return
         reply = run_local(text, self, self.texts)
-        if reply is not None:
+        if text.split() in (["/rewind"], ["/resume"]) and not self.state.busy:
+            self._choose(text.strip())
+        elif reply is not None:
             self._echo_prompt(text)
             self.transcript.echo([[("", line)] for line in safe(reply).split("\n")], apart=self.state.busy)
         elif self.state.busy and (mode := mode_named(text)):
@@ -333,6 +329,16 @@ class Repl:
     def show_transcript(self) -> None:
         if not self.look_back.open_transcript():
             self._say_no_pager()
+
+    def rewind(self) -> None:
+        if not self._retelling:
+            self._choose("/rewind")
+
+    def _choose(self, command: str) -> None:
+        """Its argument, from a list; where there is nothing to choose, the command says so."""
+        source = pick_source(command, self.engine, self.texts)
+        picked = self.picker.show(source, lambda key: self._send(f"{command} {key}".rstrip()))
+        self.live_region.app.create_background_task(picked)
 
     def cycle_mode(self) -> None:
         self.engine.submit(SetOperatingMode(next_mode(self.state.mode)))
@@ -482,6 +488,7 @@ class Repl:
         """Complete the record; the last rows are written directly, as the application has ended."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.remove_signal_handler(number)
+        await self.status_line.close()
         await self.engine.close()
         await reader
         if self.engine.view.is_recorded:

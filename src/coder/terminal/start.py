@@ -24,19 +24,22 @@ _USAGE = 2
 _FAILED = 1
 
 
-def run_interactive(options: Options, settings: Settings, resume: str | None, question: str) -> int:
+def run_interactive(
+    options: Options, settings: Settings, resume: str | None, question: str, *, pick: bool = False
+) -> int:
+    """`pick`: let the person choose a session to resume."""
     theme = theme_for(settings.loaded.config.ui.theme, options.environ)
     renderer = PlainRenderer(sys.stdout, None, settings.texts, theme)
     try:
         settings = _ask_for_trust(options, settings, renderer)
-        return asyncio.run(_run(options, settings, resume, question, renderer))
+        return asyncio.run(_run(options, settings, resume, question, renderer, pick=pick))
     except NoProvider:
         from coder.terminal.first_run import first_run
 
         chosen = first_run(options, settings, renderer)
         if chosen is None:
             return _USAGE
-        return run_interactive(chosen, read_settings(chosen), resume, question)
+        return run_interactive(chosen, read_settings(chosen), resume, question, pick=pick)
     except ConfigError as error:
         renderer.line(error.text(settings.texts))
         return _USAGE
@@ -46,7 +49,13 @@ def run_interactive(options: Options, settings: Settings, resume: str | None, qu
 
 
 async def _run(
-    options: Options, settings: Settings, resume: str | None, question: str, renderer: PlainRenderer
+    options: Options,
+    settings: Settings,
+    resume: str | None,
+    question: str,
+    renderer: PlainRenderer,
+    *,
+    pick: bool,
 ) -> int:
     provider = await with_model_named(provider_of(options, settings))
     engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
@@ -58,10 +67,12 @@ async def _run(
     if _is_line_terminal():
         from coder.terminal.line_repl import LineRepl
 
-        return await LineRepl(options, settings, engine, renderer).run(question)
+        return await LineRepl(options, settings, engine, renderer).run(
+            question or ("/resume" if pick else "")
+        )
     from coder.terminal.repl import Repl
 
-    return await Repl(options, settings, engine).run(question)
+    return await Repl(options, settings, engine).run(question, pick=pick)
 
 
 def _is_line_terminal() -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from coder.config.keys import key_names
 from coder.config.schema import OPERATING_MODES
 from coder.engine.agent import Agent
 from coder.engine.approval import ask_to_go_on
@@ -120,7 +121,8 @@ async def _help(agent: Agent, args: str) -> Reply:
     rows = [(f"/{c.name} {c.arguments}".rstrip(), Phrase(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
     lines = [f"{usage.ljust(width)}  " + text for usage, text in rows]
-    return Reply(Joined([*lines, "", Phrase("help.keys")]))
+    keys = key_names(agent.config.ui.keys)
+    return Reply(Joined([*lines, "", Phrase("help.keys", **keys)]))
 
 
 async def _model(agent: Agent, args: str) -> Reply:

@@ -48,6 +48,10 @@ class SessionControl(Protocol):
         """All of the session, in the pager."""
         ...
 
+    def rewind(self) -> None:
+        """Choose an earlier message to go back to."""
+        ...
+
     def question_takes(self, key: str) -> bool:
         """Whether the key answers the open question, or ends a word that did."""
         ...
@@ -146,6 +150,9 @@ class Actions:
         elif self.state.busy:
             self._escaped = _NEVER  # a second Esc after the turn has stopped must not clear the text
             self.session.cancel()
+        elif twice and self.editor.empty:
+            self._escaped = _NEVER
+            self.session.rewind()
         elif twice:
             self.clear_text()
 
@@ -335,6 +342,18 @@ class Actions:
         self.app.output.write_raw("\n" * (rows - 1) + "\x1b[H")
         self.app.output.flush()
         self.app.invalidate()
+
+    def vim_mode(self) -> str:
+        """The text key of vim's mode; empty without vim."""
+        if self.app.editing_mode != EditingMode.VI:
+            return ""
+        if self.editor.buffer.selection_state is not None:
+            return "terminal.vim_visual"
+        mode = self.app.vi_state.input_mode
+        if mode == InputMode.NAVIGATION:
+            return "terminal.vim_normal"
+        replacing = mode in (InputMode.REPLACE, InputMode.REPLACE_SINGLE)
+        return "terminal.vim_replace" if replacing else "terminal.vim_insert"
 
     def set_vim(self, on: bool) -> None:
         self.app.editing_mode = EditingMode.VI if on else EditingMode.EMACS

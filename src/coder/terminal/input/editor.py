@@ -37,6 +37,7 @@ class Editor:
         self.keys_shown = False  # until the next key
         self.pastes: dict[str, str] = {}
         self.in_bar = False
+        self.picking = False  # the text is a search in a list (`pick.py`), and nothing is completed
         self.prompt_count = 0  # identifies the prompt: undo does not reach beyond it
         self.on_stash: Callable[[], None] = lambda: None  # called when a question replaces the draft
         self._history = history
@@ -219,7 +220,7 @@ class Editor:
 
     def open_menu(self) -> None:
         """Complete the text before the caret, unless its menu was dismissed."""
-        request = menu_request(self.caret)
+        request = None if self.picking else menu_request(self.caret)
         if self.menu is not None and self.menu.answers(request):
             return
         if request is None or request.start != self._dismissed:

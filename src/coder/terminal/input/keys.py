@@ -16,14 +16,17 @@ from prompt_toolkit.filters import (
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from coder.config.keys import bound_keys
 from coder.terminal.vim.commands import STARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from prompt_toolkit.filters import Filter
 
+    from coder.config.schema import KeyAction
     from coder.terminal.input.actions import Actions
+    from coder.terminal.pick import Picker
 
 # Global keys, and Esc, which may start another key.
 _NOT_THE_BARS = {Keys.ControlC, Keys.ControlZ, Keys.ControlL, Keys.SIGINT, Keys.CPRResponse, Keys.Escape}
@@ -32,8 +35,9 @@ _NOT_THE_BARS = {Keys.ControlC, Keys.ControlZ, Keys.ControlL, Keys.SIGINT, Keys.
 class _Table:
     """The bindings under construction, and the focus filters they use."""
 
-    def __init__(self, actions: Actions) -> None:
+    def __init__(self, actions: Actions, chosen: Mapping[KeyAction, str]) -> None:
         self.actions = actions
+        self.bound = bound_keys(chosen)
         self.keys = KeyBindings()
         in_bar = Condition(lambda: actions.editor.in_bar)
         self.editing = has_focus(actions.editor.buffer) & ~is_searching
@@ -45,6 +49,11 @@ class _Table:
     def on(self, *names: str, do: Callable[[], object], when: Filter | None = None) -> None:
         self.keys.add(*names, filter=self.at_prompt if when is None else when)(lambda _event: do())
 
+    def named(self, action: KeyAction, do: Callable[[], object], when: Filter | None = None) -> None:
+        """Bind an action whose key can be chosen."""
+        for keys in self.bound[action]:
+            self.on(*toolkit_keys(keys), do=do, when=when)
+
     @property
     def pressed(self) -> str:
         """The key being looked up."""
@@ -52,14 +61,26 @@ class _Table:
         return buffer[0].key if buffer else ""
 
 
-def bindings(actions: Actions) -> KeyBindings:
-    table = _Table(actions)
+def toolkit_keys(keys: str) -> list[str]:
+    """`alt+x ctrl+e` as prompt_toolkit names it."""
+    named: list[str] = []
+    for key in keys.split():
+        modifier, _, name = key.rpartition("+")
+        prefix = {"ctrl": "c-", "shift": "s-"}.get(modifier, "")
+        named += ["escape", name] if modifier == "alt" else [prefix + name]
+    return named
+
+
+def bindings(actions: Actions, picker: Picker, chosen: Mapping[KeyAction, str]) -> KeyBindings:
+    """`chosen`: keys by action (`ui.keys`)."""
+    table = _Table(actions, chosen)
     _bind_sending(table)
     _bind_moving(table)
     _bind_editing(table)
     _bind_vim(table)
     _bind_question(table)
     _bind_bar(table)
+    _bind_picker(table, picker)
     return table.keys
 
 
@@ -71,8 +92,9 @@ def _bind_sending(table: _Table) -> None:
     on("c-c", do=actions.interrupt, when=~is_searching)
     on("<sigint>", do=actions.interrupt, when=table.anywhere)
     on("c-d", do=actions.end_of_input)
-    on("c-z", do=actions.suspend, when=table.anywhere)
-    on("c-l", do=actions.clear_screen, when=table.anywhere)
+    table.named("suspend", actions.suspend, table.anywhere)
+    table.named("clear_screen", actions.clear_screen, table.anywhere)
+    table.named("rewind", actions.session.rewind)
 
 
 def _bind_moving(table: _Table) -> None:
@@ -86,25 +108,24 @@ def _bind_moving(table: _Table) -> None:
     on("tab", do=actions.accept, when=table.editing & menu)
     on("tab", do=actions.complete, when=table.editing & ~menu)
     on("s-tab", do=actions.up, when=table.editing & menu)
-    on("s-tab", do=actions.cycle_mode, when=table.at_prompt & ~menu)
-    on("c-r", do=actions.search, when=table.typing)
+    table.named("mode", actions.cycle_mode, table.at_prompt & ~menu)
+    table.named("search", actions.search, table.typing)
     on("c-c", do=actions.stop_search, when=is_searching)
     on("c-g", do=actions.stop_search, when=is_searching)
 
 
 def _bind_editing(table: _Table) -> None:
     actions, on, keys = table.actions, table.on, table.keys
-    on("escape", "enter", do=actions.newline)
+    table.named("newline", actions.newline)
     on("escape", "c-j", do=actions.newline)
-    on("c-j", do=actions.newline)
     on("backspace", do=actions.backspace)
     on("delete", do=actions.editor.delete, when=table.typing)
     for left, right in (("left", "right"), ("c-b", "c-f")):
         on(left, do=lambda: actions.editor.move(-1), when=table.typing)
         on(right, do=lambda: actions.editor.move(1), when=table.typing)
-    on("c-x", "c-e", do=actions.open_editor)
-    on("c-s", do=actions.steer)
-    on("c-o", do=actions.show_transcript)
+    table.named("editor", actions.open_editor)
+    table.named("steer", actions.steer)
+    table.named("transcript", actions.show_transcript)
     # A flow-control key (XON) must not quote the next one.
     on("c-q", do=lambda: None, when=table.anywhere)
     keys.add("c-w", filter=table.typing)(lambda event: actions.kill_word(event, "unix-word-rubout"))
@@ -157,3 +178,20 @@ def _bind_bar(table: _Table) -> None:
     keys.add("<any>", filter=table.in_bar & for_bar, eager=True)(in_bar_key)
     keys.add("escape", filter=table.in_bar)(in_bar_key)
     keys.add("escape", "enter", filter=table.in_bar)(lambda _event: actions.bar_key("newline", ""))
+
+
+def _bind_picker(table: _Table, picker: Picker) -> None:
+    """A list to choose from has the keys, but for those that edit its search."""
+    picking = table.editing & Condition(lambda: picker.open)
+
+    def on(*names: str, do: Callable[[], object]) -> None:
+        for name in names:
+            table.on(name, do=do, when=picking)
+
+    on("up", "c-p", "s-tab", do=lambda: picker.move(-1))
+    on("down", "c-n", "tab", do=lambda: picker.move(1))
+    on("pageup", do=lambda: picker.page(-1))
+    on("pagedown", do=lambda: picker.page(1))
+    on("enter", do=picker.accept)
+    on("escape", "c-c", "c-d", do=picker.close)
+    on("c-j", "c-r", "c-s", "c-o", "?", do=lambda: None)

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from prompt_toolkit.application import get_app, in_terminal
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
@@ -95,6 +96,7 @@ class LiveRegion:
             editing_mode=EditingMode.VI if vim else EditingMode.EMACS,
             terminal_size_polling_interval=None,
             max_render_postpone_time=0,
+            cursor=ModalCursorShapeConfig(),  # of vim's modes
             input=self._keyboard,
             output=output,
         )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from coder.config.keys import key_names
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.menu import ROWS as MENU_ROWS
 from coder.terminal.render.sanitize import safe
@@ -67,6 +68,9 @@ class LiveRows:
         self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
         self.bar: Callable[[], list[str]] = list
         self.redraw_after: Callable[[float], object] = lambda _seconds: None
+        self.key_names = key_names({})
+        self.pick_rows: Callable[[], list[Line]] = list
+        self.pick_prompt: Callable[[], str] = str
         self.question_rows: Callable[[int], list[Line]] = lambda _columns: []
         self.question_prompt: Callable[[int], str] = lambda _columns: ""
         self._tail: list[str] = []
@@ -143,6 +147,8 @@ class LiveRows:
     def menu(self) -> list[str]:
         menu = self.editor.menu
         columns, rows = self.size()
+        if picking := self.pick_rows():
+            return self._render(picking)
         if menu is None:
             return self._keys(columns, rows) if self.editor.keys_shown else []
         room = max(1, min(MENU_ROWS, rows - 4))
@@ -167,7 +173,7 @@ class LiveRows:
 
     def _keys(self, columns: int, rows: int) -> list[str]:
         """What the keys do, below an empty line."""
-        lines = self.texts.say("help.keys").split("\n")
+        lines = self.texts.say("help.keys", **self.key_names).split("\n")
         found = [row for line in lines for row in wrap([("dim", line)], columns, [("", "  ")], [("", "  ")])]
         return self._render(found[: max(1, rows - 4)])
 
@@ -175,6 +181,8 @@ class LiveRows:
         columns, _ = self.size()
         if self.state.answering:
             return self.theme.paint("ask", self.question_prompt(columns))
+        if searching := self.pick_prompt():
+            return self.theme.paint("prompt", searching)
         return self.theme.paint(
             "prompt", prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
         )

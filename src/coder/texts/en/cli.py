@@ -142,7 +142,7 @@ TEXTS: dict[str, str] = {
     "cli.help.once": "one turn, then exit",
     "cli.help.output": "how the answer is printed",
     "cli.help.question": "a first message; without --once the session goes on",
-    "cli.help.resume": "go on with a session (its id, or the beginning of it)",
+    "cli.help.resume": "go on with a session (its id, or the beginning of it; without one, choose)",
     "cli.help.revoke": "trust them no longer",
     "cli.help.trust_session": "believe the record of this session, which you did not make here",
     "cli.help.tokenizer": "vocabulary for counting, e.g. cl100k_base",
@@ -196,6 +196,9 @@ TEXTS: dict[str, str] = {
     "cli.show.turn_end.one": "{status} · 1 step · {tokens} tokens",
     "cli.show.rewind": "took the conversation back to before turn {turn}",
     "cli.show.rewind_back": "took that rewind back",
+    "cli.resume_which": (
+        "--resume needs an ID where there is no terminal to choose on. Recent sessions:\n{sessions}"
+    ),
     "cli.show.undo": "undid the file changes of turn {turn}",
     "cli.show.verify": "verify {command} → {state} (exit {code})",
     "cli.system": "{what}: {why}.",

@@ -19,6 +19,9 @@ TEXTS: dict[str, str] = {
     "config.expect_int_from": "a whole number, {low} or more",
     "config.expect_list": "a list of {items}",
     "config.expect_object": "an object {{…}}",
+    "config.expect_key": (
+        'a key such as ctrl+t, alt+r, f5, shift+tab or ctrl+x ctrl+t (not ctrl+c, d, h, i or m), or ""'
+    ),
     "config.expect_string": "a text in quotes",
     "config.expect_strings": "texts in quotes",
     "config.file_directory": "{file} is a folder, not a configuration file.",

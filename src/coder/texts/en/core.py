@@ -468,4 +468,14 @@ TEXTS: dict[str, str] = {
         "them all the same (and keeps a copy)."
     ),
     "rewind.usage": "Usage: /rewind [N] [conversation|force]",
+    # terminal: lists to choose from
+    "terminal.pick_message": "⏎ go back to before it, with the files · Esc cancel",
+    "terminal.pick_nothing": "nothing found",
+    "terminal.pick_search": "search> ",
+    "terminal.pick_session": "⏎ resume · Esc cancel",
+    "terminal.statusline_failed": "statusline: {code}",
+    "terminal.vim_insert": "-- INSERT --",
+    "terminal.vim_normal": "-- NORMAL --",
+    "terminal.vim_replace": "-- REPLACE --",
+    "terminal.vim_visual": "-- VISUAL --",
 }

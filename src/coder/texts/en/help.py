@@ -13,11 +13,11 @@ TEXTS: dict[str, str] = {
     "help.hooks": "the hooks that are configured, and how each last ended",
     "help.ide": "the editor that is connected, and what the model is told of it",
     "help.keys": (
-        "Enter sends; Alt+Enter, Ctrl+J or a trailing \\ makes a new line.\n"
+        "Enter sends; {newline} or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
-        "What you send while it works waits; Up takes it back. Ctrl+S sends it with the next step.\n"
-        "Shift+Tab: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
-        "Ctrl+O: the whole transcript in the pager. Esc Esc on an empty line: back to an earlier message.\n"
+        "What you send while it works waits; Up takes it back. {steer} sends it with the next step.\n"
+        "{mode}: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
+        "{transcript}: the whole transcript. Esc Esc on an empty line: back to an earlier message.\n"
         "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",

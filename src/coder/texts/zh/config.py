@@ -19,6 +19,9 @@ TEXTS: dict[str, str] = {
     "config.expect_int_from": "不小于 {low} 的整数",
     "config.expect_list": "由{items}组成的列表",
     "config.expect_object": "对象 {{…}}",
+    "config.expect_key": (
+        '按键，如 ctrl+t、alt+r、f5、shift+tab 或 ctrl+x ctrl+t（不能是 ctrl+c、d、h、i、m），或 ""'
+    ),
     "config.expect_string": "带引号的文本",
     "config.expect_strings": "带引号的文本",
     "config.file_directory": "{file} 是文件夹，不是配置文件。",

@@ -400,4 +400,14 @@ TEXTS: dict[str, str] = {
         "/rewind {turn} force 强制替换文件（并保留副本）。"
     ),
     "rewind.usage": "用法：/rewind [N] [conversation|force]",
+    # terminal: lists to choose from
+    "terminal.pick_message": "⏎ 连同文件退回到它之前 · Esc 取消",
+    "terminal.pick_nothing": "没有找到",
+    "terminal.pick_search": "搜索> ",
+    "terminal.pick_session": "⏎ 恢复 · Esc 取消",
+    "terminal.statusline_failed": "状态行命令：{code}",
+    "terminal.vim_insert": "-- 插入 --",
+    "terminal.vim_normal": "-- 普通 --",
+    "terminal.vim_replace": "-- 替换 --",
+    "terminal.vim_visual": "-- 可视 --",
 }
