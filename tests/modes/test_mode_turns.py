@@ -335,8 +335,8 @@ def test_the_list_marks_what_is_on_and_not_what_it_shadows(project: Project) -> 
     home.mkdir(parents=True)
     (home / "calm.md").write_text(CALM, encoding="utf-8")
     listed = of(play(project, ["/calm very", "/modes"]).seen, CommandDone)[1].text.split("\n")[1:]
-    assert listed[0].startswith("○ /bad  (project:project)  broken  /")
+    assert listed[0].startswith("  /bad  (project:project)  broken  /")
     assert listed[1:] == [
         "● /calm [tone=very]  (project:project)  persistent",
-        "○ /calm  (global)  persistent  shadowed by (project:project)",
+        "  /calm  (global)  persistent  shadowed by (project:project)",
     ]

@@ -20,10 +20,11 @@ _SCOPE = ModeScope("project", "(project:x)", "/x")
 
 
 def below(terminal: Terminal) -> list[str]:
-    """The rows under the prompt."""
+    """The rows under the prompt, without vim's mode and what the bar's line says of its keys."""
     rows = terminal.screen.split("\n")
     prompts = [n for n, row in enumerate(rows) if row.startswith("[")]
-    return rows[prompts[-1] + 1 :] if prompts else []
+    found = rows[prompts[-1] + 1 :] if prompts else []
+    return [row.partition("   ↓ ")[0] for row in found if not row.startswith("-- ")]
 
 
 def shows(terminal: Terminal, *rows: str) -> None:

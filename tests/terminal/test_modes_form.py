@@ -187,7 +187,7 @@ def test_a_project_s_command_asks_before_a_mode_is_on(project: Project) -> None:
         terminal.send("/log 3")
         terminal.until(lambda: terminal.text.count("wants to run `cat log.txt`") == 3)
         terminal.send("y")
-        terminal.until(lambda: terminal.screen.endswith("\nMode: log"))
+        terminal.until(lambda: "\nMode: log   ↓ edit" in terminal.screen)
         terminal.send("go")
         terminal.until("answer0")
         assert "The log 3:\nsauce" in messages(server)[0]
@@ -201,7 +201,7 @@ def test_plain_screens_print_the_summary(project: Project) -> None:
         terminal.until("channel is missing")
         terminal.until_idle()  # no form
         terminal.send("/release beta")
-        terminal.until("\nMode: Release\n")
+        terminal.until("\nMode: Release")
         terminal.until("Mode on: /release [channel=beta] [region=emea]")
         terminal.send("/modes off release")
         terminal.until("\nMode: none\n")

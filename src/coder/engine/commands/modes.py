@@ -172,7 +172,7 @@ def _listed(agent: Agent) -> list[Said]:
     lines: list[Said] = []
     for definition in keeper.catalogue.definitions:
         on = values.get(definition.mode_id) if definition.command else None  # else another has its name
-        mark = "○" if on is None else "●"
+        mark = " " if on is None else "●"
         state: Said = definition.error.message if definition.error else definition.description
         if definition.shadowed_by:
             state = Phrase("modes.state_shadowed", scope=definition.shadowed_by)

@@ -5,7 +5,7 @@ It holds only the focus and the value being edited; the modes' state is in `know
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coder.protocol.modes import (
@@ -21,7 +21,7 @@ from coder.terminal.modes.rows import Focus, keys_line, mode_lines, summary, win
 from coder.terminal.modes.slot import KeyAnswer
 from coder.terminal.render.sanitize import flat
 from coder.terminal.render.theme import Theme
-from coder.terminal.render.width import Line, clip
+from coder.terminal.render.width import Line, clip, line_width
 from coder.texts import Texts
 
 if TYPE_CHECKING:  # imported lazily: most sessions edit no mode
@@ -227,7 +227,7 @@ class CustomModeBar:
         entries = self.known.entries()
         if not self.focused:
             line = summary(entries, self.texts) if rows >= 5 else []
-            return [clip(line, width)] if line else []
+            return [clip(self._with_hint(line, entries, width), width)] if line else []
         height = max(1, rows - 4)
         if self.form is not None:
             return self.form.lines(width, height, self.texts)
@@ -237,6 +237,14 @@ class CustomModeBar:
         foot = self._foot(width)[: max(0, height - 2)]
         groups = mode_lines(entries, self.focus, width, self.texts)
         return [*window(groups, self.focus.row, height - len(foot)), *foot]
+
+    def _with_hint(self, line: Line, entries: Sequence[Entry], width: int) -> Line:
+        """How the bar is entered and a mode left, where there is room for it."""
+        names = [entry.mode.mode_id for entry in entries if entry.on]
+        hint: Line = (
+            [("dim", f"   {self.texts.say('terminal.bar_hint', name=flat(names[-1]))}")] if names else []
+        )
+        return [*line, *hint] if line_width(line) + line_width(hint) <= width else line
 
     def _foot(self, width: int) -> list[Line]:
         field = self.focus.editing

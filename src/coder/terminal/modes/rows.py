@@ -83,7 +83,11 @@ def mode_lines(entries: Sequence[Entry], focus: Focus, width: int, texts: Texts)
 def _mode(entry: Entry, focus: Focus | None, names: int, width: int, texts: Texts) -> list[Line]:
     style = "strong" if focus else "" if entry.on else "dim"
     name = clip([(style, flat(entry.mode.display_name))], names)
-    head: Line = [("", "▸ " if focus else "○ "), *name, ("", " " * (names - line_width(name)))]
+    head: Line = [
+        ("", "▸ " if focus else "○ " if entry.on else "  "),
+        *name,
+        ("", " " * (names - line_width(name))),
+    ]
     if fault := problem_text(entry, texts):
         head.append(("bad", f" ⚠ {fault}"))
     elif not entry.on:

@@ -385,6 +385,7 @@ TEXTS: dict[str, str] = {
     ),
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ set · Tab next · empty: the default · Esc cancel",
+    "terminal.bar_hint": "↓ edit · {name} off",
     "terminal.bar_keys": "↑↓ mode · ←→ variable · ⏎ edit · Tab form · Space on/off · Esc back",
     "terminal.bar_pick_keys": "↑↓ choose · ⏎ set · ⌫ the default · Esc cancel",
     "terminal.form_keys": "Tab ↑↓ field · ←→ choose · ⌫ default · ⏎ apply · Esc cancel",

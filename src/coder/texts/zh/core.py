@@ -321,6 +321,7 @@ TEXTS: dict[str, str] = {
     ),
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ 确定 · Tab 下一个 · 留空用默认值 · Esc 取消",
+    "terminal.bar_hint": "↓ 编辑 · {name} off 关闭",
     "terminal.bar_keys": "↑↓ 切换模式 · ←→ 切换变量 · ⏎ 编辑 · Tab 表单 · 空格 开关 · Esc 返回",
     "terminal.bar_pick_keys": "↑↓ 选择 · ⏎ 确定 · ⌫ 用默认值 · Esc 取消",
     "terminal.form_keys": "Tab ↑↓ 切换字段 · ←→ 选择 · ⌫ 默认值 · ⏎ 应用 · Esc 取消",
