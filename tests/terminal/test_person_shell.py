@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 from pty_kit import CTRL_C, ENTER, ESC, Terminal
 from talk_kit import cancelled_line
 
+from coder.process.on_terminal import ScreenFilter
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 
@@ -120,3 +122,11 @@ def test_ctrl_c_is_the_programs(project: Project) -> None:
         terminal.until_idle()
         assert "Cancelled" not in terminal.text
     assert "exit_code: 7" in kept(project)[0]
+
+
+def test_the_cursor_stays_where_an_editor_left_it() -> None:
+    """Resetting the margins moves it home; the prompt would then be drawn over what is on the screen."""
+    screen = ScreenFilter()
+    screen.whole = True
+    screen.feed(b"\x1b[?1049h\x1b[1;30r\x1b[?25l text \x1b[?25h\x1b[?1049l")
+    assert re.fullmatch(rb"(?:\x1b\[\?\d+[hl]|\x1b7\x1b\[r\x1b8|\x1b\[0m|\r\n)+", screen.end())

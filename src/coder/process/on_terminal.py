@@ -68,8 +68,9 @@ class ScreenFilter:
         """Restores the terminal, and begins a row of its own."""
         rest = b"" if self.whole else _CONTROLS.sub(lambda found: _shown(found[0]), self._held)
         left = "".join(f"\x1b[?{mode}l" for mode in _MODES if mode in self._modes)
-        restored = f"{left}\x1b[?25h\x1b[?7h\x1b[r" if self.whole and (left or "25" in self._modes) else left
-        return rest + restored.encode() + b"\x1b[0m" + (b"\r\n" if self._in_row or rest else b"")
+        if self.whole and (left or "25" in self._modes):
+            left += "\x1b[?25h\x1b[?7h\x1b7\x1b[r\x1b8"  # resetting the margins moves the cursor home
+        return rest + left.encode() + b"\x1b[0m" + (b"\r\n" if self._in_row or rest else b"")
 
 
 def _shown(control: bytes) -> bytes:

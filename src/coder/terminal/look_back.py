@@ -61,7 +61,7 @@ class EarlierMessages:
 
     def _changed(self, message: EarlierMessage) -> str:
         known = message.changed and not message.undone
-        return self._texts.say("rewind.changed", n=len(message.changed)) if known else ""
+        return self._texts.say("rewind.changed", n=len(message.changed)).lstrip(" ·") if known else ""
 
     def search(self, query: str) -> list[PickItem]:
         return []

@@ -82,7 +82,7 @@ class RecordedEvents:
                 self._calls[call_id].begun = event.ts
             case entries.Observation() as entry:
                 yield self._result(event, entry)
-            case entries.Command(input=line, ok=ok):
+            case entries.Command(input=line, ok=ok, command=name) if name != "resume":  # by which it is told
                 yield Typed(line)
                 yield CommandDone(line, event.content, ok=ok is not False)
             case _:
