@@ -14,7 +14,6 @@ import msgspec
 
 from coder import __version__
 from coder.engine.engine import Engine
-from coder.process.run import run_process
 from coder.protocol.events import AnyEvent, StateChanged
 from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import Line, clip
@@ -54,6 +53,8 @@ class StatusLine:
         self._running = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
+        from coder.process.run import run_process  # most people have no such command
+
         self._told = self._next
         try:
             done = await run_process(
