@@ -69,7 +69,7 @@ class EarlierMessages:
     def preview(self, item: PickItem, width: int) -> list[Line]:
         message = self._messages[item.key]
         lines = message_lines(message.text, width)[:_MESSAGE_ROWS]
-        return [*lines, *(_quiet(path, width) for path in message.changed)]
+        return [*map(_untinted, lines), *(_quiet(path, width) for path in message.changed)]
 
 
 class EarlierSessions:
@@ -105,12 +105,17 @@ class EarlierSessions:
     def preview(self, item: PickItem, width: int) -> list[Line]:
         found = [_quiet(line, width) for line in item.found.split("\n") if line]
         recent = recent_lines(self._view.recent_turns(item.key)[-2:], self._texts, width)
-        return [*found, *recent]
+        return [*found, *map(_untinted, recent)]
 
 
 def pick_source(command: str, engine: Engine, texts: Texts) -> PickSource:
     """What the argument of `/rewind` or `/resume` is chosen from."""
     return EarlierMessages(engine, texts) if command == "/rewind" else EarlierSessions(engine, texts)
+
+
+def _untinted(line: Line) -> Line:
+    """The live region has fewer colours than the scrollback: a tint would hide the text."""
+    return [(style.replace("said", "strong"), text) for style, text in line if text]
 
 
 def _quiet(text: str, width: int) -> Line:
