@@ -344,7 +344,7 @@ class Actions:
         self.app.invalidate()
 
     def vim_mode(self) -> str:
-        """The text key of vim's mode; empty without vim."""
+        """The text key of vim's mode; empty without vim, and while text is inserted as anywhere else."""
         if self.app.editing_mode != EditingMode.VI:
             return ""
         if self.editor.buffer.selection_state is not None:
@@ -353,7 +353,7 @@ class Actions:
         if mode == InputMode.NAVIGATION:
             return "terminal.vim_normal"
         replacing = mode in (InputMode.REPLACE, InputMode.REPLACE_SINGLE)
-        return "terminal.vim_replace" if replacing else "terminal.vim_insert"
+        return "terminal.vim_replace" if replacing else ""
 
     def set_vim(self, on: bool) -> None:
         self.app.editing_mode = EditingMode.VI if on else EditingMode.EMACS

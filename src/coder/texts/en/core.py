@@ -475,7 +475,6 @@ TEXTS: dict[str, str] = {
     "terminal.pick_search": "search> ",
     "terminal.pick_session": "⏎ resume · Esc cancel",
     "terminal.statusline_failed": "statusline: {code}",
-    "terminal.vim_insert": "-- INSERT --",
     "terminal.vim_normal": "-- NORMAL --",
     "terminal.vim_replace": "-- REPLACE --",
     "terminal.vim_visual": "-- VISUAL --",

@@ -407,7 +407,6 @@ TEXTS: dict[str, str] = {
     "terminal.pick_search": "搜索> ",
     "terminal.pick_session": "⏎ 恢复 · Esc 取消",
     "terminal.statusline_failed": "状态行命令：{code}",
-    "terminal.vim_insert": "-- 插入 --",
     "terminal.vim_normal": "-- 普通 --",
     "terminal.vim_replace": "-- 替换 --",
     "terminal.vim_visual": "-- 可视 --",
