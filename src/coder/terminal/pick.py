@@ -67,6 +67,7 @@ class Picker:
         self._items: list[PickItem] = []
         self._shown: list[PickItem] = []
         self._at = 0
+        self._loading = False
         self._previews: dict[tuple[str, int], list[Line]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._searching: asyncio.TimerHandle | None = None
@@ -77,16 +78,24 @@ class Picker:
         return self._source is not None
 
     async def show(self, source: PickSource, chosen: Callable[[str], None]) -> None:
-        """`chosen` gets the item's key, or an empty one if there is nothing to choose from."""
-        items = list(await asyncio.to_thread(source.items))
-        if not items:
-            chosen("")
-        if not items or self.open:
+        """`chosen` gets the item's key, or an empty one if there is nothing to choose from. The list has the
+        keys from the start: what is typed before its items are there is a search, and chooses nothing."""
+        if self.open:
             return
-        self._source, self._chosen, self._items, self._previews = source, chosen, items, {}
+        self._source, self._chosen, self._items, self._previews = source, chosen, [], {}
+        self._shown, self._loading = [], True
         self._editor.stash()
         self._editor.picking = True
-        self._filter([])
+        self._draw()
+        items = list(await asyncio.to_thread(source.items))
+        if self._source is not source:
+            return
+        self._items, self._loading = items, False
+        if items:
+            self._filter([])
+            return
+        self.close()
+        chosen("")
 
     def close(self, item: PickItem | None = None) -> None:
         if self._source is None:
@@ -184,7 +193,7 @@ class Picker:
         listed, previewed = self._room()
         top = max(0, min(self._at - listed // 2, len(self._shown) - listed))
         lines = [self._row(item, top + at == self._at) for at, item in enumerate(self._shown[top:][:listed])]
-        if not self._shown:
+        if not self._shown and not self._loading:
             lines.append([("dim", "  " + self._texts.say("terminal.pick_nothing"))])
         place = f"  {min(self._at + 1, len(self._shown))}/{len(self._shown)} · "
         lines.append([("dim", place + source.hint)])

@@ -70,7 +70,8 @@ class StatusLine:
             )
             first = done.stdout.strip().partition("\n")[0]
             failed = self._texts.say("terminal.statusline_failed", code=done.exit_code)
-            self._line = flat(_COLOURS.sub("", first)) if done.exit_code == 0 else failed
+            if not (done.timed_out and self._line):  # what it said before is better than that it is slow
+                self._line = flat(_COLOURS.sub("", first)) if done.exit_code == 0 else failed
         except OSError as error:
             self._line = self._texts.say("terminal.statusline_failed", code=error.strerror or error)
         finally:
