@@ -83,8 +83,10 @@ def test_going_back_to_an_earlier_message(
         terminal.until_idle()
         assert SAY[lang]["search"] not in terminal.screen
         assert (project.cwd / "b.txt").exists()
-        terminal.send("/rewind")
-        terminal.until(lambda: SAY[lang]["search"] in terminal.screen)
+        terminal.type("/rewind" + ENTER + "make a")  # typed ahead: it is the search, not a draft
+        terminal.until(lambda: SAY[lang]["search"] in terminal.screen and "make a" in rows_of(terminal)[0])
+        terminal.type("\x15")
+        terminal.until(lambda: rows_of(terminal)[0].startswith("› make b"))
         terminal.type(ENTER)
         terminal.until(lambda: not (project.cwd / "b.txt").exists())
         terminal.until(lambda: "make b" in terminal.prompt and "and more" in terminal.prompt)

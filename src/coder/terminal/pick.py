@@ -77,7 +77,7 @@ class Picker:
     def open(self) -> bool:
         return self._source is not None
 
-    async def show(self, source: PickSource, chosen: Callable[[str], None]) -> None:
+    def show(self, source: PickSource, chosen: Callable[[str], None]) -> None:
         """`chosen` gets the item's key, or an empty one if there is nothing to choose from. The list has the
         keys from the start: what is typed before its items are there is a search, and chooses nothing."""
         if self.open:
@@ -87,6 +87,9 @@ class Picker:
         self._editor.stash()
         self._editor.picking = True
         self._draw()
+        self._start(self._load(source))
+
+    async def _load(self, source: PickSource) -> None:
         items = list(await asyncio.to_thread(source.items))
         if self._source is not source:
             return
@@ -95,7 +98,7 @@ class Picker:
             self._filter([])
             return
         self.close()
-        chosen("")
+        self._chosen("")
 
     def close(self, item: PickItem | None = None) -> None:
         if self._source is None:

@@ -337,8 +337,7 @@ class Repl:
     def _choose(self, command: str) -> None:
         """Its argument, from a list; where there is nothing to choose, the command says so."""
         source = pick_source(command, self.engine, self.texts)
-        picked = self.picker.show(source, lambda key: self._send(f"{command} {key}".rstrip()))
-        self.live_region.app.create_background_task(picked)
+        self.picker.show(source, lambda key: self._send(f"{command} {key}".rstrip()))
 
     def cycle_mode(self) -> None:
         self.engine.submit(SetOperatingMode(next_mode(self.state.mode)))
