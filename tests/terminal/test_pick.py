@@ -71,7 +71,7 @@ def test_going_back_to_an_earlier_message(
         terminal.pump(0.15)
         terminal.type(ESC)
         terminal.until(lambda: says(terminal, SAY[lang]["hint"]))
-        terminal.until(lambda: "b.txt" in terminal.screen)  # the preview names what its turn changed
+        terminal.until(lambda: any("b.txt" in row for row in rows_of(terminal)))  # what its turn changed
         first, second = rows_of(terminal)[:2]
         assert first.startswith("› make b and more")
         assert second.startswith("  make a")
