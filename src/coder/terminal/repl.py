@@ -40,9 +40,9 @@ from coder.terminal.look_back import LookBack, pick_source
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
 from coder.terminal.outbox import Outbox
-from coder.terminal.render.background import may_ask
 from coder.terminal.parts import make_editor
 from coder.terminal.pick import Picker
+from coder.terminal.render.background import may_ask
 from coder.terminal.render.event_lines import command_lines, detail_lines
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion, Parts
