@@ -129,8 +129,7 @@ class RayEngine:
             has = self._ray.cluster_resources()
             fits = (has.get(name, 0) // needed for name, needed in self._demand.items() if needed)
             count = max(1, int(min(fits, default=1)))
-            # A few more than fit: a worker that is done takes the next one at once. Without one it is given
-            # back to Ray, which ends it and starts another, and a nursery with it.
+            # A few more than fit, so that a worker that is done can take the next one at once.
             self._capacity = count + 1 + count // 8
         return self._capacity
 
