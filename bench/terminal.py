@@ -325,7 +325,7 @@ AGAINST = """
 ## Against an earlier state
 
 Written by `./dev bench terminal --against SRC`: both states in turns, the medians of five rounds. The machine
-was under load, so that times mean something only beside each other.
+was under heavy load: times mean something only beside each other, CPU time and bytes mean more.
 """
 
 HEADING = """\

@@ -119,3 +119,15 @@ def test_rows_that_a_low_screen_pushed_off_are_erased_when_they_come_back(
                 and text.count("esc stops") == 1
             )
         )
+
+
+def test_the_theme_follows_a_white_pane(project: Project, tmux: Tmux) -> None:
+    with ScriptedServer([{"text": "answered"}]) as server:
+        tmux("new-session", "-d", "-s", "first", "sleep 60")
+        tmux("set-option", "-g", "window-style", "bg=#ffffff")
+        started(project, tmux, server.url)
+        tmux("send-keys", "-t", "t", "what is this", "Enter")
+        tmux.until("answered")
+        coloured = tmux("capture-pane", "-e", "-p", "-S", "-", "-t", "t")
+    assert "rgb:" not in coloured
+    assert re.search(r"48[;:]5[;:]254m[^\n]*what is this", coloured), coloured
