@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -73,6 +74,7 @@ class Scene(NamedTuple):
     columns: int = 80
     rows: int = 24
     light: bool = False
+    earlier: Sequence[str] = ()  # questions of sessions before this one
 
 
 EDIT = _call("edit", path="basket.py", old_string="prices[1:]", new_string="prices")
@@ -147,6 +149,19 @@ SCENES = [
         columns=44,
         rows=30,
     ),
+    Scene(
+        "picker",
+        "`coder --resume`: earlier sessions to search, with a preview of the one that is chosen.",
+        [
+            {"text": "It leaves out the first price."},
+            {"text": "Added a test."},
+            {"text": "Two prices differ."},
+        ],
+        flags=("--resume",),
+        until=lambda text: "search>" in text and "1/3" in text and "prices differ" in text,
+        rows=24,
+        earlier=(QUESTION, "Add a test for an empty basket", "Compare the prices with last week's list"),
+    ),
 ]
 
 
@@ -162,6 +177,9 @@ def taken(scene: Scene, folder: Path) -> str:
             "COLORTERM": "truecolor",
         }
         environ.pop("NO_COLOR", None)
+        for question in scene.earlier:
+            once = [sys.executable, "-m", "coder", "--once", question]
+            subprocess.run(once, cwd=folder, env=environ, check=True, capture_output=True)
         session = start(folder, environ, scene.flags, scene.columns, scene.rows)
         try:
             _play(session, scene)

@@ -73,6 +73,7 @@ SCENES = {
     "hunks": "Part 2 of 2?",
     "hunks-light": "Part 2 of 2?",
     "table": "What it does",
+    "picker": "Add a test for an empty basket",
 }
 
 

@@ -125,7 +125,8 @@ class LiveRows:
         if self.state.phase == "stopping":
             return [("note", say("busy.stopping"))]
         frame = _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)]
-        return [("spin", f"{frame} "), *busy_line(self.state, self.texts, columns - 2)]
+        steer = self.key_names["steer"].lower().replace("–", "")
+        return [("spin", f"{frame} "), *busy_line(self.state, self.texts, columns - 2, steer)]
 
     def queue(self) -> list[str]:
         columns, rows = self.size()

@@ -21,11 +21,11 @@ _PATH_TOOLS = ("read", "list", "write", "edit", "patch")
 _NAMED = (*_PATH_TOOLS, "glob", "grep", "bash", "fetch", "task", "job")
 
 
-def busy_line(state: PromptState, texts: Texts, columns: int) -> Line:
-    """One row of at most `columns`."""
+def busy_line(state: PromptState, texts: Texts, columns: int, steer: str = "ctrl+s") -> Line:
+    """One row of at most `columns`. `steer`: the key's name; empty if there is none."""
     before, what, after, from_left = _doing(state, texts)
     wanted = min(text_width(before + what + after), _ROOMY, max(_NARROW, columns // 2))
-    tail = _tail(state, texts, columns - wanted)
+    tail = _tail(state, texts, columns - wanted, steer)
     room = max(_LEAST, columns - text_width(tail))
     rest = room - text_width(before + after)
     if what:
@@ -66,7 +66,7 @@ def _around(key: str, what: str, texts: Texts, **values: object) -> tuple[str, s
     return before, what, after
 
 
-def _tail(state: PromptState, texts: Texts, room: int) -> str:
+def _tail(state: PromptState, texts: Texts, room: int, steer: str) -> str:
     """What is behind it, in order; the parts that matter least are left out where there is no room."""
     say = texts.say
     tokens = round(state.turn_tokens + state.streamed)
@@ -75,7 +75,7 @@ def _tail(state: PromptState, texts: Texts, room: int) -> str:
         "seconds": _time(int(time.monotonic() - state.since), texts),
         "tokens": say("busy.tokens", n=about + short_number(tokens)) if tokens else "",
         "stops": say("busy.stops"),
-        "steers": say("busy.steers"),
+        "steers": say("busy.steers", key=steer) if steer else "",
     }
     for unimportant in ("", "steers", "tokens", "seconds", "stops"):
         parts.pop(unimportant, None)

@@ -7,7 +7,7 @@ TEXTS: dict[str, str] = {
     "busy.minutes": "{m}m {s}s",
     "busy.tokens": "{n} tokens",
     "busy.stops": "esc stops",
-    "busy.steers": "ctrl+s steers",
+    "busy.steers": "{key} steers",
     "busy.do.bash": "running {what}",
     "busy.do.read": "reading {what}",
     "busy.do.list": "listing {what}",

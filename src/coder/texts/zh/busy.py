@@ -7,7 +7,7 @@ TEXTS: dict[str, str] = {
     "busy.minutes": "{m} 分 {s} 秒",
     "busy.tokens": "{n} 个 token",
     "busy.stops": "esc 停止",
-    "busy.steers": "ctrl+s 插话",
+    "busy.steers": "{key} 插话",
     "busy.do.bash": "正在运行 {what}",
     "busy.do.read": "正在读取 {what}",
     "busy.do.list": "正在列出 {what}",
