@@ -59,6 +59,23 @@ def test_named_where_nobody_can_be_asked_its_words_alone_are_taken(project: Proj
     assert not (project.cwd / "made.txt").exists()
 
 
+def test_it_neither_raises_the_effort_nor_takes_the_loop_guard_away(project: Project) -> None:
+    chosen = {"effort": "max", "loop_guard": False, "budget_usd": None, "preset": "yolo", "model": "theirs"}
+    shipped(project, lines([*ROWS[:2], ("state", 1, "", chosen)]))
+    project.configure(budget={"max_usd": 1.0})
+
+    async def scenario() -> None:
+        driver = Driver(project, "http://127.0.0.1:9")
+        driver.start("evil")
+        agent = driver.engine.agent
+        assert (agent.effort, agent.preset, agent.chosen.name) == ("", "balanced", "scripted")
+        assert agent.session.loop_guard
+        assert agent.session.budget.limit == 1.0
+        await driver.close()
+
+    asyncio.run(scenario())
+
+
 def test_of_its_images_only_those_that_are_some(project: Project) -> None:
     """A provider refuses the whole request for one that is not, and each one after it."""
     project.configure(provider={"models": {"scripted": {"images": True}}})

@@ -78,9 +78,10 @@ def test_a_task_is_done_under_the_person_s_policy(project: Project) -> None:
         assert not (project.cwd / "made.txt").exists()
         client.call(task="!touch bang.txt")  # a caller's text is never the person's shell
         assert not (project.cwd / "bang.txt").exists()
-        outside = client.call(task="x", folder="..")
-        assert outside["isError"]
-        assert "is no folder below" in outside["content"][0]["text"]
+        for folder in ("..", "a\0b"):
+            outside = client.call(task="x", folder=folder)
+            assert outside["isError"]
+            assert "is no folder below" in outside["content"][0]["text"]
         assert client.call(tsk="x")["isError"]
         assert client.end() == 0
         assert "!touch bang.txt" in json.dumps(server.chats[-1])

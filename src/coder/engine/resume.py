@@ -48,10 +48,8 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     session = Session(agent, session_id, [sink], state.created_at, made_here=made_here)
     session.ledger = ledger
     session.budget.limit = choices.limit(session.budget.limit)
-    if choices.loop_guard is not None:
-        session.loop_guard = choices.loop_guard
-    if choices.effort is not None and choices.effort in ("", *EFFORTS) and not agent.config.provider.effort:
-        agent.effort = choices.effort
+    if believed:
+        _take_choices(session, choices)
     session.pending_asks = choices.asks
     session.pending_turn = newest.so_far
     session.shown = newest.shown
@@ -63,6 +61,14 @@ def resume_session(agent: Agent, session_id: str) -> Session:
     _tell_of_jobs(session, jobs)
     session.show_state()
     return session
+
+
+def _take_choices(session: Session, choices: Choices) -> None:
+    agent = session.agent
+    if choices.loop_guard is not None:
+        session.loop_guard = choices.loop_guard
+    if choices.effort is not None and choices.effort in ("", *EFFORTS) and not agent.config.provider.effort:
+        agent.effort = choices.effort
 
 
 def _keep_conversation_only(session: Session, state: Replay) -> None:

@@ -130,6 +130,8 @@ class McpServer:
 
     def _directory(self, name: str) -> Path | None:
         """The directory, links followed; None where it is not below ours."""
+        if "\0" in name:
+            return None
         root = os.path.realpath(self._chosen.root)
         directory = Path(os.path.realpath(Path(root, name)))
         return directory if directory.is_relative_to(root) and directory.is_dir() else None
