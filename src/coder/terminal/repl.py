@@ -134,6 +134,7 @@ class Repl:
         rows.redraw_after = lambda seconds: self.loop.call_later(seconds, self._draw_soon)
         rows.bar = self._bar_rows
         rows.key_names = key_names(self.ui.keys)
+        self.transcript.unfold_key = rows.key_names["transcript"].lower().replace("–", "")
         rows.pick_rows, rows.pick_prompt = self.picker.rows, self.picker.prompt
         return rows
 

@@ -121,8 +121,7 @@ def detail_lines(
         return []
     if kind == "diff":
         rows = safe(detail).rstrip("\n").split("\n")
-        key = "view.rest_of_file" if is_new_file(detail) else "view.hidden"
-        hidden = texts.say(key, n=len(rows) - most) if len(rows) > most else ""
+        hidden = texts.say("view.hidden", n=len(rows) - most) if len(rows) > most else ""
         return _diff("\n".join([*rows[:most], *([hidden] if hidden else [])]), width, heads=False)
     lines = output_lines(detail) if kind == "output" else _plain_lines(detail)
     if len(lines) > most:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -73,6 +75,7 @@ class Transcript:
         self._todos: list[dict[str, Any]] = []
         self._todos_told = True  # the list in scrollback is the newest
         self.pages: Callable[[], bool] = lambda: False  # there is a pager: of a long new file a part will do
+        self.unfold_key = "ctrl+o"  # which opens the transcript in the pager; empty if none does
         self.folds = True  # there is a live region, so that rows can wait in it
         self.thinking: Literal["full", "brief", "off"] = "full"
         self.output_lines = OUTPUT_LINES
@@ -144,10 +147,14 @@ class Transcript:
             self._append_block(self._call_lines(event))
 
     def _call_lines(self, event: ToolCallChanged) -> list[Line]:
-        most = self.output_lines
-        if self.folds and event.detail_kind == "diff" and is_long_new_file(event.detail):
-            most = min(most, NEW_FILE_HEAD)
-        return tool_lines(event, self._texts, self._columns(), most)
+        width = self._columns()
+        if not (self.folds and event.detail_kind == "diff" and is_long_new_file(event.detail)):
+            return tool_lines(event, self._texts, width, self.output_lines)
+        lines = event.detail.rstrip("\n").split("\n")
+        shown = replace(event, detail="\n".join(lines[:NEW_FILE_HEAD]))
+        key = "view.rest_of_file" if self.unfold_key else "view.hidden"
+        more = self._texts.say(key, n=len(lines) - NEW_FILE_HEAD, key=self.unfold_key)
+        return [*tool_lines(shown, self._texts, width), [("dim", f"  {more}")]]
 
     def _flush_lookups(self) -> None:
         if self._lookups:

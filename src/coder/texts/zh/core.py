@@ -116,7 +116,7 @@ TEXTS: dict[str, str] = {
     "view.files": "{n} 个文件：",
     "view.times": "{n} 次：",
     "view.hint": "/help：命令与按键",
-    "view.rest_of_file": "… 还有 {n} 行（ctrl+o 查看全部）",
+    "view.rest_of_file": "… 还有 {n} 行（{key} 查看全部）",
     "view.retry": "已重试 {n} 次",
     "view.hidden": "… 有 {n} 行未显示 …",
     "view.loop": "模型在兜圈子：{reason}",
