@@ -127,6 +127,7 @@ LONG_TEXT = "".join(f"line number {at}\n" for at in range(2000))
 def test_long_questions_go_to_scrollback_in_full_and_stay_usable(
     project: Project, columns: int, rows: int
 ) -> None:
+    project.write("new.txt", "")  # of a file that is new the beginning is shown
     script = [
         bash_step(f"{LONG_COMMAND}\ntouch made"),
         {"calls": [{"name": "write", "arguments": {"path": "new.txt", "content": LONG_TEXT}}]},
