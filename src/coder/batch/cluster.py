@@ -246,7 +246,8 @@ def _connected(address: str) -> Any:
             logging_level=logging.ERROR,
         )
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        why = " ".join(str(error).split()) or type(error).__name__
+        # Without the traceback that the client server puts before its own words.
+        why = " ".join(str(error).rpartition("Error: ")[2].split()) or type(error).__name__
         raise BatchError("batch.no_cluster", address=address, why=why) from None
     return ray
 
