@@ -21,7 +21,7 @@ TWO = ["--task", "wrong-operator", "--task", "change-port"]
 
 def only_guided(request: dict[str, Any]) -> dict[str, Any]:
     """Solves both tasks if it is asked for one action, and answers with empty words else."""
-    if "response_format" not in request:
+    if "tools" in request:
         return {"text": "I would fix that."}
     asked = "\n".join(message["content"] for message in request["messages"])
     if "Changed" in asked:
@@ -54,7 +54,7 @@ def test_what_was_kept_is_used(project: Project) -> None:
         tune(project, server, "--task", "wrong-operator", "--yes", "--only", "guided")
         before = len(server.chats)
         run(project, "--once", "hello", "--model", "m:1b", url=server.url)
-        assert "response_format" in server.chats[before]
+        assert "tools" not in server.chats[before]
 
 
 def test_without_yes_nothing_is_kept(project: Project) -> None:

@@ -106,7 +106,7 @@ def laid_out(task: Task) -> Iterator[Path]:
 async def run_task(task: Task, model: ChatModel, seconds: float, texts: Texts) -> Outcome:
     """Never longer than `seconds`."""
     with laid_out(task) as directory:
-        environ, config = _surroundings(task, directory.parent)
+        environ, config = surroundings(task, directory.parent)
         began = time.monotonic()
         result: TurnResult | None = None
         session = create_agent_session(
@@ -151,7 +151,7 @@ async def fault_of(task: Task, directory: Path, answer: str, environ: Mapping[st
     return told[0].strip().rpartition("\n")[2][:120] if told else result.error
 
 
-def _surroundings(task: Task, place: Path) -> tuple[dict[str, str], Path]:
+def surroundings(task: Task, place: Path) -> tuple[dict[str, str], Path]:
     """Without the person's settings; `python3` is this interpreter."""
     tools = place / "bin"
     tools.mkdir()

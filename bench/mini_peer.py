@@ -1,0 +1,67 @@
+"""mini-swe-agent as a peer of `live.py`: runs in an environment that has it, inside a sandbox.
+
+Reads a task a line as JSON (`ask`, `directory`, `seconds`) and answers with a line (`steps`, `tokens`,
+`answer`). Its text-based configuration is taken as it is: a small model's tool calls are not reliable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    url, key, model = sys.argv[1:4]
+    os.environ |= {"MSWEA_SILENT_STARTUP": "1", "MSWEA_CONFIGURED": "1"}
+    agents = import_module("minisweagent.agents.default")
+    local = import_module("minisweagent.environments.local")
+    models = import_module("minisweagent.models.litellm_textbased_model")
+    package = Path(str(import_module("minisweagent").__file__)).parent
+    settings = import_module("yaml").safe_load((package / "config" / "mini_textbased.yaml").read_text())
+    settings["agent"].pop("mode", None)
+    words = {"api_base": url, "api_key": key, "temperature": 0.0}
+    settings["model"]["model_kwargs"] |= words
+    signal.signal(signal.SIGALRM, _late)
+    _tell({"ready": True})
+    for line in sys.stdin:
+        task = json.loads(line)
+        chat = models.LitellmTextbasedModel(
+            model_name=f"openai/{model}", cost_tracking="ignore_errors", **settings["model"]
+        )
+        place = local.LocalEnvironment(cwd=task["directory"], **settings["environment"])
+        agent = agents.DefaultAgent(chat, place, **settings["agent"])
+        answer = ""
+        signal.alarm(task["seconds"])
+        try:
+            answer = agent.run(task["ask"]).get("submission", "")
+        except (Exception, KeyboardInterrupt) as error:  # whatever it fails with, the task is not done
+            answer = f"{type(error).__name__}: {error}"
+        finally:
+            signal.alarm(0)
+        said = [one for one in agent.messages if one.get("role") == "assistant"]
+        told = " ".join(str(one.get("content") or "") for one in said[-2:])
+        _tell({"steps": agent.n_calls, "tokens": sum(map(_tokens, agent.messages)), "answer": told + answer})
+    return 0
+
+
+def _late(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt  # every other exception is tried again
+
+
+def _tokens(message: dict[str, Any]) -> int:
+    response = message.get("extra", {}).get("response")
+    usage = (response.get("usage") if isinstance(response, dict) else None) or {}
+    return int(usage.get("total_tokens") or 0)
+
+
+def _tell(what: dict[str, Any]) -> None:
+    print(json.dumps(what), file=sys.__stdout__, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
