@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
+from coder.config import ConfigError
 from coder.config.allowlist import Allowlist, project_directory
-from coder.config.errors import ConfigError
 from config.place import Place, run_at_once
 
 

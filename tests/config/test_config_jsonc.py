@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.jsonc import MAX_DEPTH, JsoncFault, decode, strip
 
 JSON = st.recursive(

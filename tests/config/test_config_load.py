@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.explain import all_keys
 from coder.config.load import home_directory
 from coder.config.schema import Config

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import without_member
 from coder.config.user_file import set_in_user_file, unset_in_user_file

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from splintr import Tokenizer
 
-from coder.config import models
+from coder.config import ConfigError, models
 from coder.config.address import check_address
-from coder.config.errors import ConfigError
 from coder.config.models import context_window_of, tokenizer_of, window_for
 from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, ProviderSection, RuntimeSection

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.schema import PermissionSection
 from coder.config.trust import TrustStore, load_with_trust
 from coder.policy.decide import preset_gives

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from coder.hooks.answer import answer_of
-from coder.hooks.matching import matches
+from coder.hooks.hooks import matches
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 import coder
 from coder.cli.show import lines_of
 from coder.context.ledger import Ledger
-from coder.engine.choices import Choices
+from coder.engine.resume import Choices, JobsLeft
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.record import log as session_log
 from coder.record.files import encode
-from coder.record.jobs_left import JobsLeft
 from coder.record.log import SessionLog, read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay

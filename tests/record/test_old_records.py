@@ -23,9 +23,8 @@ import pytest
 
 from coder.cli import export, show
 from coder.context.ledger import Ledger
-from coder.engine.choices import Choices
+from coder.engine.resume import Choices, JobsLeft
 from coder.engine.turn_state import NOTHING_ASKED
-from coder.record.jobs_left import JobsLeft
 from coder.record.log import read_log
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay

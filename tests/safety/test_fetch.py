@@ -15,8 +15,7 @@ import pytest
 from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.fetch import DEFAULT_CHARS, Fetch
 from coder.tools.web.html import html_to_text
-from coder.tools.web.page import MAX_BYTES
-from coder.tools.web.public import is_public
+from coder.tools.web.page import MAX_BYTES, is_public
 
 Answer = tuple[int, dict[str, str], bytes]
 PAGE = b"""<!doctype html><html><head><title>The  title</title><style>p{color:red}</style></head>

@@ -20,7 +20,7 @@ from coder.batch.mirror import CheckoutError
 from coder.batch.nursery import PASSED_ON
 from coder.batch.results import ANSWER, PATCH, RECORD
 from coder.batch.workspace import Workspace, counts
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.provider import Provider
 from coder.config.schema import OPERATING_MODES, OperatingMode
 from coder.engine.engine import Engine

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from coder.batch.results import Row
 from coder.batch.status import Progress, Status
+from coder.cli.common import columns
 from coder.cli.streams import redirect_stdout_to_devnull
-from coder.cli.tables import columns
 from coder.terminal.render.sanitize import flat
 from coder.texts import Texts, shortened
 

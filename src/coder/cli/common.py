@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from coder.cli.args import Parser, add_directory_options
 from coder.cli.errors import UsageError
 from coder.cli.start import texts_for, working_directory
 from coder.engine.setup import Options, Settings, read_settings
+from coder.record.seal import accept, is_trusted
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat
+from coder.terminal.render.width import text_width
 
 
 def parser_for(name: str, arguments: list[str]) -> Parser:
@@ -47,3 +51,36 @@ def session_named(store: SessionStore, name: str) -> str:
     if len(found) > 1:
         raise UsageError("session.ambiguous", id=name, n=len(found), ids=", ".join(map(flat, found[:5])))
     return found[0]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """One line per row; columns are padded to their widest cell."""
+    widths = [max(text_width(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - text_width(cell))
+
+
+def ask_about_foreign(
+    options: Options, settings: Settings, store: SessionStore, session_id: str, *, named: bool
+) -> None:
+    """Ask whether to trust the record. If nobody can answer, a `named` record is resumed untrusted
+    (`resume_session`). Raises `UsageError` if it was not named, or the answer is no."""
+    if is_trusted(settings.home, store, session_id):
+        return
+    if not options.can_ask:
+        if named:
+            return
+        raise UsageError("record.foreign", id=flat(session_id))
+    from coder.terminal.ask.question import ask_at_start
+    from coder.terminal.render.width import plain, wrap
+
+    say = settings.texts.say
+    about = say("record.foreign_about", id=flat(session_id), title=flat(store.title(session_id)) or "-")
+    for row in wrap([("", about)], shutil.get_terminal_size().columns):
+        print(plain(row))
+    if not ask_at_start(say("record.foreign_prompt"), settings.texts):
+        raise UsageError("record.left_alone", id=flat(session_id))
+    accept(settings.home, store, session_id)

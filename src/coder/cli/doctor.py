@@ -8,10 +8,9 @@ import platform
 from collections.abc import Iterator, Sequence
 
 from coder import __version__
-from coder.cli.common import options_from, parser_for
+from coder.cli.common import columns, options_from, parser_for
 from coder.cli.errors import Exit
-from coder.cli.tables import columns
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, gguf_of
 from coder.config.provider import Provider

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit
-from coder.cli.tables import columns
 from coder.config.models import context_window_of, dialect_of, sees_images, window_for
 from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, Price, price_of

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
-from coder.cli.tables import columns
 from coder.engine.setup import Settings, built_in_commands
 from coder.modes.catalogue import BUILT_IN, Catalogue
 from coder.modes.discover import places

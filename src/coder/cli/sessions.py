@@ -7,9 +7,8 @@ import sys
 import msgspec
 
 from coder.cli.args import positive
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
-from coder.cli.tables import columns
 from coder.record.files import encode
 from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore

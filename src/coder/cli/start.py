@@ -12,7 +12,7 @@ from coder.cli import OWN_OPTIONS, SUBCOMMANDS, enable_keyboard_interrupt
 from coder.cli.args import CHOOSE, main_parser
 from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.streams import prepare, redirect_stdout_to_devnull
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.schema import OPERATING_MODES, OperatingMode
 from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
 
@@ -165,7 +165,7 @@ def _session(chosen: argparse.Namespace) -> int:
     resume = _session_to_resume(chosen, store)
     settings = read_settings(options)
     if resume is not None:
-        from coder.cli.foreign import ask_about_foreign
+        from coder.cli.common import ask_about_foreign
 
         enable_keyboard_interrupt()
         ask_about_foreign(options, settings, store, resume, named=bool(chosen.resume))
@@ -273,7 +273,7 @@ def _operating_mode(named: list[str]) -> OperatingMode | None:
 
 def _refuse_choosing(chosen: argparse.Namespace, cwd: Path) -> NoReturn:
     """`--resume` without an id, and nobody to choose."""
-    from coder.config.errors import shown
+    from coder.config import shown
     from coder.record.store import SessionStore
 
     infos = SessionStore(cwd, chosen.log_dir.absolute() if chosen.log_dir else None).infos(10)

@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from coder.cli.args import positive
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.search import indexing_shown, projects_of
-from coder.cli.tables import columns
 from coder.lookback.facts import ModelFacts
 from coder.lookback.stats import Figures, Stats, collect
 from coder.terminal.render.sanitize import flat, safe_json

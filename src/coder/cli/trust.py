@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit
-from coder.config.errors import shown
+from coder.config import shown
 from coder.config.trust import TrustStore, whole_value
 from coder.engine.modes import mode_commands
 from coder.engine.setup import Options, Settings

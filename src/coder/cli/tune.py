@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from coder.cli.args import positive
-from coder.cli.common import parser_for, settings_from
+from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError, complain
-from coder.cli.tables import columns
 from coder.cli.tuning.run import FewTools, Named, Outcome, run_task
 from coder.cli.tuning.tasks import TASKS, Task
 from coder.config.provider import Provider

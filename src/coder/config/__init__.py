@@ -4,3 +4,18 @@ Layers are read, validated and merged here; settings that a project may not set 
 removed. What the settings permit is decided in `policy`. Imported at every start, so rare paths are imported
 lazily. May import `coder.protocol` and `coder.texts` only.
 """
+
+from __future__ import annotations
+
+from coder.texts import Fault
+
+
+class ConfigError(Fault):
+    """Invalid configuration (exit status 2)."""
+
+
+def shown(text: str) -> str:
+    """Sanitize text for the terminal: control characters are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

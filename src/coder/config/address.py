@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 from coder.texts import Phrase
 
 _LONGEST_SHOWN: Final = 60

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.files import read_bounded, reason
 from coder.fs.private import locked, set_aside, write_durably
 from coder.texts import Phrase

@@ -12,8 +12,7 @@ from typing import Any, Final, get_args
 
 from msgspec import inspect, json
 
-from coder.config import schema
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, schema, shown
 from coder.texts import Phrase, shortened
 
 _LONGEST_SHOWN: Final = 60

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from coder.config import ConfigError, shown
 from coder.config.address import check_address, check_headers
-from coder.config.errors import ConfigError, shown
 from coder.config.explain import faults_in
 from coder.config.files import read_bounded
 from coder.config.jsonc import decode

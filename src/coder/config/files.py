@@ -7,7 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 
 if TYPE_CHECKING:
     from pathlib import Path

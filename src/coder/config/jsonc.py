@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 from coder.texts import Phrase
 
 MAX_DEPTH: Final = 100  # bounds recursion; far deeper than any setting

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 from coder.config.files import read_bounded
 from coder.config.layers import Settings, at, has, merged, nested, without
 from coder.config.schema import Config

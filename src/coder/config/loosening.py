@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.config.explain import found
 from coder.config.layers import KeyPath, Settings, at, has
 from coder.config.schema import Config, Decision, Preset

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coder.config import ConfigError
 from coder.config.address import host_of
-from coder.config.errors import ConfigError
 from coder.config.files import read_bounded
 from coder.fs.private import locked, make_private, write_durably
 

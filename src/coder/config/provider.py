@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from coder.config import ConfigError
 from coder.config.address import check_address, host_of, is_header_value, plugin_of
-from coder.config.errors import ConfigError
 from coder.config.models import FETCHED, PREFIX, is_local, tokenizer_of
 from coder.config.schema import Config, Wire
 

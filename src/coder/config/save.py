@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.files import ensure_directory, read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member

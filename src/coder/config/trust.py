@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 from coder.config.files import read_bounded, reason
 from coder.fs.private import locked, set_aside, write_durably
 from coder.texts import Phrase, Texts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 from coder.config.files import read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member, without_member

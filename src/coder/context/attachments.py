@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.fs.safe_open import open_file
 from coder.protocol.messages import Image
 from coder.texts import Phrase

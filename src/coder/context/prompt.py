@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.fs.safe_open import open_beneath
 from coder.texts import Phrase
 

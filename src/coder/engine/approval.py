@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
 from coder.policy.decide import decide
@@ -20,7 +20,8 @@ from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.texts import Joined, Phrase, Said, one_line
-from coder.tools.base import Tool, ToolResult, denied, is_mcp
+from coder.tools.base import Preview, Tool, ToolResult, denied, failed, is_mcp
+from coder.tools.patch import Patch
 
 if TYPE_CHECKING:
     from coder.mcp.tools import McpTool
@@ -178,9 +179,7 @@ async def ask_person(
             remote.accept()
         if not reply.amended:
             return None
-        from coder.engine.amended import apply_amended
-
-        return await apply_amended(session, tool, preview, reply)
+        return await _apply_amended(session, tool, preview, reply)
     # A reason is the person's next word: the model is to act on it, not to give the matter up.
     reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
@@ -271,3 +270,27 @@ def _nobody_to_ask(
         f"this needs a person's approval ({reasons}) and nobody can be asked in this run. {PROPOSE}",
         summary=Phrase("approval.nobody_short"),
     )
+
+
+_MOST_SHOWN = 8000  # characters of the applied diff that the model is shown
+
+
+async def _apply_amended(session: Session, tool: Tool, preview: Preview, reply: ApprovalReply) -> ToolResult:
+    """Apply what the person took of a proposed change, as a patch, instead of the call. Only files of the
+    original change may be touched. The plan mode may have come while the person decided: then nothing is
+    applied."""
+    patch = {"patch": reply.amended}
+    if preview.kind != "diff" or not tool.edits_files():
+        return failed("the person answered with an amended diff, but this call changes no files by a diff")
+    if session.agent.mode == "plan":
+        return failed("nothing was applied: plan mode is on and changes no files")
+    if strange := sorted(set(Patch.paths(patch)) - set(Patch.paths({"patch": preview.subject}))):
+        return failed(f"nothing was applied: the amended diff names other files: {', '.join(strange)}")
+    result = await Patch().run(patch, session.context, lambda _text: None)
+    applied = reply.amended[:_MOST_SHOWN] + ("\n…" if len(reply.amended) > _MOST_SHOWN else "")
+    told = (
+        f"The person took only a part of this change.\n{reply.reason}\nApplied instead:\n{applied}"
+        if result.ok
+        else f"The person took only a part of this change, and it could not be applied.\n{reply.reason}"
+    )
+    return replace(result, for_model=f"{result.for_model}\n\n{told}")

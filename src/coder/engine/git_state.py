@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.policy.programs.git_environment import driver_names, read_only_environment
 from coder.process.executables import find_program
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.context.prompt import environment_text, first_bytes, mode_note
 from coder.engine.agent import Agent
 from coder.engine.session import Session

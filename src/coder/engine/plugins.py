@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.config import ConfigError
 from coder.config.address import plugin_of
-from coder.config.errors import ConfigError
 from coder.engine.setup import Plugin, installed
 from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, closing
 from coder.protocol.events import Notice

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.config.schema import EFFORTS
 from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
 from coder.engine.agent import Agent
-from coder.engine.choices import Choices
 from coder.engine.session import Session
+from coder.engine.turn_state import NOTHING_ASKED
 from coder.protocol import entries
+from coder.protocol.entries import Job, Observation, State, TurnStart
 from coder.protocol.events import Notice
+from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Image, Message
 from coder.protocol.usage import Tokens
 from coder.record.files import RecordError
-from coder.record.jobs_left import JobsLeft
 from coder.record.recent import RecentTurns
 from coder.record.replay import Replay
 from coder.record.rewound import marked_log
@@ -164,3 +166,62 @@ def tell_of_memory(session: Session) -> None:
     ):
         if new := [fact for fact in map(hide, facts) if fact not in told]:
             session.tell_next(f"{title}: {'; '.join(new)}")
+
+
+class Choices:
+    """A person's choices for a session that are not messages: the newest of each kind. A record may be
+    shipped with a project, so it can only lower a budget."""
+
+    def __init__(self) -> None:
+        self.budget: float | None = None
+        self.loop_guard: bool | None = None
+        self.effort: str | None = None
+        self.asks = NOTHING_ASKED  # the newest turn's model settings
+
+    def take(self, event: HistoryEvent) -> None:
+        match event.entry:
+            case TurnStart(asks=asks):
+                self.asks = asks or NOTHING_ASKED
+            case State(budget_usd=amount, loop_guard=guard, effort=effort):
+                self.effort = self.effort if effort is None else effort
+                if not isinstance(amount, UnsetType):
+                    self.budget = amount if amount is not None and amount >= 0 else None
+                if guard is not None:
+                    self.loop_guard = guard
+
+    def limit(self, configured: float | None) -> float | None:
+        given = [amount for amount in (self.budget, configured) if amount is not None]
+        return min(given) if given else None
+
+
+class JobsLeft:
+    """Background jobs that a session had when its process ended, by id, from the record. `running`: no end is
+    recorded, as after a kill; `gone`: ended with the session; `unreported`: ended, but no message to the
+    model says so yet."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, str] = {}
+        self.gone: dict[str, str] = {}
+        self.unreported: dict[str, str] = {}
+        self.highest = 0
+
+    def take(self, event: HistoryEvent) -> None:
+        match event.inner.entry:
+            case Observation(background=True, job_id=job_id, command=command) if job_id.isdecimal():
+                self.running[job_id] = command
+                self.highest = max(self.highest, int(job_id))
+        match event.entry:
+            case Observation():  # pending reports were delivered with it
+                self.unreported.clear()
+            case TurnStart():
+                self.unreported.clear()
+                self.gone.clear()
+            case Job(state="ended") as job:
+                self._ended(job, event.content)
+
+    def _ended(self, job: Job, text: str) -> None:
+        self.running.pop(job.job_id, None)
+        if job.stopped_by == "session":
+            self.gone[job.job_id] = job.command
+        elif job.stopped_by != "model":
+            self.unreported[job.job_id] = text

@@ -23,7 +23,7 @@ from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redact import SessionSecrets
 from coder.engine.turn_state import NOTHING_ASKED, ImageState, Turn
-from coder.fs.digest import digest
+from coder.fs import digest
 from coder.protocol import entries
 from coder.protocol.events import (
     JobChanged,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.config import ConfigError
 from coder.config.address import plugin_of
 from coder.config.allowlist import Allowlist
-from coder.config.errors import ConfigError
 from coder.config.files import ensure_directory
 from coder.config.load import Loaded, home_directory
 from coder.config.models import context_window_of, dialect_of, is_local, keep_dialect

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.fs.safe_open import open_beneath, real_path
 from coder.modes.faults import ModeFault
 from coder.protocol.modes import ModeCategory, ModeScope

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.context.frontmatter import HeadFault, Node, read_header, split
 from coder.modes.faults import ModeFault, fault_of_head
 from coder.modes.patterns import compiled, is_quick

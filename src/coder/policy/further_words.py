@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from coder.policy.programs.tables import names
+from coder.policy.programs import names
 from coder.policy.shell.words import Word
 
 # No argument of these runs a program, or `wrappers` and `git_rules` know those that do.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coder.policy import further_words
+from coder.policy.programs import names
 from coder.policy.programs.dangers import base_name
-from coder.policy.programs.tables import names
 from coder.policy.shell.words import Word
 
 # Programs whose subcommand is a program of its own.

@@ -8,7 +8,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from coder.fs.digest import digest
+from coder.fs import digest
 
 TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - shared directories, not files of ours
 

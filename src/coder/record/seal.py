@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from coder.fs.digest import digest
+from coder.fs import digest
 from coder.fs.private import locked, write_durably
 from coder.protocol.entries import Accepted, SessionStart
 from coder.protocol.history import HistoryEvent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.model.base import ModelError
 
 MOST = 500  # names kept of a server's list

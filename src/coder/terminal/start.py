@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from coder.config.errors import ConfigError, shown
+from coder.config import ConfigError, shown
 from coder.config.provider import NoProvider
 from coder.config.trust import TrustStore, whole_value
 from coder.engine.engine import Engine

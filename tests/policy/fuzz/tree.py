@@ -16,8 +16,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from coder.policy.programs import commands, wrappers
-from coder.policy.programs.tables import names
+from coder.policy.programs import commands, names, wrappers
 
 _HOOKS = (
     *(

@@ -20,7 +20,7 @@ async def hooks_command(agent: Agent, args: str) -> Reply:
 
 
 def _line(hook: Hook, run: Run | None) -> Said:
-    from coder.hooks.matching import is_valid
+    from coder.hooks.hooks import is_valid
 
     parts: list[Said] = [
         hook.event,

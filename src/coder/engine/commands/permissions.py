@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from coder.config.errors import ConfigError
+from coder.config import ConfigError
 from coder.config.schema import PRESETS
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.context.conversation import count_unanswered
 from coder.context.ledger import Ledger
 from coder.engine.agent import Agent

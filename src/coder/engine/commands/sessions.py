@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coder.config.errors import shown
+from coder.config import shown
 from coder.engine.agent import Agent
 from coder.engine.approval import ask_to_go_on
 from coder.engine.commands.modes import Reply

@@ -12,8 +12,8 @@ import msgspec
 
 from coder.policy.programs import git as git_rules
 from coder.policy.programs import languages as programs
+from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags
-from coder.policy.programs.tables import names
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coder.policy.programs import git as git_rules
-from coder.policy.programs.tables import names
+from coder.policy.programs import names
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from coder.policy.programs.tables import names
+from coder.policy.programs import names
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 

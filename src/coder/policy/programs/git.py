@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags, is_long
-from coder.policy.programs.tables import names
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from coder.policy.programs.tables import names
+from coder.policy.programs import names
 from coder.process.executables import find_program
 from coder.process.hardening import own_environment
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
+from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags
 from coder.policy.programs.sed import is_harmless_script
-from coder.policy.programs.tables import names
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.variables import is_dangerous, is_identifier, may_be_exported
 from coder.policy.shell.words import Word

@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 
 from coder.policy.programs import git as git_rules
+from coder.policy.programs import names
 from coder.policy.programs.commands import is_listed, look_up
 from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
-from coder.policy.programs.tables import names
 from coder.policy.programs.wrappers import Inner, unwrap
 from coder.policy.remembered import depends_on_directory, is_interpreter, name_of
 from coder.policy.shell.directories import WorkingDirectories

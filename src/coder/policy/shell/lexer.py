@@ -10,7 +10,7 @@ It refuses (`Unsupported`) what bash decides late or by version: a line may fail
 
 from __future__ import annotations
 
-from coder.policy.programs.tables import names
+from coder.policy.programs import names
 
 Marks = set[tuple[int, str]]
 

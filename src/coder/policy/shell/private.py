@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags
-from coder.policy.programs.tables import names
 from coder.policy.secrets.home import names_home_secret
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word

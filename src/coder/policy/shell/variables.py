@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coder.policy.programs.tables import names
+from coder.policy.programs import names
 
 # Integer variables of bash evaluate arithmetic when set: `RANDOM='a[$(x)]'` runs x.
 _NAMES = names(

@@ -137,7 +137,7 @@ class AcpServer:
         return [{"id": _AUTH, "name": self._texts.say("acp.auth"), "description": problem}]
 
     def _provider_problem(self) -> str:
-        from coder.config.errors import ConfigError
+        from coder.config import ConfigError
         from coder.config.provider import NoProvider
         from coder.engine.setup import provider_of, read_settings
 
@@ -228,7 +228,7 @@ class AcpServer:
 
     async def _open(self, params: NewSession, resume: str | None) -> EditorSession:
         """Raises `RpcError` with a message for the person."""
-        from coder.config.errors import ConfigError
+        from coder.config import ConfigError
         from coder.config.provider import NoProvider
         from coder.engine.engine import Engine
         from coder.engine.setup import open_agent, provider_of, read_settings, with_model_named
