@@ -169,6 +169,7 @@ JSON_READERS = {
     "record/sinks.py": "writes it",
     "servers/acp/replay.py": "shows the short fields as they are",
     "servers/acp/updates.py": "shows the short fields as they are",
+    "terminal/render/recorded.py": "shows the fields of results as they are",
 }
 
 
