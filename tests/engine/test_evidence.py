@@ -152,7 +152,7 @@ RUN = CheckRun("pytest", "passed", "coder")
 @pytest.mark.parametrize(
     ("evidence", "mark"),
     [
-        (Evidence(["a.py"], [], ["a.py"]), "○"),
+        (Evidence(["a.py"], [], ["a.py"]), "–"),
         (Evidence(["a.py"], [RUN]), "✓"),
         (Evidence(["a.py"], [RUN, CheckRun("ruff", "failed", "model", "lint")]), "✗"),
     ],

@@ -216,7 +216,7 @@ def test_terminals_that_take_lines_only(project: Project) -> None:
         terminal.until(">")
         terminal.send("/release beta")
         terminal.until("模式：Release")
-        terminal.until("模型：shipper · 推理强度：low")
+        terminal.until("模型：shipper · 思考强度：low")
         terminal.send("/modes")
         terminal.until("● /release [channel=beta] [region=emea] [ticket=?]")
         terminal.send("/modes off release")

@@ -37,7 +37,7 @@ _BAR = "  │ "  # before each line of a tool's output
 _CHANGES = ("tool.created", "tool.updated")
 _VERBS = {"bash": "run"}
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
-_EVIDENCE_MARKS = {"passed": ("good", "✓"), "failed": ("bad", "✗"), "unchecked": ("dim", "○")}
+_EVIDENCE_MARKS = {"passed": ("good", "✓"), "failed": ("bad", "✗"), "unchecked": ("dim", "–")}
 _ENDED = ("completed", "cancelled")
 _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 
