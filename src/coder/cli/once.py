@@ -40,8 +40,12 @@ from coder.record.log import now
 from coder.texts import Said, Texts
 
 if TYPE_CHECKING:
+    from signal import signal as set_handler
+
     from coder.cli.asking import Asker
     from coder.terminal.render.plain import PlainRenderer
+else:
+    from _signal import signal as set_handler
 
 _NOT_SHOWN = (Recorded, SessionStarted, StateChanged, TurnStarted)
 
@@ -103,7 +107,8 @@ async def opened(
 
 
 def _cancel_on_signals(engine: Engine) -> None:
-    """As `loop.add_signal_handler`, which would load `inspect` before the first request."""
+    """As `loop.add_signal_handler`, which would load `inspect` before the first request; so would
+    `signal.signal`, by the repr of asyncio's own handler."""
     loop = asyncio.get_running_loop()
 
     def cancel(*_: object) -> None:
@@ -111,7 +116,7 @@ def _cancel_on_signals(engine: Engine) -> None:
             loop.call_soon_threadsafe(engine.submit, Cancel())
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, cancel)
+        set_handler(number, cancel)
 
 
 def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None:
