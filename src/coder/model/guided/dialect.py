@@ -29,7 +29,6 @@ from coder.model.guided.actions import (
     plan_update,
     schema_of,
 )
-from coder.model.guided.faults import UNCHANGED
 from coder.model.guided.opening import first_look
 from coder.model.guided.render import rendered
 from coder.model.guided.state import State, read_state
@@ -42,7 +41,6 @@ _LONGEST = 2_500  # tokens of one answer
 _MISSING = {"write": "content", "done": "answer"}
 _WARMER = 0.3  # of temperature, for each action that was repeated or failed
 _WARMEST = 0.9
-_HOT = 1.0
 # How the answer is constrained, in the order tried; a server that rejects one is asked with the next.
 _WAYS = ("llama.cpp", "schema", "grammar", "free")
 
@@ -152,12 +150,8 @@ class Guided:
 
 
 def _heat(state: State) -> float:
-    """Warmer with every attempt that failed: at 0 the same would come again. A file that was only copied is
-    copied again up to 0.8."""
-    if UNCHANGED in state.broken.values():
-        return _HOT
-    failed = state.stuck + max(state.repeated, state.faults) + state.failures
-    return min(_WARMEST, round(_WARMER * failed, 1))
+    """Warmer with every attempt that failed: at 0 the same would come again."""
+    return min(_WARMEST, _WARMER * (state.stuck + max(state.repeated, state.faults) + state.failures))
 
 
 def _fields(way: str, actions: Mapping[str, Schema] | None) -> dict[str, Any]:

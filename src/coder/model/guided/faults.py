@@ -9,7 +9,6 @@ import re
 import tomllib
 import warnings
 
-UNCHANGED = "it is as it was at first, nothing is changed"
 _LOSES = re.compile(
     r"\b(?:remov|delet|drop|renam|refactor|mov|merg|inlin|replac|clean|simplif|rewrit|split)\w*|[删移改换并]",
     re.IGNORECASE,
@@ -127,7 +126,7 @@ class Watch:
         if text is None:
             return ""
         same = _squeezed(text) == _squeezed(self._first.get(path, ""))
-        return self.saw(path, text) or (UNCHANGED if same else "")
+        return self.saw(path, text) or ("it is as it was at first, nothing is changed" if same else "")
 
 
 def _squeezed(text: str) -> list[str]:
