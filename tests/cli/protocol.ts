@@ -295,12 +295,30 @@ export interface CommandDone {
   data?: Record<string, unknown>;
 }
 
-/** One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer that continues in the same block. */
+/** One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer that continues in the same block. `evidence`: the line is about what the turn has shown. */
 export interface Notice {
   event: "notice";
   text: string;
   level?: "info" | "warning";
   in_answer?: boolean;
+  evidence?: Evidence | null;
+}
+
+/** What a turn that changed files has shown. `runs`: checks after the last edit; `unchecked`: changed files that no test run after the change covers; `claim`: what the model says of passing tests, where no test was seen to pass after the last edit. */
+export interface Evidence {
+  changed?: string[];
+  runs?: CheckRun[];
+  unchecked?: string[];
+  claim?: string;
+}
+
+/** A check that ran. `kind`: `tests`, or `lint` for linters, type checkers and builds; `part`: only some of the tests. `state`: `unclear` where neither exit code nor output tells how it ended. */
+export interface CheckRun {
+  command?: string;
+  state?: "failed" | "passed" | "unclear";
+  by?: "coder" | "model";
+  kind?: "lint" | "tests";
+  part?: boolean;
 }
 
 /** An error, in one or two sentences. */
@@ -322,6 +340,7 @@ export interface TurnEnded {
   error?: string;
   verification?: Verification;
   finish_reason?: string;
+  evidence?: Evidence | null;
 }
 
 /** Result of a turn's verification. `changed_since`: files changed after the last run that passed, or in the whole turn where none did. `reason`: why it was not run, or what limits the result. */

@@ -48,7 +48,13 @@ def test_two_readers_of_one_engine_have_each_their_language(told: list[AnyEvent]
     english, chinese = shown(told, "en"), shown(told, "zh")
     assert CHINESE.findall(english) == []
     say_en, say_zh = Texts("en").say, Texts("zh").say
-    for key in ("approval.nobody_short", "help.undo", "help.keys", "status.label.sandbox", "tool.about.read"):
+    for key in (
+        "approval.nobody_short",
+        "help.undo",
+        "help.rewind",
+        "status.label.sandbox",
+        "tool.about.read",
+    ):
         assert say_en(key) in english, key
         assert say_zh(key) in chinese, key
         assert say_en(key) not in chinese, key

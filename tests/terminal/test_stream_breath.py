@@ -42,7 +42,7 @@ def rows(*events: AnyEvent | list[Line]) -> list[str]:
 def test_prose_and_thoughts_stand_apart_from_tool_calls() -> None:
     shown = rows(Thought("hm"), READ, READ, Thought("so"), DIFF, Content("done\n\nreally"))
     assert shown == [
-        *("  hm", "", "✓ read a.txt · 0.0s", "", "  so", ""),
+        *("  hm", "", "✓ read a.txt · 0.0s", "✓ read a.txt · 0.0s", "", "  so", ""),
         *("✓ write b.txt · 0.0s", "  1 + x", "", "done", "", "really"),
     ]
 

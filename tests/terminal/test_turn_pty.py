@@ -137,7 +137,7 @@ def test_a_message_that_is_too_long_goes_back_to_the_editor(
         terminal.paste(f"{many(6_000)}\nwhat is this?")
         terminal.send("")
         terminal.until(lambda: says(terminal, "not part of the conversation"))
-        terminal.until(lambda: says(terminal, "[pasted 2 lines #2]"))  # the first is in the scrollback
+        terminal.until(lambda: says(terminal, "project> [pasted 2 lines]"))  # folded as it was
         assert server.chats == []
         terminal.type(CTRL_C)
         terminal.until_idle()
