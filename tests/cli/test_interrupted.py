@@ -41,8 +41,10 @@ tell_and_leave(0)
 POINTS = 12
 
 
-def interrupted(project: Project, at: int, *args: str, url: str) -> tuple[int, str, int]:
-    """Status, stderr, and how many imports there were."""
+def interrupted(
+    project: Project, at: int, *args: str, url: str
+) -> tuple[subprocess.CompletedProcess[str], int]:
+    """How it ended, and how many imports there were."""
     file = Path(project.home, "imports")
     done = subprocess.run(
         [sys.executable, "-c", PROBE, str(at), str(file), *args],
@@ -54,7 +56,7 @@ def interrupted(project: Project, at: int, *args: str, url: str) -> tuple[int, s
         timeout=60,
         check=False,
     )
-    return done.returncode, done.stderr, int(file.read_text(encoding="utf-8"))
+    return done, int(file.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("args", [("--once", "x"), (), ("doctor",)], ids=["once", "bare", "subcommand"])
@@ -63,12 +65,14 @@ def test_an_interrupt_at_any_import_ends_with_130_and_no_traceback(
 ) -> None:
     with ScriptedServer([{"text": "hello"}] * (POINTS + 2)) as server:
         interrupted(project, 0, *args, url=server.url)  # fills the caches
-        _, _, imports = interrupted(project, 0, *args, url=server.url)
+        _, imports = interrupted(project, 0, *args, url=server.url)
         for at in range(1, imports, imports // POINTS + 1):
-            status, told, _ = interrupted(project, at, *args, url=server.url)
-            assert "Traceback" not in told, (at, imports)
-            assert "Exception ignored" not in told, (at, imports)
-            assert status == 130, (at, imports, told)
+            done, _ = interrupted(project, at, *args, url=server.url)
+            assert "Traceback" not in done.stderr, (at, imports)
+            assert "Exception ignored" not in done.stderr, (at, imports)
+            # What reads the answer is imported when it comes: an interrupt may be too late by then.
+            answered = done.returncode == 0 and done.stdout == "hello\n"
+            assert answered or done.returncode == 130, (at, imports, done.stderr)
 
 
 def test_an_interrupt_that_is_ignored_stays_so(project: Project) -> None:
