@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import msgspec
@@ -124,13 +125,12 @@ class Renderer:
 
     def _approval(self, entry: entries.Approval) -> str:
         if not entry.answer:
-            return self.say("viewer.asked", tool=entry.tool, subject=entry.subject)
+            return self.say("viewer.asked", tool=entry.tool, subject=_asked_about(entry.subject))
         who = (
             self.say("viewer.by_policy", why=entry.because) if entry.because else self.say("viewer.by_person")
         )
-        told = self.say(
-            "viewer.approval", tool=entry.tool, subject=entry.subject, answer=entry.answer, who=who
-        )
+        subject = _asked_about(entry.subject)
+        told = self.say("viewer.approval", tool=entry.tool, subject=subject, answer=entry.answer, who=who)
         return f"{told} {entry.reason}" if entry.reason else told
 
     def _answer(self, event: HistoryEvent, entry: entries.Assistant) -> tuple[str, str] | None:
@@ -253,3 +253,11 @@ def _markdown(text: str) -> str:
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     off = ["link", "autolink", "image", "reference", "html_block", "html_inline"]
     return str(reader.disable(off).render(plain(text)))
+
+
+def _asked_about(subject: str) -> str:
+    """A command as it is; of a diff, which is shown with its call, the files."""
+    if not subject.startswith("--- "):
+        return subject
+    heads = re.findall(r"^--- (?:a/)?(.*)\n\+\+\+ (?:b/)?(.*)$", subject, re.MULTILINE)
+    return ", ".join(old if new == "/dev/null" else new for old, new in heads) or subject
