@@ -2,7 +2,7 @@
 
 python bench/lookback.py make DIR [SESSIONS] [BYTES]    records of about BYTES in all
 python bench/lookback.py search DIR                     index them, then search
-python bench/lookback.py view DIR [BYTES]               one record of BYTES, in the page's server
+python bench/lookback.py view DIR                       all of them as one record, in the page's server
 """
 
 from __future__ import annotations
