@@ -61,7 +61,7 @@ def test_ctrl_d_sends_text_and_leaves_an_empty_line(project: Project) -> None:
         assert sent(server, terminal) == "text"
         terminal.type(CTRL_D)
         assert terminal.ended() == 0
-        assert "is recorded" in terminal.text
+        assert "Session recorded" in terminal.text
     assert project.of_type("session_end")
 
 

@@ -89,7 +89,7 @@ def test_resizes_in_the_middle_of_a_stream(project: Project, tmux: Tmux) -> None
         tmux.until(words[-1])
         tmux.until("context: ")
         tmux("send-keys", "-t", "t", "/exit", "Enter")
-        tmux.until("is recorded")
+        tmux.until("Session recorded")
         text = tmux.text()
     assert re.findall(r"w\d{4}x", text) == words
 

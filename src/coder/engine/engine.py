@@ -51,6 +51,18 @@ class Engine:
         if self._telemetry is not None:
             self._telemetry.saw(event)
 
+    def failed(self, error: BaseException) -> None:
+        """Tell of an internal error, which may be a front end's."""
+        try:
+            if isinstance(error, ImportError):
+                raise error
+            from coder.engine.crashes import kept_for_report
+
+            said = kept_for_report(self.agent, error)
+        except ImportError as missing:  # our own files are gone
+            said = Phrase("engine.part_missing", error=str(missing), id=self.agent.session.id)
+        self._emit(Failed(said, code="internal"))
+
     def _trace(self) -> None:
         """Spans for OpenTelemetry, where the environment wants them."""
         environ = self.agent.place.environment
@@ -138,10 +150,8 @@ class Engine:
             self.agent.emit(answer)
             ok = answer.ok
         except Exception as error:
-            from coder.engine.crashes import kept_for_report
-
             ok = False
-            self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
+            self.failed(error)
         self.agent.emit(InputDone(ok=ok, op="query"))
 
     def _set_mode(self, mode: OperatingMode) -> None:
@@ -215,14 +225,12 @@ class Engine:
                 await self._take_inputs()
                 await asyncio.gather(*self._beside)
         except Exception as error:
-            from coder.engine.crashes import kept_for_report
-
-            agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
+            self.failed(error)
         finally:
             self._events.put_nowait(None)  # ends the stream
 
     def _end_session(self) -> None:
-        with contextlib.suppress(RecordError):
+        with contextlib.suppress(RecordError, ImportError):  # the record is whole without the end's extras
             self.agent.session.close()
         self.agent.emit(SessionEnded(self.agent.session.id))
 
@@ -245,10 +253,8 @@ class Engine:
         try:
             await list_modes(self.agent.session)
         except Exception as error:
-            from coder.engine.crashes import kept_for_report
-
             ok = False
-            self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
+            self.failed(error)
         self.agent.emit(InputDone(ok=ok, op="list_custom_modes"))
 
     async def _continued(self) -> InputDone:
@@ -270,9 +276,7 @@ class Engine:
         except RecordError as error:
             self.agent.emit(Failed(error.phrase, code="record"))
         except Exception as error:  # last resort: a message, and a crash report
-            from coder.engine.crashes import kept_for_report
-
-            self.agent.emit(Failed(kept_for_report(self.agent, error), code="internal"))
+            self.failed(error)
         finally:
             self._running = None
         with contextlib.suppress(RecordError):

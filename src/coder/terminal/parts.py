@@ -1,9 +1,12 @@
-"""Makes the REPL's editor, with what its menus complete."""
+"""Makes the REPL's editor, with what its menus complete, and its live region."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.key_binding import KeyBindingsBase
 
 from coder.config.allowlist import project_directory
 from coder.engine.engine import Engine
@@ -15,6 +18,10 @@ from coder.terminal.input.menu import Arguments, Menus
 from coder.terminal.local_commands import BuiltIn, argument_menus
 from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import Modes
+from coder.terminal.render.frame_output import FrameOutput
+from coder.terminal.render.live_region import LiveRegion, Parts
+from coder.terminal.render.live_rows import LiveRows
+from coder.texts import Texts
 
 
 def make_editor(
@@ -55,3 +62,18 @@ def _completions(
         lambda: [(info.session_id, info.title) for info in view.sessions(30)],
         view.allowed_commands,
     )
+
+
+def make_live_region(
+    output: FrameOutput, buffer: Buffer, rows: LiveRows, keys: KeyBindingsBase, texts: Texts, *, vim: bool
+) -> LiveRegion:
+    parts = Parts(
+        live=rows.live,
+        status=rows.status,
+        queue=rows.queue,
+        menu=rows.menu,
+        bar=rows.bar,
+        prompt=rows.prompt,
+    )
+    search = texts.say("terminal.search"), texts.say("terminal.search_back")
+    return LiveRegion(output, buffer, parts, keys, vim=vim, search=search)

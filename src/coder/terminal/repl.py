@@ -40,12 +40,12 @@ from coder.terminal.look_back import LookBack, pick_source
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
 from coder.terminal.outbox import Outbox
-from coder.terminal.parts import make_editor
+from coder.terminal.parts import make_editor, make_live_region
 from coder.terminal.pick import Picker
 from coder.terminal.render.background import may_ask
 from coder.terminal.render.event_lines import command_lines, detail_lines
 from coder.terminal.render.frame_output import terminal_output
-from coder.terminal.render.live_region import LiveRegion, Parts
+from coder.terminal.render.live_region import LiveRegion
 from coder.terminal.render.live_rows import LiveRows, live_limit
 from coder.terminal.render.recap import message_lines, session_lines
 from coder.terminal.render.sanitize import flat, safe
@@ -63,6 +63,7 @@ from coder.terminal.state import (
     without_seen_diff,
 )
 from coder.terminal.statusline import StatusLine
+from coder.terminal.unhandled import Unhandled
 from coder.tools.text.hunks import Hunk
 
 _ROWS_FOR_STATUS = 6  # of the terminal
@@ -112,6 +113,7 @@ class Repl:
         self._last_input = ""  # put back into the editor if the engine refuses it
         self._beside: list[str] = []  # commands asked while a turn runs
         self._leaving = False
+        self.unhandled = Unhandled(engine.failed, self.leave)
         self._redraw_pending = False  # a frame was skipped while an editor or pager had the terminal
 
     # the parts
@@ -144,18 +146,10 @@ class Repl:
         return [*self.modes.bar.rows(columns), *map(self.theme.line, below)]
 
     def _new_live_region(self) -> LiveRegion:
-        rows, say = self.live_rows, self.texts.say
-        parts = Parts(
-            live=rows.live,
-            status=rows.status,
-            queue=rows.queue,
-            menu=rows.menu,
-            bar=rows.bar,
-            prompt=rows.prompt,
-        )
         keys = bindings(self.actions, self.picker, self.ui.keys)
-        search = say("terminal.search"), say("terminal.search_back")
-        region = LiveRegion(self.output, self.editor.buffer, parts, keys, vim=self.ui.vim, search=search)
+        region = make_live_region(
+            self.output, self.editor.buffer, self.live_rows, keys, self.texts, vim=self.ui.vim
+        )
         self.actions.attach(region.app)
         region.app.after_render += lambda _app: self._after_render()
         if may_ask(self.ui.theme, self.options.environ):
@@ -169,6 +163,8 @@ class Repl:
     async def run(self, question: str, *, pick: bool = False) -> int:
         """`pick`: choose a session to resume first; the question is then a draft."""
         reader = asyncio.create_task(self._read_events())
+        reader.add_done_callback(lambda _: self.leave())  # the engine has ended
+        self.loop.set_exception_handler(self.unhandled)
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.loop.add_signal_handler(number, self.leave)
         self.notifier.opened()
@@ -182,7 +178,7 @@ class Repl:
         self._draw_soon()
         try:
             with contextlib.suppress(EOFError, KeyboardInterrupt):
-                await self.live_region.app.run_async(handle_sigint=True)
+                await self.live_region.app.run_async(handle_sigint=True, set_exception_handler=False)
         finally:
             self.throttle.stop()
             await self._close(reader)
@@ -193,10 +189,13 @@ class Repl:
         spent = 0.0
         async for event in self.engine.events():
             started = time.monotonic()
-            for one in self.questions.take(event):
-                self._handle(one)
-            if isinstance(event, SessionStarted) and event.resumed:
-                await self._retell()
+            try:
+                for one in self.questions.take(event):
+                    self._handle(one)
+                if isinstance(event, SessionStarted) and event.resumed:
+                    await self._retell()
+            except Exception as error:  # the events after it still count
+                self.unhandled.once(error)
             spent += time.monotonic() - started
             if spent > _SLICE_SECONDS:
                 await asyncio.sleep(0)

@@ -51,6 +51,10 @@ TEXTS: dict[str, str] = {
         "Something went wrong inside coder ({error}). The session is recorded; details for a report "
         "are in {path}."
     ),
+    "engine.part_missing": (
+        "A part of coder is missing ({error}): it was removed or replaced while it ran. The session is "
+        "recorded; leave, install coder again, and `coder --resume {id}` goes on with it."
+    ),
     "fork.linear": "Sessions are linear: there is no /fork. /new starts another one.",
     "guard.fixed_too_long": (
         "Instructions and tools alone take {count} tokens and the limit is {limit}: raise it "
@@ -133,7 +137,7 @@ TEXTS: dict[str, str] = {
     "undo.nothing": "There is nothing to undo.",
     "undo.removed": "removed {path}",
     "undo.restored": "restored {path}",
-    "view.bye": "Session {id} is recorded; `coder --resume {id}` goes on with it.",
+    "view.bye": "Session recorded; `coder --resume {id}` goes on with it.",
     "view.citation": "source: {text}",
     "view.compressed": "(older history summarised: {before} → {after} tokens)",
     "view.shortened": "(older outputs shortened: {before} → {after} tokens)",

@@ -35,6 +35,10 @@ TEXTS: dict[str, str] = {
     "doctor.no_rg": "未找到；搜索改用较慢的 Python 实现",
     "engine.internal": "coder 内部出错（{error}）。会话已记录；请反馈此问题。",
     "engine.internal_kept": "coder 内部出错（{error}）。会话已记录；反馈所需的细节在 {path}。",
+    "engine.part_missing": (
+        "coder 缺少一部分（{error}）：它在运行期间被删除或替换。会话已记录；请退出并重新安装 coder，"
+        "再用 `coder --resume {id}` 继续。"
+    ),
     "fork.linear": "会话是线性的，没有 /fork。/new 可新建会话。",
     "guard.fixed_too_long": (
         "仅指令和工具就占 {count} 个 token，上限为 {limit}："
@@ -109,7 +113,7 @@ TEXTS: dict[str, str] = {
     "undo.nothing": "没有可撤销的内容。",
     "undo.removed": "已删除 {path}",
     "undo.restored": "已恢复 {path}",
-    "view.bye": "会话 {id} 已记录；`coder --resume {id}` 可继续。",
+    "view.bye": "会话已记录；`coder --resume {id}` 可继续。",
     "view.citation": "来源：{text}",
     "view.compressed": "（较早的历史已摘要：{before} → {after} 个 token）",
     "view.shortened": "（较早的输出已缩短：{before} → {after} 个 token）",
