@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from coder.protocol.events import CommandDone, Notice
+from coder.protocol.events import AnyEvent, CommandDone, Notice, TurnEnded
+from coder.protocol.modes import CustomModesListed, ListCustomModes, OfferedCommand
+from coder.protocol.ops import UserInput
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -20,15 +23,24 @@ wrong = sys.argv[1:]
 def reply(method, params):
     if method == "initialize":
         return {"protocolVersion": params["protocolVersion"], "serverInfo": {"name": "x", "version": "1"},
-                "capabilities": {"tools": {}, "prompts": {}, "resources": {}}}
+                "capabilities": {"tools": {}, "prompts": {"listChanged": True}, "resources": {}}}
     if method == "tools/list":
-        return {"tools": []}
+        return {"tools": [{"name": "grow"}]}
     if method == "prompts/list":
+        if "dawdles" in wrong:
+            time.sleep(60)
         if "lies" in wrong:
             return {"prompts": "none"}
         arguments = [{"name": "who", "required": True}, {"name": "how"}]
         greet = {"name": "greet", "description": "Greet somebody", "arguments": arguments}
-        return {"prompts": [greet, {"x": 1}]}
+        names = ["a\\x1b[31m", "b c", 3, "d"]
+        odd = {"name": "odd", "arguments": [{"name": name} for name in names]}
+        late = [{"name": "late"}] if "told" in globals() else []
+        return {"prompts": [greet, {"x": 1}, {"name": "two words"}, odd, *late]}
+    if method == "tools/call":
+        globals()["told"] = True
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}), flush=True)
+        return {"content": []}
     if method == "prompts/get":
         given = params["arguments"]
         text = f"Greet {given['who']} {given.get('how', 'well')}. See @.env"
@@ -97,7 +109,7 @@ def test_a_prompt_is_a_command(project: Project) -> None:
     )
     needs, unknown = (event.text for event in of(driver.seen, CommandDone))
     assert needs == "/desk:greet needs: who. Type them in order, or as name=value."
-    assert unknown == "The MCP server desk has no prompt gret; it has: /desk:greet."
+    assert unknown == "The MCP server desk has no prompt gret; it has: /desk:greet, /desk:odd."
     first, second = (chat["messages"][-1]["content"] for chat in driver.chats)
     assert first.startswith("Greet Ann Lee very warmly. See @.env")
     assert second.startswith("Greet Bo x.")
@@ -111,6 +123,83 @@ def test_a_server_that_lies_about_its_prompts_is_told_of(project: Project) -> No
     (answer,) = of(play(project, ["/desk:greet Ann"]).seen, CommandDone)
     assert not answer.ok
     assert "desk" in answer.text
+
+
+GREET = OfferedCommand("/desk:greet", "(mcp:desk)", "Greet somebody", "<who> [how]")
+ODD = OfferedCommand("/desk:odd", "(mcp:desk)", "", "[d]")
+LATE = OfferedCommand("/desk:late", "(mcp:desk)")
+
+
+def test_prompts_are_listed_for_a_menu_and_again_when_they_change(project: Project) -> None:
+    configure(project)
+    script = [{"calls": [{"name": "mcp__desk__grow", "arguments": {}}]}, {"text": "ok"}]
+
+    async def scenario(url: str) -> list[list[OfferedCommand]]:
+        driver = Driver(project, url, preset="yolo")
+        driver.start()
+        driver.engine.submit(ListCustomModes())
+        listed: list[list[OfferedCommand]] = []
+        async with asyncio.timeout(60):
+            async for event in driver.engine.events():
+                if not isinstance(event, CustomModesListed):
+                    continue
+                listed.append(event.commands)
+                if event.commands == [GREET, ODD]:
+                    driver.engine.submit(UserInput("go on"))
+                elif LATE in event.commands:
+                    break
+        await driver.close()
+        return listed
+
+    with ScriptedServer(script) as server:
+        assert asyncio.run(scenario(server.url)) == [[], [GREET, ODD], [GREET, ODD, LATE]]
+
+
+def test_one_that_dawdles_over_its_prompts_holds_nothing_up(project: Project) -> None:
+    configure(project, "dawdles")
+
+    async def scenario(url: str) -> list[AnyEvent]:
+        driver = Driver(project, url)
+        driver.start()
+        driver.engine.submit(ListCustomModes())
+        await driver.until_idle()
+        done = await driver.send("hello")
+        await driver.close()
+        return done
+
+    with ScriptedServer([{"text": "ok"}]) as server:
+        (ended,) = of(asyncio.run(scenario(server.url)), TurnEnded)
+    assert ended.status == "ok"
+
+
+def test_nobody_asks_for_prompts_where_none_are_shown(project: Project) -> None:
+    configure(project, "dawdles")
+    (ended,) = of(play(project, ["hello"]).seen, TurnEnded)
+    assert ended.status == "ok"
+
+
+def test_help_has_a_line_for_each_prompt_that_is_offered(project: Project) -> None:
+    configure(project)
+
+    async def scenario(url: str) -> list[CommandDone]:
+        driver = Driver(project, url)
+        driver.start()
+        driver.engine.submit(ListCustomModes())
+        async with asyncio.timeout(60):
+            async for event in driver.engine.events():
+                if isinstance(event, CustomModesListed) and event.commands:
+                    break
+        for line in ("/help", "/help desk:greet", "/desk:gree"):
+            await driver.send(line)
+        await driver.close()
+        return of(driver.seen, CommandDone)
+
+    with ScriptedServer([]) as server:
+        every, one, wrong = asyncio.run(scenario(server.url))
+    line = "/desk:greet <who> [how]  Greet somebody"
+    assert line in str(every.text).splitlines()
+    assert one.text == line
+    assert "/desk:greet" in str(wrong.text)
 
 
 class TestMcpTest:

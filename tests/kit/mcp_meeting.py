@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.mcp.client import CallOutcome, Connection, HttpEndpoint, StdioEndpoint, connect
+from coder.mcp.jsonrpc import ListKind
 from coder.model.http.client import HttpClient
 from coder.texts import Phrase
 
@@ -37,13 +38,15 @@ class Meeting:
 
     def __init__(self, root: Path = Path()) -> None:
         self.root = root
-        self.on_tools_changed = self.on_changed
+        self.on_list_changed: Callable[[ListKind], None] = self.on_changed
         self.changed = 0
+        self.kinds: set[ListKind] = set()
         self.closed: list[Phrase] = []
         self.connection: Connection
 
-    def on_changed(self) -> None:
+    def on_changed(self, kind: ListKind) -> None:
         self.changed += 1
+        self.kinds.add(kind)
 
     async def open(
         self,
@@ -59,7 +62,7 @@ class Meeting:
             root=root,
             startup_timeout_ms=within_ms,
             http=http,
-            on_tools_changed=self.on_changed,
+            on_list_changed=self.on_changed,
             on_closed=self.closed.append,
         )
         return self.connection

@@ -84,6 +84,12 @@ async def grow(ctx: Context) -> str:
     return "grown"
 
 
+@server.prompt()
+def weigh(thing: str, scale: str = "grams") -> str:
+    """Weigh a thing."""
+    return f"Weigh {thing} in {scale}."
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         server.run("stdio")

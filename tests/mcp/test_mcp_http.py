@@ -192,7 +192,7 @@ def test_a_session_that_is_forgotten_is_begun_again_once(tmp_path: Path) -> None
             outcomes = await asyncio.gather(*(meeting.call("echo", n=n) for n in range(5)))
             assert [json.loads(outcome.text)["n"] for outcome in outcomes] == list(range(5))
             assert server.rpcs().count("initialize") == 2
-            assert meeting.changed == 1
+            assert (meeting.changed, meeting.kinds) == (2, {"tools", "prompts"})
             server.on["tools/call"] = status(404)
             with pytest.raises(McpFault, match="forgets its sessions"):
                 await meeting.call("echo")

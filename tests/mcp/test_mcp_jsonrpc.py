@@ -91,7 +91,7 @@ class Nobody:
     root = Path("/")
 
     def __init__(self) -> None:
-        self.on_tools_changed = lambda: None
+        self.on_list_changed = lambda kind: None
 
 
 def test_answers_find_who_waits_by_number_or_by_its_text() -> None:

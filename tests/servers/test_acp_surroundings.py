@@ -103,6 +103,27 @@ def test_mcp_servers_of_the_editor(project: Project) -> None:
     assert "mcp__plain__echo" in [tool["function"]["name"] for tool in server.chats[0]["tools"]]
 
 
+def test_prompts_of_a_server_are_commands(project: Project) -> None:
+    """With description and arguments, once the server runs."""
+    program = str(Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py")
+    project.configure(mcp={"servers": {"sdk": {"command": sys.executable, "args": [program, "stdio"]}}})
+    project.write(".coder/modes/hold.md", "---\nkind: instant\nvariables: [what]\n---\nHold {{what}}.\n")
+    weigh = {"name": "sdk:weigh", "description": "Weigh a thing.", "input": {"hint": "<thing> [scale]"}}
+    hold = {"name": "hold", "description": "hold", "input": {"hint": "[what]"}}
+
+    async def scenario(ed: Editor) -> None:
+        session = await ed.new()
+        told = ed.client.of
+        await ed.client.until(
+            lambda: any(weigh in u["availableCommands"] for u in told("available_commands_update"))
+        )
+        assert hold in told("available_commands_update")[-1]["availableCommands"]
+        await ed.prompt(session, "/sdk:weigh gold")
+
+    server = converse(project, [{"text": "done"}], scenario)
+    assert "Weigh gold in grams." in str(server.chats[0]["messages"])
+
+
 def test_a_subagent_asks_and_shows_what_it_does(project: Project) -> None:
     script = [
         {"calls": [call("task", agent="general", objective="write it")]},

@@ -110,7 +110,7 @@ def test_our_own_client_uses_it(project: Project) -> None:
         )
         connection = await connect(
             "coder", endpoint, root=project.cwd, startup_timeout_ms=60_000,
-            on_tools_changed=lambda: None, on_closed=lambda why: None,
+            on_list_changed=lambda kind: None, on_closed=lambda why: None,
         )  # fmt: skip
         try:
             assert [tool.name for tool in connection.tools] == ["task"]

@@ -27,7 +27,7 @@ from coder.terminal.modes.bar import CustomModeBar, edited_in_place
 from coder.terminal.modes.field import Field, caret_line, field_of, typed
 from coder.terminal.modes.form import Form
 from coder.terminal.modes.known import KnownModes
-from coder.terminal.modes.menu import ModeMenu, usage
+from coder.terminal.modes.menu import ModeMenu
 from coder.terminal.render.theme import Theme
 from coder.terminal.render.width import line_width, plain
 from coder.texts import Texts
@@ -335,5 +335,7 @@ class TestTheMenu:
         assert [item.insert for item in menu.arguments("")] == ["off a"]
 
     def test_usage_leaves_room(self) -> None:
-        many = [ModeVariable(f"variable{n}") for n in range(9)]
-        assert usage(many) == "[variable0] [variable1] …"
+        known = KnownModes()
+        known.take(listed(definition("/a", [ModeVariable(f"variable{n}") for n in range(9)])))
+        (item,) = ModeMenu(known, TEXTS).items()
+        assert item.hint == "[variable0] [variable1] …"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from pty_kit import ANSWERS, DOWN, ENTER, TAB, Terminal, messages, sent
 from talk_kit import Gate
 
@@ -101,6 +104,55 @@ def test_what_the_menu_says_of_modes(project: Project) -> None:
         terminal.type(TAB)
         terminal.until(lambda: "> /zebra" in terminal.screen and not menu(terminal))
         terminal.type("\x15")
+
+
+def test_a_shadowed_row_says_what_choosing_it_runs(project: Project) -> None:
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(with_modes(project), server.url, columns=120) as terminal,
+    ):
+        terminal.until_idle()
+        offers(
+            terminal, "/ (global) rev", "› /review (global) shadowed by (project:project), /review runs that"
+        )
+        terminal.type(TAB)
+        terminal.until(lambda: "> /review" in terminal.screen and not menu(terminal))
+        terminal.type("critic" + ENTER)
+        terminal.until("Mode on: /review [role=critic]")
+        terminal.type("hi" + ENTER)
+        terminal.until("answer0")
+        assert "Speak as critic." in str(server.chats[-1]["messages"])
+        assert "The other review." not in str(server.chats[-1]["messages"])
+
+
+PACKAGE = "[coder.commands]\nhello = loud_tools:hello\nstatus = loud_tools:hello\nzebra = loud_tools:hello\n"
+
+
+def test_commands_of_servers_and_packages(project: Project) -> None:
+    """Prompts of a server with description and arguments; of a package by name. Where a built-in command
+    or a mode has the name, that alone is there."""
+    program = str(Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py")
+    project.configure(mcp={"servers": {"sdk": {"command": sys.executable, "args": [program, "stdio"]}}})
+    site = project.home / "site" / "loud-1.dist-info"
+    site.mkdir(parents=True)
+    (site / "entry_points.txt").write_text(PACKAGE, encoding="utf-8")
+    (site.parent / "loud_tools.py").write_text("def hello(args, context): return f'hello {args}'")
+    with (
+        ScriptedServer(ANSWERS) as server,
+        Terminal(with_modes(project), server.url, columns=120, PYTHONPATH=str(site.parent)) as terminal,
+    ):
+        terminal.until_idle()
+        offers(terminal, "/sdk", "› /sdk:weigh <thing> [scale] (mcp:sdk) Weigh a thing.")
+        offers(terminal, "/hello", "› /hello (package:loud-1)")
+        offers(terminal, "/ (package", "› /hello (package:loud-1)")
+        assert len(menu(terminal)) == 1
+        terminal.type("\x15/hello there" + ENTER)
+        terminal.until("hello there")
+        terminal.until_idle()
+        offers(terminal, "/weig", "› /sdk:weigh")
+        terminal.type(TAB + "gold" + ENTER)
+        sent(server, terminal)
+        assert "Weigh gold in grams." in messages(server)
 
 
 def test_a_mode_is_switched_on_and_off_from_the_menu(project: Project) -> None:

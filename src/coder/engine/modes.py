@@ -98,12 +98,21 @@ def keeper_of(session: Session) -> ModeKeeper:
 
 async def list_modes(session: Session) -> None:
     """May run during a turn: reads files in a thread, and imports nothing where there are none."""
-    if not _any_directory(session.agent, ("modes", "prompts")):
-        session.agent.emit(CustomModesListed([]))
-        return
-    keeper = keeper_of(session)
-    await keeper.catalogue.prepare()
-    session.agent.emit(keeper.list_modes())
+    agent = session.agent
+    await _tell_modes(agent)
+    if agent.mcp is not None:
+        agent.mcp.watch_prompts(lambda: _tell_modes(agent))
+
+
+async def _tell_modes(agent: Agent) -> None:
+    from coder.engine.commands.offered import offered_commands
+
+    modes: list[ModeDefinition] = []
+    if _any_directory(agent, ("modes", "prompts")):
+        catalogue = keeper_of(agent.session).catalogue
+        await catalogue.prepare()
+        modes = catalogue.definitions
+    agent.emit(CustomModesListed(modes, await offered_commands(agent)))
 
 
 async def set_modes(session: Session, op: SetModeState) -> ModeStateChanged:
@@ -118,7 +127,7 @@ async def reload_modes(session: Session) -> ModeStateChanged:
     keeper = keeper_of(session)
     changed = await keeper.reload()
     _take(session, keeper, changed)
-    session.agent.emit(keeper.list_modes())
+    await _tell_modes(session.agent)
     return changed
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.mcp.jsonrpc import Progress, Transport
+from coder.mcp.jsonrpc import ListKind, Progress, Transport
 from coder.mcp.listing import Listing, list_tools
 from coder.mcp.results import read_result
 from coder.mcp.shapes import (
@@ -50,6 +50,7 @@ _PROBE = 2.0  # seconds before the legacy handshake is tried beside an unanswere
 _FIRST_TRY = 2 / 3  # of the startup timeout, after which a silent program is restarted
 _TAKES_NO_POSTS = (400, 404, 405)
 _LIST = 30.0  # seconds for a list that has changed
+_LISTS: tuple[ListKind, ...] = ("tools", "prompts")
 _LISTEN_TRIES = 3  # in a row
 _LISTEN_REST = 1.0  # seconds between them
 _LISTEN_HELD = 30.0  # a stream that lasted longer resets the count of tries
@@ -58,9 +59,9 @@ _LISTEN_HELD = 30.0  # a stream that lasted longer resets the count of tries
 class _ServerListener:
     """Handles requests and notifications from the server."""
 
-    def __init__(self, root: Path, on_tools_changed: Callable[[], None]) -> None:
+    def __init__(self, root: Path, on_list_changed: Callable[[ListKind], None]) -> None:
         self.root = root
-        self.on_tools_changed = on_tools_changed
+        self.on_list_changed = on_list_changed
 
 
 class Connection:
@@ -171,17 +172,18 @@ class Connection:
 
     def listen(self) -> None:
         """Subscribe to changes, which modern servers only report on request."""
-        if self._hello.modern and self._hello.can("tools", "listChanged"):
-            self._listening = asyncio.create_task(self._listen())
+        wanted = {f"{kind}ListChanged": True for kind in _LISTS if self._hello.can(kind, "listChanged")}
+        if self._hello.modern and wanted:
+            self._listening = asyncio.create_task(self._listen(wanted))
 
-    async def _listen(self) -> None:
+    async def _listen(self, wanted: Json) -> None:
         """Best effort: a failure only leaves the list stale. Proxies close idle streams, so it reconnects."""
         tries, loop = 0, asyncio.get_running_loop()
         with contextlib.suppress(RpcError):
             while tries < _LISTEN_TRIES:
                 started = loop.time()
                 with contextlib.suppress(McpFault):
-                    await self._ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+                    await self._ask("subscriptions/listen", {"notifications": wanted})
                 tries = 0 if loop.time() - started > _LISTEN_HELD else tries + 1
                 await asyncio.sleep(_LISTEN_REST)
 
@@ -205,7 +207,7 @@ async def connect(
     root: Path,
     startup_timeout_ms: int,
     http: HttpClient | None = None,
-    on_tools_changed: Callable[[], None],
+    on_list_changed: Callable[[ListKind], None],
     on_closed: Callable[[Phrase], None],
 ) -> Connection:
     """Connect to a server and list its tools; on `McpFault` everything started is cleaned up.
@@ -214,7 +216,7 @@ async def connect(
     own. `on_closed` is called once if a local server exits by itself; the calls of a remote one fail
     individually.
     """
-    listener = _ServerListener(root, on_tools_changed)
+    listener = _ServerListener(root, on_list_changed)
     seconds = startup_timeout_ms / 1000
     attempt = _ConnectAttempt(name, listener, on_closed, seconds)
     try:

@@ -302,12 +302,13 @@ class HttpTransport:
         return {**self._headers, **spoken, **session, **headers}
 
     async def _renew(self, lost: str) -> None:
-        """Repeat the handshake, once for all requests that lost the same session; its tools may have
+        """Repeat the handshake, once for all requests that lost the same session; its lists may have
         changed."""
         async with self._renewing:
             if self._session == lost:
                 await legacy_handshake(self._name, self)
-                self._listener.on_tools_changed()
+                self._listener.on_list_changed("tools")
+                self._listener.on_list_changed("prompts")
 
     # incoming messages
 

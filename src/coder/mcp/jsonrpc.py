@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -29,11 +29,14 @@ MAX_MESSAGE = 16 * 1024 * 1024  # bytes of one message; a result that large woul
 _COUNTLESS = 10**18  # JSON has whole numbers that no float can hold
 
 
+ListKind = Literal["tools", "prompts"]  # what a server lists, and says that it has changed
+
+
 class Listener(Protocol):
     """Who is told what a server says by itself, outside of any answer."""
 
     root: Path
-    on_tools_changed: Callable[[], None]
+    on_list_changed: Callable[[ListKind], None]
 
 
 Progress = Callable[[str], None]
@@ -201,5 +204,7 @@ def hear(message: Json, waiting: Waiting, listener: Listener) -> Json | None:
     if method == "notifications/progress" and isinstance(params, dict):
         waiting.progress(params)
     elif method == "notifications/tools/list_changed":
-        listener.on_tools_changed()
+        listener.on_list_changed("tools")
+    elif method == "notifications/prompts/list_changed":
+        listener.on_list_changed("prompts")
     return None

@@ -22,6 +22,10 @@ class RemotePrompt(msgspec.Struct, frozen=True):
     arguments: list[str] = []
     required: list[str] = []
 
+    @property
+    def usage(self) -> str:
+        return " ".join(f"<{name}>" if name in self.required else f"[{name}]" for name in self.arguments)
+
 
 async def list_prompts(server: str, ask: AskPage) -> list[RemotePrompt]:
     """All pages, up to a limit; what has no usable name is left out."""
@@ -45,15 +49,20 @@ async def list_prompts(server: str, ask: AskPage) -> list[RemotePrompt]:
 
 def _prompt(raw: object) -> RemotePrompt | None:
     name = raw.get("name") if isinstance(raw, dict) else None
-    if not isinstance(raw, dict) or not isinstance(name, str):
-        return None
-    if not name or len(name) > 128 or not name.isprintable() or any(c.isspace() for c in name):
+    if not isinstance(raw, dict) or not isinstance(name, str) or not _is_word(name, 128):
         return None
     listed = raw.get("arguments")
     named = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    names = [one["name"] for one in named if isinstance(one.get("name"), str)][:20]
+    names = [one["name"] for one in named if _is_word(one.get("name"), 64)][:20]
     required = [one["name"] for one in named if one.get("required") is True and one.get("name") in names]
     return RemotePrompt(name, single_line(raw.get("description"), 200), names, required)
+
+
+def _is_word(name: object, longest: int) -> bool:
+    """Whether it can be typed as one word, and shown."""
+    if not isinstance(name, str) or not 0 < len(name) <= longest:
+        return False
+    return name.isprintable() and not any(c.isspace() for c in name)
 
 
 def resource_text(server: str, uri: str, result: Json) -> str:

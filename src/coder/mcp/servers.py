@@ -11,15 +11,19 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from coder.config.schema import McpServer
 from coder.mcp.client import Connection, connect
 from coder.mcp.endpoint import is_program
+from coder.mcp.jsonrpc import ListKind
 from coder.mcp.names import tool_name
 from coder.mcp.shapes import CallOutcome, Endpoint, McpFault, RemoteTool
 from coder.mcp.tools import McpTool
 from coder.texts import Phrase
+
+if TYPE_CHECKING:
+    from coder.mcp.offers import RemotePrompt
 
 MAX_TOOLS = 2_000  # of all servers
 _REFRESH_REST = 0.2  # seconds of throttling: some servers report a change whenever they are listed
@@ -28,6 +32,7 @@ _SHUT_OUT = ("EROFS", "EACCES", "Read-only file system", "Permission denied")
 
 State = Literal["off", "waiting", "starting", "ready", "failed", "ended"]
 Reach = Callable[[str, McpServer], Awaitable[Endpoint]]
+PromptsChanged = Callable[[], Awaitable[None]]
 
 
 class Server:
@@ -44,8 +49,10 @@ class Server:
         self._reach = reach
         self._root = root
         self._starting: asyncio.Task[None] | None = None
-        self._refreshing: asyncio.Task[None] | None = None
-        self._outdated = False  # it reported a change since its tools were last listed
+        self.prompts: list[RemotePrompt] = []  # as last listed, from `watch_prompts` on
+        self._prompts_changed: PromptsChanged | None = None
+        self._refreshing: dict[ListKind, asyncio.Task[None]] = {}
+        self._outdated: set[ListKind] = set()  # it reported a change since they were last listed
         self._ended = False  # it exited by itself
         self._resting = False
 
@@ -105,17 +112,18 @@ class Server:
             self.start()
 
     async def close(self) -> None:
-        for task in (self._starting, self._refreshing):
+        for task in (self._starting, *self._refreshing.values()):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        self._starting = self._refreshing = None
+        self._starting = None
+        self._refreshing.clear()
         connection, self.connection = self.connection, None
         if connection is not None:
             await connection.close()
 
     async def _connect(self) -> None:
-        self._outdated = False
+        self._outdated.clear()
         try:
             endpoint = await self._reach(self.name, self.settings)
             self.connection = await connect(
@@ -123,13 +131,13 @@ class Server:
                 endpoint,
                 root=self._root,
                 startup_timeout_ms=self.settings.startup_timeout_ms,
-                on_tools_changed=self._tools_changed,
+                on_list_changed=self._list_changed,
                 on_closed=self._closed,
             )
             self.fault = None
             self._offer(self.connection.tools)
-            if self._outdated:
-                self._tools_changed()
+            for kind in (*self._outdated, "prompts"):
+                self._list_changed(kind)
         except McpFault as fault:
             self.fault = self._explained(fault)
         except OSError as error:  # e.g. the sandbox has no temporary directory
@@ -149,21 +157,37 @@ class Server:
         wanted = [one for one in remotes if any(fnmatchcase(one.name, pattern) for pattern in patterns)]
         self.remotes = wanted
 
-    def _tools_changed(self) -> None:
-        """Also refresh again if a refresh is running: its list may predate the change."""
-        self._outdated = True
-        if self._refreshing is None and self.connection is not None:
-            self._refreshing = asyncio.create_task(self._refresh())
+    def watch_prompts(self, changed: PromptsChanged) -> None:
+        """List its prompts from now on whenever it connects or reports a change."""
+        self._prompts_changed = changed
+        self._list_changed("prompts")
 
-    async def _refresh(self) -> None:
+    def _list_changed(self, kind: ListKind) -> None:
+        """Also refresh again if a refresh is running: its list may predate the change."""
+        if kind == "prompts" and self._prompts_changed is None:  # nobody shows them
+            return
+        self._outdated.add(kind)
+        if kind not in self._refreshing and self.connection is not None:
+            self._refreshing[kind] = asyncio.create_task(self._refresh(kind))
+
+    async def _refresh(self, kind: ListKind) -> None:
         try:
-            while self._outdated and self.connection is not None:
-                self._outdated = False
+            while kind in self._outdated and self.connection is not None:
+                self._outdated.discard(kind)
                 with contextlib.suppress(McpFault):  # keep the old list
-                    self._offer(await self.connection.refresh_tools())
+                    if kind == "tools":
+                        self._offer(await self.connection.refresh_tools())
+                    else:
+                        await self._list_prompts(self.connection)
                 await asyncio.sleep(_REFRESH_REST)
         finally:
-            self._refreshing = None
+            self._refreshing.pop(kind, None)
+
+    async def _list_prompts(self, connection: Connection) -> None:
+        found = await connection.prompts(timeout_ms=self.settings.timeout_ms)
+        if found != self.prompts and self._prompts_changed is not None:
+            self.prompts = found
+            await self._prompts_changed()
 
     def _closed(self, why: Phrase) -> None:
         self.connection = None
@@ -205,6 +229,11 @@ class Servers:
                 covered = is_program(server.settings)
                 made.setdefault(name, McpTool(name, server, remote, covered=covered, changed=changed))
         return list(made.values())
+
+    def watch_prompts(self, changed: PromptsChanged) -> None:
+        """Keep the servers' prompts current from now on; `changed` is called when they are others."""
+        for server in self.all.values():
+            server.watch_prompts(changed)
 
     async def rest(self) -> None:
         await asyncio.gather(*(server.rest() for server in self.all.values()))

@@ -27,7 +27,6 @@ from coder.modes.render import (
 from coder.modes.values import values_of
 from coder.protocol.entries import ModeState, RecordedMode
 from coder.protocol.modes import (
-    CustomModesListed,
     InstantModeExecuted,
     ModeDefinition,
     ModeError,
@@ -110,9 +109,6 @@ class ModeKeeper:
         return mode_id in self._on
 
     # the ops
-
-    def list_modes(self) -> CustomModesListed:
-        return CustomModesListed(self.catalogue.definitions)
 
     async def set_state(self, op: SetModeState) -> ModeStateChanged:
         async with self._serialized:

@@ -92,6 +92,12 @@ class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
     error: ModeError | None = None
     warnings: list[Said] = []
 
+    @property
+    def usage(self) -> str:
+        """Its arguments as help shows them: `<role> [region]` where the file has no hint of its own."""
+        words = (f"<{v.name}>" if v.required else f"[{v.name}]" for v in self.variables)
+        return self.argument_hint or " ".join(words)
+
 
 class ModeVariableState(msgspec.Struct, frozen=True):
     """A variable's value now, and where it is from. `problem` says why `is_valid` is false."""
@@ -157,10 +163,22 @@ class TriggerInstantMode(Op, frozen=True):
     client_rev: int | None = None
 
 
+class OfferedCommand(msgspec.Struct, frozen=True):
+    """A prompt of an MCP server, or a command of an installed package. `source` is `(mcp:<server>)` or
+    `(package:<name>)`."""
+
+    command: str
+    source: str
+    description: str = ""
+    arguments: str = ""
+
+
 class CustomModesListed(Event, frozen=True):
-    """Every definition that was found, nearest first: the answer to `ListCustomModes`."""
+    """Every definition that was found, nearest first: the answer to `ListCustomModes`. `commands`: of MCP
+    servers and packages. It comes again when a server has connected or its prompts have changed."""
 
     modes: list[ModeDefinition]
+    commands: list[OfferedCommand] = msgspec.field(default_factory=list)
 
 
 class ModeStateChanged(Event, frozen=True):

@@ -83,8 +83,8 @@ async def prompt_lines(servers: Servers) -> list[Said]:
             lines.append("  " + fault.phrase)
             continue
         for one in prompts:
-            names = "".join(f" <{n}>" if n in one.required else f" [{n}]" for n in one.arguments)
-            lines.append(f"  /{server.name}:{one.name}{names}  {one.description}".rstrip())
+            typed = f"/{server.name}:{one.name} {one.usage}".rstrip()
+            lines.append(f"  {typed}  {one.description}".rstrip())
     return lines
 
 

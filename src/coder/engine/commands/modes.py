@@ -100,6 +100,14 @@ async def mode_names(agent: Agent) -> list[str]:
     return [definition.command[1:] for definition in catalogue.definitions if definition.command]
 
 
+async def definition_of(agent: Agent, name: str) -> ModeDefinition | None:
+    """Of the custom mode or saved prompt that `/name` is."""
+    catalogue = keeper_of(agent.session).catalogue
+    await catalogue.prepare()
+    found = catalogue.find(name)
+    return found.definition if found else None
+
+
 def _takes_off(definition: ModeDefinition) -> bool:
     """Whether `off` is a value of the first variable."""
     first = definition.variables[0] if definition.variables else None

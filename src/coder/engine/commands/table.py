@@ -23,10 +23,12 @@ from coder.engine.commands.modes import (
     InstantLine,
     Reply,
     custom_mode,
+    definition_of,
     mode_names,
     modes_command,
     server_prompt,
 )
+from coder.engine.commands.offered import offered_commands
 from coder.engine.commands.permissions import permissions_command
 from coder.engine.commands.prompts import Prompt, init_prompt, review_prompt
 from coder.engine.commands.rewind import rewind_command
@@ -106,23 +108,40 @@ async def _of_package(agent: Agent, name: str, args: str) -> Reply | None:
 async def _unknown(agent: Agent, name: str) -> Said:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [*COMMANDS, *await mode_names(agent)], n=3, cutoff=_ALIKE)
+    offered = [one.command[1:] for one in await offered_commands(agent)]
+    near = get_close_matches(name, [*COMMANDS, *await mode_names(agent), *offered], n=3, cutoff=_ALIKE)
     names = ", ".join(f"/{n}" for n in near) or "/help"
     return f"Unknown command: /{name}\n" + Phrase("command.nearest", names=names)
 
 
 async def _help(agent: Agent, args: str) -> Reply:
     if args:
-        name = args.removeprefix("/")
-        command = COMMANDS.get(name)
-        if command is None:
-            return Reply(await _unknown(agent, name), ok=False, data={"usage": True})
-        return Reply(f"/{name} {command.arguments}".rstrip() + "  " + Phrase(f"help.{name}"))
+        return await _help_on(agent, args.removeprefix("/"))
     rows = [(f"/{c.name} {c.arguments}".rstrip(), Phrase(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
-    lines = [f"{usage.ljust(width)}  " + text for usage, text in rows]
+    lines: list[Said] = [f"{usage.ljust(width)}  " + text for usage, text in rows]
+    if offered := await offered_commands(agent):
+        lines += [
+            "",
+            *(_line_of(one.command, one.arguments, one.description or one.source) for one in offered),
+        ]
     keys = key_names(agent.config.ui.keys)
     return Reply(Joined([*lines, "", Phrase("help.keys", **keys)]))
+
+
+async def _help_on(agent: Agent, name: str) -> Reply:
+    if command := COMMANDS.get(name):
+        return Reply(_line_of(f"/{name}", command.arguments, Phrase(f"help.{name}")))
+    if mode := await definition_of(agent, name):
+        return Reply(_line_of(mode.command, mode.usage, mode.description or mode.display_name))
+    for one in await offered_commands(agent):
+        if one.command == f"/{name}":
+            return Reply(_line_of(one.command, one.arguments, one.description or one.source))
+    return Reply(await _unknown(agent, name), ok=False, data={"usage": True})
+
+
+def _line_of(command: str, arguments: str, about: Said) -> Said:
+    return f"{command} {arguments}".rstrip() + "  " + about
 
 
 async def _model(agent: Agent, args: str) -> Reply:

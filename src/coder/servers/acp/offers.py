@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coder.config.schema import OPERATING_MODES
-from coder.protocol.modes import ModeDefinition
+from coder.protocol.modes import CustomModesListed
 from coder.texts import Texts
 
 # The editor itself switches sessions and exits.
@@ -51,20 +51,23 @@ def options(mode: str, model: str, models: Sequence[str], texts: Texts) -> list[
     ]
 
 
-def commands(
-    built_in: dict[str, str], custom: Sequence[ModeDefinition], texts: Texts
-) -> list[dict[str, Any]]:
-    """Built-in commands, then custom modes and saved prompts."""
-    replaced = {mode.command.removeprefix("/") for mode in custom}
+def commands(built_in: dict[str, str], custom: CustomModesListed, texts: Texts) -> list[dict[str, Any]]:
+    """Built-in commands, then custom modes and saved prompts, then those of MCP servers and packages."""
+    replaced = {mode.command.removeprefix("/") for mode in custom.modes}
     found = [
         _command(name, texts.say(f"help.{name}"), arguments)
         for name, arguments in built_in.items()
         if name not in _NOT_OFFERED and name not in replaced
     ]
-    for mode in custom:
+    for mode in custom.modes:
         if mode.command and mode.error is None:
             about = mode.description or mode.display_name
-            found.append(_command(mode.command.removeprefix("/"), about, mode.argument_hint))
+            found.append(_command(mode.command.removeprefix("/"), about, mode.usage))
+    found += [
+        _command(name, one.description or one.source, one.arguments)
+        for one in custom.commands
+        if (name := one.command.removeprefix("/")) not in replaced
+    ]
     return found
 
 

@@ -21,7 +21,7 @@ from coder.protocol.events import (
     StateChanged,
     TurnEnded,
 )
-from coder.protocol.modes import CustomModesListed, ListCustomModes, ModeDefinition
+from coder.protocol.modes import CustomModesListed, ListCustomModes
 from coder.protocol.ops import Cancel, SetOperatingMode, UserInput
 from coder.protocol.usage import Usage
 from coder.rpc.peer import INTERNAL, INVALID_PARAMS, Gone, RpcError
@@ -114,7 +114,7 @@ class EditorSession:
         self._mode: str = view.mode
         self._model = view.model
         self._models = view.configured_models
-        self._custom: list[ModeDefinition] = []
+        self._custom = CustomModesListed([])
         self._commands: list[dict[str, Any]] = []
         self._inputs: deque[_Input] = deque()
         self._questions: dict[str, asyncio.Task[None]] = {}
@@ -249,8 +249,8 @@ class EditorSession:
                 if question := self._questions.pop(approval_id, None):
                     question.cancel()
                 self.updates.take(event)
-            case CustomModesListed(found):
-                self._custom = found
+            case CustomModesListed():
+                self._custom = event
                 self._tell_commands()
             case StateChanged():
                 self._state(event)

@@ -20,6 +20,7 @@ from coder.protocol.modes import (
     ModeVariable,
     ModeVariableInput,
     ModeVariableState,
+    OfferedCommand,
     PersistentModeTarget,
     RenderedMode,
     SetModeState,
@@ -58,6 +59,7 @@ class KnownModes:
 
     def __init__(self) -> None:
         self.definitions: list[ModeDefinition] = []
+        self.offered: list[OfferedCommand] = []
         self.version = 0  # invalidates the menu's cache
         self._by_id: dict[str, ModeDefinition] = {}
         self._rev = 0
@@ -80,8 +82,8 @@ class KnownModes:
 
     def take(self, event: AnyEvent) -> None:
         match event:
-            case CustomModesListed(modes):
-                self.definitions = modes
+            case CustomModesListed(modes, offered):
+                self.definitions, self.offered = modes, offered
                 self._by_id = {one.mode_id: one for one in modes if one.command}
                 self.version += 1
             case ModeStateChanged():

@@ -1,16 +1,16 @@
-"""Custom modes and saved prompts in the slash menu."""
+"""Custom modes, saved prompts, and commands of MCP servers and packages in the slash menu."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coder.protocol.modes import ModeDefinition, ModeVariable
+from coder.protocol.modes import ModeDefinition, OfferedCommand
 from coder.terminal.input.menu import MenuItem
 from coder.terminal.modes.known import KnownModes
 from coder.terminal.render.sanitize import flat
 from coder.texts import Texts
 
-_USAGE_COLUMNS = 24
+_HINT_COLUMNS = 24
 
 
 class ModeMenu:
@@ -26,6 +26,8 @@ class ModeMenu:
         if self._cached_version != self._known.version:
             self._cached_version = self._known.version
             self._cached = [item for one in self._known.definitions for item in self._items(one)]
+            taken = {one.command for one in self._known.definitions}
+            self._cached += [_offered(one) for one in self._known.offered if one.command not in taken]
         return self._cached
 
     def arguments(self, _query: str) -> Sequence[MenuItem]:
@@ -43,7 +45,7 @@ class ModeMenu:
             insert=label[1:],
             about=("● " if on else "") + self._about(one),
             scope=self._scope(one),
-            hint="" if one.error else one.argument_hint or usage(one.variables),
+            hint="" if one.error else one.argument_hint or _fitting(one.usage),
             style="bad" if one.error else "" if one.command else "dim",
         )
         return [item, self._switch(one)] if on else [item]
@@ -74,15 +76,21 @@ class ModeMenu:
         return one.scope.label
 
 
-def usage(variables: Sequence[ModeVariable]) -> str:
-    """`<role> [region] …`, for a file without its own hint."""
-    words = [f"<{v.name}>" if v.required else f"[{v.name}]" for v in variables]
-    hint = ""
-    for word in words:
-        if len(hint) + len(word) > _USAGE_COLUMNS:
-            return f"{hint}…"
-        hint += word + " "
-    return hint.rstrip()
+def _fitting(hint: str) -> str:
+    """Whole words of it, within the room that there is."""
+    if len(hint) <= _HINT_COLUMNS:
+        return hint
+    return f"{hint[: _HINT_COLUMNS + 1].rpartition(' ')[0]} …".lstrip()
+
+
+def _offered(one: OfferedCommand) -> MenuItem:
+    return MenuItem(
+        label=one.command,
+        insert=one.command[1:],
+        about=one.description,
+        scope=one.source,
+        hint=_fitting(one.arguments),
+    )
 
 
 def _fault(one: ModeDefinition, texts: Texts) -> str:
