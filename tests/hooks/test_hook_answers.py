@@ -24,6 +24,10 @@ from coder.hooks.hooks import matches
         ("mcp__github__.*", "mcp__github__search", True),
         ("apply_patch", "patch", True),
         ("[", "bash", True),  # invalid: a guard is not lost to a typo
+        (r"(\w+)+!", "mcp__github__" + "a" * 50, True),  # would never end: neither
+        ("(mcp__(a|b)+__.*)+", "mcp__ab__x", True),
+        ("(mcp__(a|b)+__.*)+", "MCP__c__x", False),
+        ("(?i)BASH", "bash", True),
     ],
 )
 def test_a_matcher_is_an_expression_for_the_whole_name(matcher: str, name: str, applies: bool) -> None:
@@ -63,7 +67,16 @@ def test_json_in_both_spellings() -> None:
     assert (old.blocked, old.decision) == ("no", "deny")
     stop = answer_of("PostToolUse", 0, '{"continue": false, "stopReason": "enough"}', "")
     assert (stop.stop, stop.outcome) == ("enough", "stopped")
-    assert "not understood" in answer_of("PreToolUse", 0, '{"decision": 3}', "").failed
+
+
+@pytest.mark.parametrize("said", ['{"decision": 3}', '{"decision": "den', '{"decision": "deny"}\nbye'])
+def test_an_unclear_answer_lets_nothing_through(said: str) -> None:
+    """It began as a decision. Where nothing waits for one, the hook is passed over."""
+    for event, blocks in (("PreToolUse", True), ("UserPromptSubmit", True), ("PostToolUse", False)):
+        answer = answer_of(event, 0, said, "")
+        assert "not understood" in answer.failed
+        assert (answer.blocked is not None) is blocks
+    assert answer_of("PreToolUse", 0, "\ufeff" + '{"decision": "deny"}', "").decision == "deny"
 
 
 def test_what_it_adds_is_bounded() -> None:

@@ -126,6 +126,31 @@ class TestPreToolUse:
         (warning,) = [e.text for e in of(driver.seen, Notice) if "did not end in time" in e.text]
         assert "PreToolUse" in warning
 
+    def test_a_long_answer_is_read_whole(self, project: Project) -> None:
+        answer = {
+            "hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no" * 90_000}
+        }
+        said = project.write("answer.json", json.dumps(answer))
+        project.configure(hooks={"PreToolUse": [hook(f"cat {said}")]})
+        play(project, [{"calls": [bash("touch made.txt")]}, DONE], ["go"], mode="yolo")
+        assert project.of_type("observation")[0]["content"].startswith(
+            "denied: a hook refused this call: nono"
+        )
+        project.logs()[0].unlink()
+        said.write_text(json.dumps({**answer, "reason": "x" * 2_000_000}), encoding="utf-8")
+        play(project, [{"calls": [bash("touch made.txt")]}, DONE], ["go"], mode="yolo")
+        assert "the answer of a hook is unclear" in project.of_type("observation")[0]["content"]
+        assert not (project.cwd / "made.txt").exists()
+
+    def test_a_secret_in_changed_arguments_reaches_the_call_alone(self, project: Project) -> None:
+        token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+        answer = {"hookSpecificOutput": {"updatedInput": {"command": f"echo {token} | rev"}}}
+        project.configure(hooks={"PreToolUse": [hook(f"echo '{json.dumps(answer)}'; cat >told.json")]})
+        driver = play(project, [{"calls": [bash("echo")]}, DONE], ["go"], mode="yolo")
+        assert token[::-1] in project.of_type("observation")[0]["content"]
+        assert token not in project.logs()[0].read_text(encoding="utf-8")
+        assert token not in json.dumps(driver.chats)
+
     def test_it_can_end_the_turn(self, project: Project) -> None:
         project.configure(
             hooks={"PreToolUse": [hook("""echo '{"continue": false, "stopReason": "enough"}'""")]}

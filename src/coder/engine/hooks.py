@@ -21,7 +21,7 @@ from coder.protocol.events import Notice
 from coder.texts import Phrase, one_line
 from coder.tools.base import ToolResult
 
-_KEPT_BYTES = 65_536  # of a hook's output
+_KEPT_BYTES = 1_048_576  # of a hook's output: it may hold a whole file that is written
 # Where hooks are known to change files (formatters): `/undo` covers what they do then.
 _COVERED = ("PostToolUse", "Stop")
 _GRACE = 2.0  # seconds for notifications at the end
@@ -48,7 +48,8 @@ async def _run(
     for hook in hooks:  # each is told of the arguments that the one before it has changed
         told = {**common, "hook_event_name": hook.event, **told}
         async for _hook, answer, run in agent.hooks.run([hook], told, start):
-            changed = answer.changed
+            changed = session.redactor.redact_all(answer.changed)  # restored where the call is run
+            answer = msgspec.structs.replace(answer, changed=changed)
             entry = entries.Hook(
                 event=hook.event,
                 command=session.redactor.redact(hook.command),

@@ -12,6 +12,7 @@ from coder.texts import shortened
 Decision = Literal["", "allow", "ask", "deny"]
 
 BLOCKED = 2  # the exit status that blocks
+_GUARDS = ("PreToolUse", "UserPromptSubmit")  # what these cannot say clearly does not happen
 MAX_SAID = 10_000  # characters of a reason or context: it is part of the conversation
 
 
@@ -44,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer_of(event: str, exit_code: int, stdout: str, stderr: str, *, timed_out: bool = False) -> Answer:
-    stdout, stderr = stdout.strip(), plain(stderr).strip()
+    stdout, stderr = stdout.removeprefix("\ufeff").strip(), plain(stderr).strip()
     if timed_out:
         return Answer(failed="it did not end in time")
     if exit_code == BLOCKED:
@@ -59,7 +60,10 @@ def answer_of(event: str, exit_code: int, stdout: str, stderr: str, *, timed_out
     try:
         given = msgspec.json.decode(stdout, type=_Given)
     except (msgspec.DecodeError, RecursionError) as error:
-        return Answer(failed=f"its JSON is not understood: {error}")
+        why = f"its JSON is not understood: {error}"
+        return Answer(
+            failed=why, blocked=f"the answer of a hook is unclear: {why}" if event in _GUARDS else None
+        )
     return _read(given)
 
 

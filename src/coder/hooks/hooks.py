@@ -13,6 +13,8 @@ import msgspec
 from coder.config.load import Source
 from coder.config.schema import HooksSection
 from coder.hooks.answer import Answer, answer_of
+from coder.modes.patterns import is_quick
+from coder.modes.patterns import matches as found_in
 from coder.process.run import Outcome
 from coder.texts import Phrase
 from coder.tools.calls.names import TOOLS, folded
@@ -111,14 +113,16 @@ _NAMES = re.compile(r"\w+(?:\|\w+)*")
 
 def matches(matcher: str, name: str) -> bool:
     """Empty and `*` match all. Else a regular expression for the whole name in any case; plain words may be
-    other agents' names of our tools (`Bash|MultiEdit`). An invalid expression matches all: a hook that
-    guards something must not be lost to a typo."""
+    other agents' names of our tools (`Bash|MultiEdit`). An expression that is invalid or takes too long
+    matches all: a hook that guards something must not be lost to a typo."""
     if matcher in ("", "*"):
         return True
     if _NAMES.fullmatch(matcher) and any(TOOLS.get(folded(word)) == name for word in matcher.split("|")):
         return True
     pattern = _compiled(matcher)
-    return pattern is None or pattern.fullmatch(name) is not None
+    if pattern is None or is_quick(matcher, len(name)):
+        return pattern is None or pattern.fullmatch(name) is not None
+    return found_in(rf"(?i)\A(?:{matcher})\Z", name) is not False
 
 
 def is_valid(matcher: str) -> bool:
