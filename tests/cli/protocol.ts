@@ -386,10 +386,11 @@ export interface HistoryEvent {
   meta?: Record<string, unknown>;
 }
 
-/** Every definition that was found, nearest first: the answer to `ListCustomModes`. */
+/** Every definition that was found, nearest first: the answer to `ListCustomModes`. `commands`: of MCP servers and packages. It comes again when a server has connected or its prompts have changed. */
 export interface CustomModesListed {
   event: "custom_modes_listed";
   modes: ModeDefinition[];
+  commands?: OfferedCommand[];
 }
 
 /** One mode or saved prompt, usable or not. `command` is what to type for it: `mode_id`, `/modes:name` where a built-in command has the name, or empty where another definition (`shadowed_by`) has taken its place. */
@@ -444,6 +445,14 @@ export interface ModeError {
   variable?: string | null;
   code?: "argument" | "command" | "file" | "invalid" | "missing" | "path" | "stale" | "template" | "too_long" | "unknown_mode" | "unknown_variable" | "wrong_kind";
   line?: number;
+}
+
+/** A prompt of an MCP server, or a command of an installed package. `source` is `(mcp:<server>)` or `(package:<name>)`. */
+export interface OfferedCommand {
+  command: string;
+  source: string;
+  description?: string;
+  arguments?: string;
 }
 
 /** The state after a `SetModeState`; unchanged where `errors` reject it. `enabled_modes` is authoritative. `refused_modes` holds the modes of a rejected target with their values, so that a front end can mark what is missing. `model` and `reasoning_effort` come from the active modes. */

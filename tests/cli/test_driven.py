@@ -95,7 +95,7 @@ def test_the_end_of_stdin_ends_the_session_after_what_was_sent(project: Project)
 
 def test_lines_that_cannot_be_taken_are_answered_and_skipped(project: Project) -> None:
     long = '{"op": "user_input", "text": "' + "x" * (17 << 20) + '"}'
-    deep = '{"op": "user_input", "text": "a", "more": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    deep = '{"op": "user_input", "text": "a", "pasted": ' + "[" * 50_000 + "]" * 50_000 + "}"
     lines = [
         long,
         deep,
@@ -111,10 +111,73 @@ def test_lines_that_cannot_be_taken_are_answered_and_skipped(project: Project) -
     told = [json.loads(line) for line in done.stdout.splitlines()]
     errors = [line["content"] for line in told if line.get("type") == "error"]
     assert errors[0] == "Line 1 is longer than 16 MiB and was not taken."
-    assert "Line 2 is no op: maximum recursion depth" in errors[1]
+    assert "Line 2 is no op" in errors[1]
     assert "Line 3 is no op" in errors[2]
     assert errors[3:] == ["Line 6 came after `close` and was not taken."]
     assert [turn["content"] for turn in project.of_type("turn_start")] == ["one"]
+
+
+def test_what_a_program_gets_wrong_is_told(project: Project) -> None:
+    """A mistyped field, an answer to no question, half a character; then a turn that nothing of it harmed."""
+    lines = [
+        '{"op": "user_input", "text": "a", "atached": "b"}',
+        '{"op": "set_mode_state", "modes": [{"mode_id": "/x", "variable": {}}]}',
+        '{"op": "approval_reply", "approval_id": "none", "answer": "yes"}',
+        '{"op": "user_input", "text": "half \\ud83d of it"}',
+        '{"op": "user_input", "text": "cut o',
+    ]
+    with ScriptedServer([{"text": "done"}]) as server:
+        done = project.coder("--input", "stream-json", url=server.url, stdin="\n".join(lines))
+        (chat,) = server.chats
+        assert chat["messages"][-1]["content"].startswith("half ? of it")
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    errors = [line["content"] for line in told if line.get("type") == "error"]
+    assert "unknown field `atached`" in errors[0]
+    assert "unknown field `variable`" in errors[1]
+    assert errors[2] == "Line 3 answers no question that waits: there is no approval none."
+    assert errors[3].startswith("Line 5 is no op")
+    assert len(errors) == 4
+
+
+def test_a_question_is_answered_once(project: Project) -> None:
+    with ScriptedServer([{"calls": [WRITE]}, {"text": "made it"}]) as server:
+        driving = Driving(project, server.url)
+        driving.send({"op": "user_input", "text": "make it"})
+        reply = {
+            "op": "approval_reply",
+            "approval_id": driving.until(event="approval_requested")["approval_id"],
+        }
+        driving.send({**reply, "answer": "no"})
+        driving.until(event="approval_resolved")
+        driving.send({**reply, "answer": "yes"})
+        assert "answers no question" in driving.until(type="error")["content"]
+        assert driving.end() == 0
+    assert not (project.cwd / "made.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "status"),
+    [
+        (["/nonsense", "/status"], 0),
+        (["/status", "/nonsense"], 2),
+        (["hi", "!false"], 1),
+        (["!false", "hi"], 0),
+    ],
+)
+def test_the_status_is_that_of_the_last_input(project: Project, inputs: list[str], status: int) -> None:
+    ops = "".join(json.dumps({"op": "user_input", "text": text}) + "\n" for text in inputs)
+    with ScriptedServer([{"text": "done"}]) as server:
+        assert project.coder("--input", "stream-json", url=server.url, stdin=ops).returncode == status
+
+
+def test_what_waits_behind_an_exit_is_not_begun(project: Project) -> None:
+    ops = "".join(json.dumps({"op": "user_input", "text": text}) + "\n" for text in ("/exit", "one more"))
+    with ScriptedServer([{"text": "done"}]) as server:
+        done = project.coder("--input", "stream-json", url=server.url, stdin=ops)
+        assert server.chats == []
+    assert done.returncode == 0, done.stdout
+    assert "Line 2 came after `close`" in done.stdout
 
 
 def test_what_does_not_go_together_is_said(project: Project) -> None:

@@ -18,10 +18,12 @@ from coder.engine.setup import Options, Settings
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
+    ApprovalResolved,
     CommandDone,
     Content,
     ContentRestarted,
     Failed,
+    InputDone,
     Notice,
     Recorded,
     Thought,
@@ -32,6 +34,8 @@ from coder.rpc.wire import LineSplitter
 from coder.texts import Phrase, Texts
 
 MAX_LINE = 16_777_216  # bytes of an op
+_BESIDE = ("query", "list_custom_modes")  # not queued: they are no inputs
+_LEAVES = ("/exit", "/quit")
 _NOBODY = "the program that drives this session has closed its end"
 # `StreamJsonOutput` has these in the record's format
 _AS_LINES = (Recorded, Content, Thought, ContentRestarted, CommandDone, Failed, Notice)
@@ -62,6 +66,7 @@ async def run_driven(
     if first.strip():
         engine.submit(UserInput(first))
     driver = _Driver(engine)
+    status: int | None = None
     reader = StatusReader()
     output = GuardedOutput(DrivenOutput(settings.texts), lost=driver.end)
     driver.show = output.show
@@ -72,12 +77,32 @@ async def run_driven(
     )
     async for event in engine.events():
         output.show(event)
-        reader.take(event)
         driver.see(event)
+        reader.take(event)
+        if isinstance(event, InputDone) and event.op not in _BESIDE:
+            status, reader = reader.status or (0 if event.ok else Exit.FAILED), StatusReader()
     await engine.close()
     if output.error is not None:
         raise output.error
-    return reader.status
+    return reader.status if status is None else status
+
+
+def _op(line: bytes) -> AnyOp:
+    """Raises what the decoders raise. JavaScript sends the halves of characters that it has cut apart."""
+    try:
+        return _DECODER.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"\\ud" not in line.lower():
+            raise
+    import json
+
+    whole = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+    return _DECODER.decode(whole)
+
+
+_DECODER: msgspec.json.Decoder[AnyOp] = msgspec.json.Decoder(AnyOp)
 
 
 class _Driver:
@@ -85,12 +110,11 @@ class _Driver:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._decoder = msgspec.json.Decoder(AnyOp)
         self._number = 0
         self._ended = False
-        self._closing = False  # a `close` was taken
+        self._closing = False  # a `close` or `/exit` was taken
         self.show: Callable[[AnyEvent], None]  # set before the first line is taken
-        self._asked: set[str] = set()
+        self._asked: set[str] = set()  # questions that wait for an answer
 
     def take(self, line: bytes | None) -> None:
         """None for a line that is too long."""
@@ -101,15 +125,21 @@ class _Driver:
         if not line.strip():
             return
         try:
-            op = self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            op = _op(line)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             self._fail(Phrase("cli.bad_op", line=self._number, why=str(error)))
+            return
+        if isinstance(op, ApprovalReply) and op.approval_id not in self._asked:
+            self._fail(Phrase("cli.no_approval", line=self._number, id=op.approval_id))
             return
         if self._closing and not isinstance(op, Cancel | ApprovalReply):
             self._fail(Phrase("cli.late_op", line=self._number))
             return
-        self._closing = self._closing or isinstance(op, Close)
         self._engine.submit(op)
+        leaves = isinstance(op, UserInput) and op.text.strip() in _LEAVES
+        if leaves:
+            self._engine.submit(Close())
+        self._closing = self._closing or leaves or isinstance(op, Close)
 
     def _fail(self, said: Phrase) -> None:
         self.show(Failed(said, code="op"))
@@ -122,10 +152,13 @@ class _Driver:
         self._engine.submit(Close())
 
     def see(self, event: AnyEvent) -> None:
-        if isinstance(event, ApprovalRequested):
-            self._asked.add(event.approval_id)
-            if self._ended:
-                self._refuse(event.approval_id)
+        match event:
+            case ApprovalRequested(approval_id):
+                self._asked.add(approval_id)
+                if self._ended:
+                    self._refuse(approval_id)
+            case ApprovalResolved(approval_id):
+                self._asked.discard(approval_id)
 
     def _refuse(self, approval_id: str) -> None:
         self._engine.submit(ApprovalReply(approval_id, "no", _NOBODY))

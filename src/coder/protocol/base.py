@@ -19,8 +19,9 @@ def snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() and at else c.lower() for at, c in enumerate(name))
 
 
-class Op(msgspec.Struct, frozen=True, tag_field="op", tag=snake):
-    """Base of all ops; the JSON form names the kind in `op`."""
+class Op(msgspec.Struct, frozen=True, tag_field="op", tag=snake, forbid_unknown_fields=True):
+    """Base of all ops; the JSON form names the kind in `op`. A mistyped field is an error: without its
+    `amended`, an approval would allow the whole change."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):

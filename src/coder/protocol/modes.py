@@ -136,7 +136,7 @@ ModeArg = ModeVariableInput
 USE_DEFAULT: Literal["use_default"] = "use_default"
 
 
-class PersistentModeTarget(msgspec.Struct, frozen=True):
+class PersistentModeTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mode to activate. Variables not listed keep their value."""
 
     mode_id: str

@@ -25,6 +25,7 @@ TEXTS: dict[str, str] = {
     "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
     "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
     "cli.late_op": "Line {line} came after `close` and was not taken.",
+    "cli.no_approval": "Line {line} answers no question that waits: there is no approval {id}.",
     "cli.long_op": "Line {line} is longer than {most} MiB and was not taken.",
     "cli.about.tune": "Try a model with small real tasks, say what suits it, and keep that.",
     "cli.about.view": "See all that was recorded, in a browser; on 127.0.0.1 alone, with a token.",

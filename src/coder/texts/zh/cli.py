@@ -25,6 +25,7 @@ TEXTS: dict[str, str] = {
     "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
     "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
     "cli.late_op": "第 {line} 行在 `close` 之后，未被接受。",
+    "cli.no_approval": "第 {line} 行没有回答任何等待中的问题：不存在审批 {id}。",
     "cli.long_op": "第 {line} 行超过 {most} MiB，未被接受。",
     "cli.about.tune": "用真实的小任务试一个模型，说明怎样用它最合适，并保存下来。",
     "cli.about.view": "在浏览器中查看全部记录；只监听 127.0.0.1，并需要令牌。",
