@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from talk_kit import WRITE, says
 from test_editor_external import script
 
 from kit import ScriptedServer
-from kit.calls import bash_step
+from kit.calls import bash_step, call
 from kit.driving import Project
 
 SCREENS = pytest.mark.parametrize(
@@ -152,20 +153,31 @@ def test_all_edits_of_the_session(project: Project) -> None:
         terminal.until(lambda: "[auto-edit]" in terminal.screen)
 
 
+@pytest.mark.skipif(shutil.which("less") is None, reason="it is the pager")
 def test_the_whole_diff_in_the_pager_decides_nothing(project: Project) -> None:
-    pager = script(project.home / "pager", 'cat > "$HOME/paged"')
+    long = call("write", path="long.txt", content="".join(f"line {n}\n" for n in range(700)))
     with (
-        ScriptedServer([WRITE, DONE]) as server,
-        Terminal(project, server.url, PAGER=pager, HOME=str(project.home)) as terminal,
+        ScriptedServer([{"calls": [long]}, WRITE, DONE]) as server,
+        Terminal(project, server.url) as terminal,
     ):
         terminal.until_idle()
         terminal.send("go")
         asked(terminal)
+        terminal.until("more lines: d shows the whole file")
         terminal.type("d")
-        terminal.until(lambda: (project.home / "paged").exists())
+        terminal.until(lambda: terminal.screen.startswith("  long.txt +700\n"))
+        terminal.type("G")
+        terminal.until(lambda: "700 + line 699\n" in terminal.screen)
+        terminal.type("q")
         asked(terminal)
-        terminal.until(lambda: "hello" in (project.home / "paged").read_text(encoding="utf-8"))
-        assert not (project.cwd / "new.txt").exists()
+        assert not (project.cwd / "long.txt").exists()
+        terminal.type("y")
+        terminal.until("+ hello")
+        asked(terminal)
+        terminal.type("d")
+        terminal.until(lambda: "(END)" in terminal.screen)  # it stays though all of it fits
+        terminal.type("q")
+        asked(terminal)
         terminal.type("y")
         terminal.until("finished")
     assert (project.cwd / "new.txt").exists()

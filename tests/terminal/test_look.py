@@ -162,6 +162,17 @@ def test_settings_reach_the_screen(project: Project) -> None:
         assert "secretly" not in terminal.text
 
 
+@pytest.mark.parametrize("width", [44, 80, 200])
+def test_a_result_in_sentences_does_not_push_out_what_was_run(width: int) -> None:
+    why = "Plan mode lets nothing change: a command not known to be read-only is denied. " * 2
+    page = transcript(width)
+    page.handle(ToolCallChanged("1", "bash", "error", "make the tests", why))
+    first, *rows = [plain(row) for row in page.drain(0)]
+    assert first == "✗ run make the tests · 0.0s"
+    assert " ".join(" ".join(rows).split()) == why.strip()
+    assert all(row.startswith("  ") and len(row) <= width for row in rows)
+
+
 @pytest.mark.parametrize("width", [77, 80, 83])
 def test_a_bar_wraps_nothing_that_was_made_for_this_width(width: int) -> None:
     printed = ToolCallChanged("1", "bash", "success", "x", detail=f"a\n{'=' * 80}\n", detail_kind="output")

@@ -110,7 +110,7 @@ def test_a_resumed_session_shows_its_conversation(
         drive(
             project,
             server.url,
-            ["change it", *(f"question {n}" for n in range(12)), "!echo mine"],
+            ["change it", *(f"question {n}" for n in range(12)), "!echo mine; exit 4"],
             mode="yolo",
         )
     with (
@@ -122,8 +122,10 @@ def test_a_resumed_session_shows_its_conversation(
         terminal.until_idle()
         text = squeezed(terminal.text)
         expected = ["change it", "I think so.", "run seq", "edit a.txt", "It is two now."]
+        expected.append({"en": "Only documents were changed", "zh": "只改动了文档"}[lang])
         expected += [f"› question {n} answer {n}" for n in range(12)]
-        expected += ["› !echo mine", "› typed early", "went on"]
+        status = {"en": "exit 4", "zh": "退出码 4"}[lang]
+        expected += [f"› !echo mine; exit 4 mine {status} › typed early", "went on"]
         places = [text.index(squeezed(one)) for one in expected]
         assert places == sorted(places)
         assert "owned" not in terminal.paper.titles

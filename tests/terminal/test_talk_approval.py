@@ -61,7 +61,7 @@ def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
     refusal = server.chats[-1]["messages"][-1]["content"]
     assert refusal.startswith("denied: ")
     assert "keep   the second" in refusal
-    assert "→ refused keep   the second" in terminal.text
+    assert "→ refused: keep   the second" in terminal.text
 
 
 @SIZES

@@ -336,6 +336,7 @@ def test_rows_after_a_reflow() -> None:
     assert rows_after_reflow([10, 90, 5], (3, 2), 80) == 3
     assert rows_after_reflow([10, 90, 100], (90, 2), 40) == 6
     assert reflows({"TMUX": "x"})
+    assert reflows({"TERM": "tmux-256color"})
     assert not reflows({"TERM": "xterm"})
 
 

@@ -37,6 +37,8 @@ def test_questions_to_the_session_are_answered_while_it_works(
         terminal.send("/status")
         terminal.until(lambda: says(terminal, "balanced"))
         assert "finished" not in terminal.text
+        assert "\n\n› /todos\n" in terminal.text  # as every message: without mode and path
+        assert terminal.text.count("[default]") == 1
         gate.open()
         terminal.until("finished")
         terminal.until_idle()

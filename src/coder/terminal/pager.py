@@ -12,7 +12,7 @@ from coder.process.executables import own_command
 
 def pager_command(environ: Mapping[str, str], *, at_end: bool = False) -> list[str] | None:
     """`$PAGER`, else `less`; None if it is not installed or does not wait (`cat`). `at_end`: show the end
-    first, and stay even if the text fits the screen."""
+    first. It stays even if the text fits the screen (`-+F`): it would only repeat what is there."""
     try:
         chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
     except ValueError:
@@ -20,9 +20,8 @@ def pager_command(environ: Mapping[str, str], *, at_end: bool = False) -> list[s
     program = own_command(chosen[0], environ.get("PATH"))
     if program is None or os.path.basename(program) == "cat":  # noqa: PTH119 - a name, not a path to open
         return None
-    usual = ["-R", "+G"] if at_end else ["-R", "-F"]
-    options = usual if chosen == ["less"] else []
-    return [program, *chosen[1:], *options]
+    usual = ["-R", "-+F", *(["+G"] if at_end else [])]
+    return [program, *chosen[1:], *(usual if chosen == ["less"] else [])]
 
 
 def page(command: list[str], text: str, environ: Mapping[str, str]) -> None:

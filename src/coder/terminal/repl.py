@@ -43,7 +43,7 @@ from coder.terminal.outbox import Outbox
 from coder.terminal.parts import make_editor, make_live_region
 from coder.terminal.pick import Picker
 from coder.terminal.render.background import may_ask
-from coder.terminal.render.event_lines import command_lines, detail_lines
+from coder.terminal.render.event_lines import command_lines, diff_rows
 from coder.terminal.render.frame_output import terminal_output
 from coder.terminal.render.live_region import LiveRegion
 from coder.terminal.render.live_rows import LiveRows, live_limit
@@ -59,7 +59,6 @@ from coder.terminal.state import (
     input_sent,
     mode_named,
     next_mode,
-    prompt_text,
     without_seen_diff,
 )
 from coder.terminal.statusline import StatusLine
@@ -318,9 +317,8 @@ class Repl:
 
     def _echo_apart(self, text: str) -> None:
         """What was typed while a turn runs, without ending the answer that streams."""
-        shown = safe(" ".join(self.editor.as_typed(text).split()))
-        prompt = ("prompt", prompt_text(self.state, self.live_rows.cwd))
-        self.transcript.echo(wrap([prompt, ("strong", shown)], self.live_region.columns), apart=True)
+        said = message_lines(self.editor.as_typed(text), self.live_region.columns)
+        self.transcript.echo([[], *said], apart=True)
 
     def steer(self, text: str) -> None:
         self.outbox.steer(text)
@@ -398,7 +396,7 @@ class Repl:
         self.throttle.now()
 
     def page_diff(self, text: str) -> None:
-        if not self.look_back.page_lines(detail_lines(visible(text).text, "diff", self.texts)):
+        if not self.look_back.page_lines(diff_rows(safe(visible(text).text))):
             self._say_no_pager()
 
     def _say_no_pager(self) -> None:

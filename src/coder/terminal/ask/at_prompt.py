@@ -20,6 +20,7 @@ from coder.terminal.ask.rows import about_turn
 from coder.terminal.ask.word_rest import Later, WordRest
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.editing import approval_answer
+from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line
 from coder.terminal.state import PromptState, question_done
 from coder.texts import Texts
@@ -226,7 +227,7 @@ class ApprovalPrompt:
             self._decide(event, ParsedAnswer("no", reason))
             return
         self._review.leave(reason)
-        self._around.say_answer([("dim", answer_echo(ParsedAnswer("no", reason), self._texts))])
+        self._say_of_hunk("take_back" if event.tool == REVIEW else "leave", reason)
         self._next_hunk(self._review)
 
     def _decide(self, event: ApprovalRequested, parsed: ParsedAnswer) -> None:
@@ -257,6 +258,12 @@ class ApprovalPrompt:
             self._review = None
             self._around.say_answer([("dim", self._texts.say("approval.hunk_dropped"))])
 
+    def _say_of_hunk(self, what: str, reason: str = "") -> None:
+        said = self._texts.say(f"approval.said_{what}")
+        if reason:
+            said = self._texts.say("approval.said_because", said=said, reason=safe(reason).replace("\n", " "))
+        self._around.say_answer([("dim", said)])
+
     def _keep_rest(self, review: Review) -> None:
         """Done: what was not looked at stays."""
         while review.current is not None:
@@ -264,7 +271,8 @@ class ApprovalPrompt:
         self._next_hunk(review)
 
     def _take(self, review: Review, hunk: Hunk) -> None:
-        self._around.say_answer([("dim", answer_echo(ParsedAnswer("yes"), self._texts))])
+        event = self._state.approval
+        self._say_of_hunk("keep" if event is not None and event.tool == REVIEW else "take")
         review.take(hunk)
         self._next_hunk(review)
 

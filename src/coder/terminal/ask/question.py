@@ -73,8 +73,10 @@ def approval_question(event: ApprovalRequested, texts: Texts) -> Question:
 
 def answer_echo(parsed: ParsedAnswer, texts: Texts) -> str:
     """The answer for the transcript, where typed text does not stay visible."""
-    reason = [safe(parsed.reason).replace("\n", " ")] if parsed.reason else []
-    return "→ " + " ".join([texts.say(f"terminal.answer_{parsed.answer}"), *reason])
+    reason = safe(parsed.reason).replace("\n", " ")
+    if reason:
+        return "→ " + texts.say("terminal.answer_because", reason=reason)
+    return "→ " + texts.say(f"terminal.answer_{parsed.answer}")
 
 
 def reply_to(event: ApprovalRequested, parsed: ParsedAnswer) -> ApprovalReply:

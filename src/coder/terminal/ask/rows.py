@@ -15,10 +15,11 @@ from coder.protocol.events import ApprovalRequested
 from coder.terminal.render.event_lines import NEW_FILE_HEAD, is_new_file
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import Line, Span, cut_to, wrap
-from coder.texts import Texts
+from coder.texts import Phrase, Said, Texts
 from coder.tools.text.hunks import Hunk
 
 _LEAST_HEAD = 3  # rows of a new file's beginning, however low the terminal is
+_ORDINARY = ("policy.preset.ask", "policy.configured.ask", "policy.part")
 _BEGINS, _GOES_ON = "│ ", "┊ "
 
 
@@ -28,16 +29,22 @@ def about_turn(event: ApprovalRequested) -> bool:
 
 
 def approval_lines(
-    event: ApprovalRequested, texts: Texts, width: int = 0, height: int = 0, *, heads: bool = False
+    event: ApprovalRequested,
+    texts: Texts,
+    width: int = 0,
+    height: int = 0,
+    *,
+    heads: bool = False,
+    keys: bool = False,
 ) -> list[Line]:
     """The subject, every reason and warning, and what `always` would remember. `height`: visible rows; 0 if
-    unknown. `heads`: of a new file that does not fit, show the beginning: all of it can be paged."""
+    unknown. `heads`: of a new file that does not fit, show the beginning: all of it can be paged. `keys`: the
+    choices below say what `always` would remember."""
     if about_turn(event):  # the subject is the question
         question: Line = [("ask", visible(texts.of(event.subject)).text)]
         return wrap(question, width) if width else [question]
-    reasons = [visible(texts.of(reason)).text for reason in event.reasons]
-    remarks = [("", texts.say("approval.reason", reason=reason)) for reason in reasons]
-    if event.can_always and event.always_names:
+    remarks = [_reason(reason, texts) for reason in event.reasons]
+    if event.can_always and event.always_names and not keys:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))
     tool = safe(event.tool)
@@ -46,6 +53,13 @@ def approval_lines(
     if heads and is_new_file(shown.text):
         return [head, *shown.head_lines(remarks, texts, width, height)]
     return [head, *shown.lines(remarks, texts, width, height)]
+
+
+def _reason(reason: Said, texts: Texts) -> Span:
+    """Quiet where it only says which rule asks; a risk is not."""
+    ordinary = isinstance(reason, Phrase) and reason.key in _ORDINARY
+    text = texts.say("approval.reason", reason=visible(texts.of(reason)).text)
+    return "dim" if ordinary else "", text
 
 
 def hunk_lines(hunk: Hunk, number: int, count: int, texts: Texts, width: int) -> list[Line]:

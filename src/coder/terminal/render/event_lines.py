@@ -34,6 +34,7 @@ TAB_STOPS = 8  # of the terminal
 NEW_FILE_HEAD = 23  # lines of the diff of a long new file: twenty of its own
 _LONG_NEW_FILE = 100  # lines
 _BAR = "  │ "  # before each line of a tool's output
+_BETWEEN = " · "
 _CHANGES = ("tool.created", "tool.updated")
 _VERBS = {"bash": "run"}
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
@@ -44,20 +45,32 @@ _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 
 def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0, most: int = OUTPUT_LINES) -> list[Line]:
     """The summary (tool, key argument, result, time), then the diff or output, at most `most` lines of it.
-    With a `width` the argument is clipped so that the summary fits one row."""
+    With a `width` the argument is clipped so that the summary fits one row; a result that is sentences is
+    below it."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
-    rest: Line = [*_outcome(event, texts), _time(event.duration_ms)]
-    row = _row(mark, [("strong", verb(event.tool))], flat(event.argument), rest, width)
-    return [row, *detail_lines(event.detail, event.detail_kind, texts, width, most)]
+    outcome, time = _outcome(event, texts), _time(event.duration_ms)
+    below: list[Line] = []
+    if width and line_width(outcome) > width // 2:
+        text: Line = [("dim", plain(outcome).removeprefix(_BETWEEN))]
+        outcome, below = [], wrap(text, width, [("", "  ")], [("", "  ")])
+    row = _row(mark, [("strong", verb(event.tool))], flat(event.argument), [*outcome, time], width)
+    return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most)]
 
 
 def _outcome(event: ToolCallChanged, texts: Texts) -> Line:
     """The result; of a change to the file that the row names anyway only its size."""
     said = event.summary
-    if isinstance(said, Phrase) and said.key in _CHANGES and said.values.get("path") == event.argument:
+    if isinstance(said, Phrase) and _is_change(said, event.argument):
         return change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
     summary = texts.of(said) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
-    return [("dim", f" · {flat(summary)}" if summary else "")]
+    return [("dim", f"{_BETWEEN}{flat(summary)}" if summary else "")]
+
+
+def _is_change(said: Phrase, named: str) -> bool:
+    """Whether it is the size of a change to the one file that the row names."""
+    if said.key == "tool.patched":
+        return said.values["n"] == 1 and bool(named)
+    return said.key in _CHANGES and said.values.get("path") == named
 
 
 def change_size(added: int, removed: int) -> Line:
@@ -122,7 +135,7 @@ def detail_lines(
     if kind == "diff":
         rows = safe(detail).rstrip("\n").split("\n")
         hidden = texts.say("view.hidden", n=len(rows) - most) if len(rows) > most else ""
-        return _diff("\n".join([*rows[:most], *([hidden] if hidden else [])]), width, heads=False)
+        return diff_rows("\n".join([*rows[:most], *([hidden] if hidden else [])]), width, heads=False)
     lines = output_lines(detail) if kind == "output" else _plain_lines(detail)
     if len(lines) > most:
         head, tail = most - most // 2, most // 2
@@ -150,7 +163,7 @@ def is_long_new_file(diff: str) -> bool:
     return is_new_file(diff) and diff.count("\n") > _LONG_NEW_FILE
 
 
-def _diff(text: str, width: int, *, heads: bool = True) -> list[Line]:
+def diff_rows(text: str, width: int = 0, *, heads: bool = True) -> list[Line]:
     """Imported here: a session without changes needs no syntax colours."""
     from coder.terminal.render.diffs import diff_lines
 
@@ -214,7 +227,7 @@ def command_lines(event: CommandDone, texts: Texts, width: int = 0) -> list[Line
         return [_command_line(event, line) for line in safe_output(text).rstrip("\n").split("\n")]
     lines = safe(text).rstrip("\n").split("\n")
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
-        return _diff("\n".join(lines), width)
+        return diff_rows("\n".join(lines), width)
     return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
 
 

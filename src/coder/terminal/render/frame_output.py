@@ -30,6 +30,7 @@ _REFLOWING = (
     "LC_TERMINAL",
     "SSH_TTY",
 )
+_REFLOWING_TERMS = ("tmux", "xterm-kitty", "alacritty", "foot", "xterm-ghostty", "wezterm")
 
 
 class FrameOutput(Vt100_Output):
@@ -119,8 +120,11 @@ def terminal_output() -> FrameOutput:
 
 def reflows(environ: Mapping[str, str]) -> bool:
     """Whether the terminal reflows long rows when it gets narrower. Most do; xterm, the Linux console and GNU
-    screen truncate them, and only these variables tell them apart."""
-    return any(environ.get(name) for name in _REFLOWING)
+    screen truncate them, and only these variables tell them apart. In a container or after `su` all but TERM
+    are gone."""
+    return any(environ.get(name) for name in _REFLOWING) or environ.get("TERM", "").startswith(
+        _REFLOWING_TERMS
+    )
 
 
 def rows_taken(width: int, columns: int) -> int:

@@ -20,6 +20,7 @@ from coder.protocol.events import (
     CommandDone,
     Content,
     Failed,
+    Notice,
     Thought,
     TodosChanged,
     ToolCallChanged,
@@ -27,10 +28,12 @@ from coder.protocol.events import (
     TurnStatus,
     VerifyChanged,
 )
+from coder.protocol.evidence import outcome
+from coder.protocol.evidence import told as evidence_line
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Usage
 from coder.record.rewound import typed_line
-from coder.texts import Phrase, Said
+from coder.texts import Joined, Phrase, Said
 from coder.tools.registry import built_in, declared
 
 _LARGEST_OUTPUT = 4 << 20  # bytes of an output that was kept in a file
@@ -84,7 +87,7 @@ class RecordedEvents:
                 yield self._result(event, entry)
             case entries.Command(input=line, ok=ok, command=name) if name != "resume":  # by which it is told
                 yield Typed(line)
-                yield CommandDone(line, event.content, ok=ok is not False)
+                yield CommandDone(line, _reply(event), ok=ok is not False)
             case _:
                 yield from _around(event)
 
@@ -112,9 +115,7 @@ class RecordedEvents:
             return entry.diff, "diff"
         if built_in(entry.tool).kind != "runs":
             return "", ""
-        printed = [event.meta.get(stream) for stream in ("stdout", "stderr")]
-        text = "\n".join(one.rstrip("\n") for one in printed if isinstance(one, str) and one.strip())
-        return self._whole_output(event.meta.get("output_file")) or text, "output"
+        return self._whole_output(event.meta.get("output_file")) or _printed(event), "output"
 
     def _whole_output(self, name: Any) -> str:
         """Of a session's own outputs only: a record that came with a project may name any file."""
@@ -127,6 +128,19 @@ class RecordedEvents:
             return ""
 
 
+def _printed(event: HistoryEvent) -> str:
+    printed = [event.meta.get(stream) for stream in ("stdout", "stderr")]
+    return "\n".join(one.rstrip("\n") for one in printed if isinstance(one, str) and one.strip())
+
+
+def _reply(event: HistoryEvent) -> Said:
+    """Of a `!` command what it printed, and how it failed: the model has got it in another form."""
+    if not isinstance(event.meta.get("stdout"), str):
+        return event.content
+    code = event.meta.get("exit_code")
+    return Joined([*filter(None, [_printed(event)]), *([Phrase("tool.exit", code=code)] if code else [])])
+
+
 def _around(event: HistoryEvent) -> Iterator[Told]:
     match event.entry:
         case entries.Verify(state=state, command=command) as entry if state in _CHECKS:
@@ -136,6 +150,10 @@ def _around(event: HistoryEvent) -> Iterator[Told]:
         case entries.Compaction(tokens_before=before, tokens_after=after):
             yield ChatCompressed(before, after, event.content)
         case entries.TurnEnd(status=status, error_message=error) as entry:
+            if entry.evidence is not None:
+                line = evidence_line(entry.evidence, entry.verification)
+                fine = outcome(entry.evidence) != "failed" and not entry.evidence.claim
+                yield Notice(line, "info" if fine else "warning", evidence=entry.evidence)
             if status not in ("ok", "cancelled") and error:
                 yield Failed(error)
             known_status = cast("TurnStatus", status if status in _STATUSES else "error")
@@ -159,7 +177,7 @@ def _summary(event: HistoryEvent, entry: entries.Observation, argument: str) -> 
         first = event.content.split("\n", 1)[0]
         return first.removeprefix("error: ").removeprefix("denied: ")
     added, deleted = event.meta.get("additions"), event.meta.get("deletions")
-    if entry.path and isinstance(added, int) and isinstance(deleted, int):
+    if isinstance(added, int) and isinstance(deleted, int):
         key = "tool.created" if entry.operation == "created" else "tool.updated"
         return Phrase(key, path=argument, added=added, deleted=deleted)
     return ""

@@ -125,7 +125,9 @@ class Transcript:
                     self._append_block(verify_lines(event, self._texts, self._columns()))
             case ApprovalRequested():
                 rows, columns = self._rows(), self._columns()
-                self._append_block(approval_lines(event, self._texts, columns, rows, heads=self.pages()))
+                self._append_block(
+                    approval_lines(event, self._texts, columns, rows, heads=self.pages(), keys=True)
+                )
             case CommandDone():
                 self._output = ""
                 self._append_block(command_lines(event, self._texts, self._columns()))

@@ -243,6 +243,7 @@ TEXTS: dict[str, str] = {
     "terminal.question_after_typing": "A question waits: it is put once you stop typing.",
     "terminal.no_pager": "There is no pager here: install less, or set PAGER.",
     "terminal.steered": "with the next step: {text}",
+    "terminal.answer_because": "refused: {reason}",
     "terminal.answer_no": "refused",
     "terminal.answer_yes": "allowed",
     "terminal.context": "context: {tokens} tokens · model: {model}",

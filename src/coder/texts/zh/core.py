@@ -205,6 +205,7 @@ TEXTS: dict[str, str] = {
     "terminal.question_after_typing": "有一个问题在等待：停止输入后即可回答。",
     "terminal.no_pager": "此处没有分页程序：请安装 less 或设置 PAGER。",
     "terminal.steered": "随下一步发出：{text}",
+    "terminal.answer_because": "已拒绝：{reason}",
     "terminal.answer_no": "已拒绝",
     "terminal.answer_yes": "已允许",
     "terminal.context": "上下文：{tokens} 个 token · 模型：{model}",
