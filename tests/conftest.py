@@ -24,6 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from kit.driving import Project  # noqa: E402 - the path above must be set first
+from kit.fork_server import FORK_SERVER  # noqa: E402
 
 # A busy machine is no failure: speed is measured in bench/, never in a test.
 settings.register_profile("coder", deadline=None)
@@ -59,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Runs after the workers of xdist have ended."""
+    """Runs in each worker of xdist, and then, when they have ended, in the main process."""
+    FORK_SERVER.close()
     before = session.config.stash.get(_BEFORE, None)
     if before is None:
         return

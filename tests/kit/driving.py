@@ -19,6 +19,7 @@ from coder.model.scripted import ScriptedServer
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone
 from coder.protocol.in_words import in_words
 from coder.protocol.ops import ApprovalReply, UserInput
+from kit.fork_server import FORK_SERVER
 
 Event = dict[str, Any]
 
@@ -86,19 +87,25 @@ class Project:
         stdin: str | bytes | None = None,
         env: dict[str, str] | None = None,
         timeout: float = 60,
+        cold: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command to its end. Output is text; undecodable bytes are shown as escapes."""
+        """Run the command to its end. Output is text; undecodable bytes are shown as escapes.
+
+        `cold`: by a new interpreter, for tests of how it starts."""
         given = stdin.encode("utf-8") if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [sys.executable, "-m", "coder", *args],
-            cwd=self.cwd,
-            env=self.environ(url, **(env or {})),
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
+        environ = self.environ(url, **(env or {}))
+        done = None if cold else FORK_SERVER.run(list(args), environ, self.cwd, given, timeout)
+        if done is None:
+            done = subprocess.run(
+                [sys.executable, "-m", "coder", *args],
+                cwd=self.cwd,
+                env=environ,
+                input=given,
+                stdin=subprocess.DEVNULL if given is None else None,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
         out, err = (b.decode("utf-8", errors="backslashreplace") for b in (done.stdout, done.stderr))
         assert "Traceback" not in err, err
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)

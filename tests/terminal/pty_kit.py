@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ import pyte
 from coder.terminal.render.width import char_width
 from kit import ScriptedServer
 from kit.driving import Project
+from kit.fork_server import FORK_SERVER
 
 SECONDS = 60.0  # a test that waits this long has failed
 
@@ -101,20 +103,31 @@ class Terminal:
         columns: int = 80,
         rows: int = 24,
         term: str = "xterm-256color",
+        cold: bool = False,
         **environ: str,
     ) -> None:
+        """`cold`: by a new interpreter, whose imports and whose end (as our child) the test is about."""
         self.raw = bytearray()
         self.paper = Paper(columns, rows)
         self._stream = pyte.ByteStream(self.paper)
         self._stream.csi = {**self._stream.csi}
-        pid, self.fd = pty.fork()
-        if pid == 0:
-            os.chdir(project.cwd)
-            env = project.environ(url, TERM=term, **environ)
-            os.execve(sys.executable, [sys.executable, "-m", "coder", *args], env)  # noqa: S606 - it is us
-        self.pid = pid
         self.status: int | None = None
+        self.fd, slave = pty.openpty()
         self._set_size(columns, rows)
+        env = project.environ(url, TERM=term, **environ)
+        self._forked = (
+            None if cold else FORK_SERVER.start(list(args), env, project.cwd, (slave, slave, slave))
+        )
+        self.pid = self._forked.pid if self._forked else self._start_cold(slave, project.cwd, args, env)
+        os.close(slave)
+
+    def _start_cold(self, slave: int, cwd: Path, args: tuple[str, ...], env: dict[str, str]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            os.login_tty(slave)
+            os.chdir(cwd)
+            os.execve(sys.executable, [sys.executable, "-m", "coder", *args], env)  # noqa: S606 - it is us
+        return pid
 
     def __enter__(self) -> Self:
         return self
@@ -122,7 +135,9 @@ class Terminal:
     def __exit__(self, kind: type[BaseException] | None, _e: object, _t: TracebackType | None) -> None:
         if kind is not None:
             sys.stderr.write(f"--- screen\n{self.text}\n---\n")
-        if self.status is None:
+        if self.status is None and self._forked:
+            self._forked.kill()
+        elif self.status is None:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         os.close(self.fd)
@@ -213,14 +228,27 @@ class Terminal:
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             alive = self.pump(0.05)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
+            self.status = self._exit_status()
+            if self.status is not None:
                 self.pump(0)
-                self.status = os.waitstatus_to_exitcode(status)
                 return self.status
             if not alive:
                 time.sleep(0.02)
         raise AssertionError(f"still running\n{self.text}")
+
+    def close(self) -> int:
+        """Close the terminal as a window is closed; the exit status of what ran in it."""
+        os.close(self.fd)
+        self.fd = os.open(os.devnull, os.O_RDWR)
+        while self.status is None:
+            self.status = self._exit_status(None)
+        return self.status
+
+    def _exit_status(self, seconds: int | None = 0) -> int | None:
+        if self._forked:
+            return self._forked.poll(seconds)
+        pid, status = os.waitpid(self.pid, os.WNOHANG if seconds is not None else 0)
+        return os.waitstatus_to_exitcode(status) if pid else None
 
 
 # what most tests want to know

@@ -58,7 +58,7 @@ def test_a_turn(project: Project, columns: int, rows: int, lang: str, light: boo
         {"calls": [call("todowrite", todos=todos(*["completed"] * 3))]},
         {"text": "really"},
     ]
-    environ = {"COLORFGBG": "0;15"} if light else {}
+    environ: dict[str, Any] = {"COLORFGBG": "0;15"} if light else {}
     with (
         ScriptedServer(script) as server,
         Terminal(

@@ -97,10 +97,12 @@ class Reflowing(Paper):
 
 
 class Window(Terminal):
-    """Resized as a person would while nothing is on its way, which no one can tell from the outside."""
+    """Resized as a person would while nothing is on its way, which no one can tell from the outside.
+
+    Started cold: only a parent can wait until its child has stopped."""
 
     def __init__(self, project: Project, url: str, columns: int, rows: int, **environ: Any) -> None:
-        super().__init__(project, url, columns=columns, rows=rows, VTE_VERSION="7000", **environ)
+        super().__init__(project, url, columns=columns, rows=rows, cold=True, VTE_VERSION="7000", **environ)
         self.page = Reflowing(columns, rows)
         self.paper = self.page
         self._stream = pyte.ByteStream(self.page)

@@ -30,23 +30,12 @@ PHASES = {
 }
 
 
-class Closing(Terminal):
-    """Can be closed as a window is."""
-
-    def close(self) -> int:
-        os.close(self.fd)
-        self.fd = os.open(os.devnull, os.O_RDONLY)
-        _, status = os.waitpid(self.pid, 0)
-        self.status = os.waitstatus_to_exitcode(status)
-        return self.status
-
-
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 @pytest.mark.parametrize("phase", PHASES)
 def test_it_leaves_in_order(project: Project, phase: str, term: str) -> None:
     turn, seen = PHASES[phase]
     shell = ["--mode", "yolo"] if phase == "command" else []
-    with ScriptedServer([turn]) as server, Closing(project, server.url, *shell, term=term) as terminal:
+    with ScriptedServer([turn]) as server, Terminal(project, server.url, *shell, term=term) as terminal:
         terminal.until(lambda: terminal.screen.endswith(">"))
         if phase != "idle":
             terminal.send("go")

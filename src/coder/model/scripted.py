@@ -14,6 +14,7 @@ or a function from the request's JSON to such a dict.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -132,6 +133,8 @@ class ScriptedServer:
             pass  # the client disconnected, or the server is stopping
         finally:
             writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()  # flushes what the client has not read; `stop` aborts it
             self._open.discard(writer)
             self._tasks.discard(task)
 
