@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
+from coder.fs.safe_open import open_file
 from coder.policy.workspace import DirectoryWorkspace
 
 
@@ -140,6 +142,37 @@ def test_bounds(root: Path) -> None:
     message, notes = expanded("@many", root)
     assert len(message.encode()) < MAX_TOTAL_BYTES + 20_000
     assert "left out" in notes[0]
+
+
+@pytest.mark.parametrize("room", [1, 13, 14, 15, 16, 40])
+def test_the_last_file_gets_what_room_there_is(root: Path, room: int) -> None:
+    """Also less than the bytes that tell its type."""
+    for n in range(3):
+        (root / f"full{n}.txt").write_bytes(b"x" * MAX_FILE_BYTES)
+    (root / "most.txt").write_bytes(b"y" * (MAX_TOTAL_BYTES - 3 * MAX_FILE_BYTES - room))
+    (root / "last.txt").write_bytes(b"z" * 5_000)
+    message, notes = expanded("@full0.txt @full1.txt @full2.txt @most.txt @last.txt", root)
+    assert message.count("z") == room
+    assert any("last.txt" in note for note in notes)
+
+
+def test_a_pipe_that_takes_a_file_s_place_is_not_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+
+    def swapped(path: Path) -> int:
+        path.unlink()
+        os.mkfifo(path)
+        descriptor = open_file(path)
+        held.append(os.open(path, os.O_WRONLY))
+        return descriptor
+
+    monkeypatch.setattr("coder.context.attachments.open_file", swapped)
+    message, notes = expanded("see @a.py", root)
+    os.close(held.pop())
+    assert message == "see @a.py"
+    assert ["not a regular file" in note for note in notes] == [True]
 
 
 def test_names_inside_code_and_addresses_are_left_alone(root: Path) -> None:

@@ -7,9 +7,11 @@ taken as if each had its `@`.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -187,7 +189,7 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: boo
     taken.seen.add(name)
     limit = min(MAX_FILE_BYTES, taken.room)
     try:
-        with os.fdopen(open_file(path), "rb") as file:
+        with _opened(path) as file:
             head = file.read(HEAD)
             if images and media_type_of(head):
                 _attach_image(name, head, file, taken)
@@ -195,7 +197,7 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: boo
             if limit <= 0:
                 taken.notes.append(Phrase("attach.full", name=name))
                 return
-            data = head + file.read(limit + 1 - len(head))
+            data = head + file.read(max(0, limit + 1 - len(head)))
         # Cut between lines: a split character would look like another encoding.
         cut = len(data) > limit
         content = load(data[:limit].rpartition(b"\n")[0] or data[:limit] if cut else data).text
@@ -213,6 +215,15 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: boo
     path_shown = _in_quotes(name)
     body = content.rstrip("\n").replace("</file>", "&lt;/file>")
     taken.parts.append(f'<file path="{path_shown}">\n{body}{end}\n</file>')
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Raises OSError, also for a pipe that has taken the file's place."""
+    file = os.fdopen(open_file(path), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file
 
 
 def _attach_image(name: str, head: bytes, file: BinaryIO, taken: _Taken) -> None:
